@@ -1,0 +1,184 @@
+"""What the agent (the ZooKeeper side of a consumer) and the fetching side say to each other.
+
+The agent decides what this member may fetch; the fetching side (kafka-python behind the shim, Spark's source, or the simulator's application) fetches, hands out and
+processes. They share no state but the lease (`Agent.lease_until_ms`, read before every hand-out) and talk through two queues of the values below. Contracts:
+
+* The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after `Lost` or an answered `Revoke`); until then it must not be fetched.
+* `Revoke` is answered by exactly one `Revoked` with the same token, after every record handed out before is processed; from the moment `Revoke` is taken nothing more of these partitions
+  is handed out. `positions` are next offsets (last processed + 1). If `Resumed` or `Lost` follows for a partition, that partition's part of the answer is void.
+* `Lost` needs no answer: the partitions are somebody else's already. Nothing may be handed out or committed for them.
+* `Resolve` asks where to begin where no offset is stored (auto_offset_reset); answered by `Resolved` or `ResolveFailed`.
+* Every `Commit` is answered by exactly one `CommitDone`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+from zkcoord.core.model import Subscription, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Fetch these partitions from these offsets; call on_partitions_assigned."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`."""
+
+    token: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A revocation was withdrawn: go on where these partitions stand (on_partitions_assigned if on_partitions_revoked was called)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """These partitions are gone without notice; call on_partitions_lost."""
+
+    partitions: tuple[TopicPartition, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """An operator reset the stored offset: continue from there."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """No offset is stored for these partitions: where does auto_offset_reset begin?"""
+
+    token: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class CommitOutcome(enum.Enum):
+    """How a commit ended. `NOT_OWNED` and `NO_LONGER_MEMBER` are final for the partitions named, `UNAVAILABLE` may be tried again."""
+
+    OK = "ok"
+    NOT_OWNED = "not owned"
+    NO_LONGER_MEMBER = "no longer a member"
+    UNAVAILABLE = "ZooKeeper did not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDone:
+    """Answer to `Commit`. `partitions` are those concerned when the outcome is not OK."""
+
+    token: int
+    outcome: CommitOutcome
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`."""
+
+    code: FailureCode
+    message: str
+
+
+class FailureCode(enum.Enum):
+    """Why an agent gave up for good."""
+
+    REJECTED = "rejected by the coordinator"
+    DUPLICATE_CONSUMER_ID = "the consumer id is in use"
+    FENCED_INSTANCE_ID = "the instance id was taken over"
+    OTHER_LAYOUT = "the ensemble is used with the other layout"
+    REFUSED = "ZooKeeper refused the session"
+    RESET_POLICY = "no offset is stored and auto_offset_reset gives none"
+
+
+class NoticeKind(enum.Enum):
+    """Things worth one log line or a metric; nothing to obey."""
+
+    REGISTERED = "registered"
+    SESSION_LOST = "session lost"
+    EVICTED = "evicted"
+    LEASE_LAPSED = "lease lapsed"
+    LEASE_BACK = "lease back"
+    NO_COORDINATOR = "no coordinator"
+    COORDINATOR_BACK = "coordinator back"
+    TOPIC_MISSING = "topic missing"
+    MALFORMED = "malformed"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something happened; `detail` holds flat, printable values."""
+
+    kind: NoticeKind
+    detail: Mapping[str, Union[str, int, float]] = field(default_factory=dict)
+
+
+ToFetcher = Union[Assigned, Revoke, Resumed, Lost, Seek, Resolve, CommitDone, Failed, Notice]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The application's (new) subscription."""
+
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Answer to `Revoke`."""
+
+    token: int
+    positions: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Answer to `Resolve`; a partition may be left out when it cannot be resolved yet (it is asked again)."""
+
+    token: int
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveFailed:
+    """auto_offset_reset is 'none': the application must decide."""
+
+    token: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Store these next offsets. Answered by `CommitDone`."""
+
+    token: int
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The application polled: it is alive (max_poll_interval)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Leave the group: commit `positions` where the commit is automatic, then close the session."""
+
+    positions: Mapping[TopicPartition, int]
+
+
+FromFetcher = Union[Subscribe, Revoked, Resolved, ResolveFailed, Commit, Polled, Close]

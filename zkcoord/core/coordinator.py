@@ -1,0 +1,258 @@
+"""The coordinator's core: all groups, one fair queue, no I/O.
+
+`step(event)` takes what was read, how a write ended, or the time, and says what to do. It is the draft's coordinator in another shape:
+
+* `groupsBeingRebalanced` (compare-and-set) is the set of dirty groups: a group is queued once, however often it changes;
+* `rebalanceRequestQ` is the queue of dirty groups, served in order, with a cap on the groups whose write is under way: a bad group costs the others one slot at most;
+* `consumer_groups_per_topic` and `groups_with_wildcard_topics` say which groups a topic's change concerns; wildcards are matched outside, with a safe engine.
+
+Contracts: after `Elected`, groups and topics are fed in any order and nothing is decided before `Ready`. For each `Write` exactly one `Written` comes back. After an outcome that
+is not OK the group is read again (sync first) before it is decided again. Deterministic: the same events give the same actions.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from .events import (Action, Elected, Event, GroupChanged, GroupGone, Outcome, ReadGroup, Ready, Record, Resign, Tick, TopicsChanged, Write, WriteOp, Written)
+from .group import Group
+from .model import Cause, Malformed, Pattern, Topic
+from .options import CoordinatorOptions
+from .states import Need, next_state
+from .target import TargetInput
+
+
+class Coordinator:
+    """The core of one coordinator process. Between terms it is empty."""
+
+    def __init__(self, options: CoordinatorOptions) -> None:
+        self.options = options
+        self.epoch = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.leading = False
+        self.ready = False
+        self.world = TargetInput()
+        self.groups: dict[str, Group] = {}
+        self.consumer_groups_per_topic: dict[str, set[str]] = {}
+        self.groups_with_wildcard_topics: dict[Pattern, set[str]] = {}
+        self.indexed: dict[str, tuple[set[str], set[Pattern]]] = {}
+        self.queue: deque[str] = deque()
+        self.queued: set[str] = set()
+        self.writing: dict[str, tuple[int, tuple[WriteOp, ...]]] = {}
+        self.reading: set[str] = set()
+        self.wakes: list[tuple[int, str]] = []
+        self.wake_of: dict[str, int] = {}
+        self.malformed_topics: dict[str, Malformed] = {}
+        self.token = 0
+        self.seq = 0
+
+    def step(self, event: Event) -> list[Action]:
+        """One event in, actions out, in the order in which they are to be taken."""
+        actions: list[Action] = []
+        if isinstance(event, Elected):
+            self._clear()
+            self.leading, self.epoch = True, event.epoch
+            return [Record("term", "", {"event": "elected", "epoch": event.epoch})]
+        if not self.leading:
+            return actions
+        if isinstance(event, TopicsChanged):
+            self._topics(event, actions)
+        elif isinstance(event, GroupChanged):
+            self._group(event)
+        elif isinstance(event, GroupGone):
+            self._gone(event)
+        elif isinstance(event, Ready):
+            self._begin(event.now_ms)
+        elif isinstance(event, Written):
+            self._written(event, actions)
+        if self.leading:
+            self._wake(event.now_ms)
+            self._serve(event.now_ms, actions)
+        return actions
+
+    def next_wake_ms(self) -> int | None:
+        """When a `Tick` may have something to do; None = never."""
+        while self.wakes and self.wake_of.get(self.wakes[0][1]) != self.wakes[0][0]:
+            heapq.heappop(self.wakes)
+        return self.wakes[0][0] if self.wakes else None
+
+    # what was read
+
+    def _topics(self, event: TopicsChanged, actions: list[Action]) -> None:
+        dirty: dict[str, Cause] = {}
+        for name, topic in event.topics.items():
+            self._one_topic(name, topic, dirty, actions)
+        for pattern, names in event.matches.items():
+            if self.world.matches.get(pattern) != names:
+                self.world.matches[pattern] = names
+                for group in self.groups_with_wildcard_topics.get(pattern, ()):
+                    dirty.setdefault(group, Cause("topics matched by a wildcard changed", pattern.regex))
+        for group in sorted(dirty):
+            self.groups[group].wants_target(event.now_ms, dirty[group])
+            self._index(group)
+            self._enqueue(group)
+
+    def _one_topic(self, name: str, topic: Topic | Malformed | None, dirty: dict[str, Cause], actions: list[Action]) -> None:
+        before = self.world.topics.get(name)
+        if isinstance(topic, Malformed):
+            if self.malformed_topics.get(name) != topic:
+                actions.append(Record("malformed", "", {"what": topic.what, "name": topic.name, "reason": topic.reason}))
+            self.malformed_topics[name] = topic
+            return
+        self.malformed_topics.pop(name, None)
+        if topic == before:
+            return
+        if topic is None:
+            self.world.topics.pop(name, None)
+            reason = "topic deleted"
+        else:
+            self.world.topics[name] = topic
+            reason = "topic created" if before is None else "partitions changed"
+        for group in self.consumer_groups_per_topic.get(name, ()):
+            dirty.setdefault(group, Cause(reason, name))
+
+    def _group(self, event: GroupChanged) -> None:
+        group = self.groups.get(event.group)
+        if group is None:
+            group = self.groups[event.group] = Group(event.group, self.options, self.epoch, self.world, self._next_seq)
+        self.world.matches.update(event.matches)
+        if event.delta.full:
+            self.reading.discard(event.group)
+        group.changed(event.now_ms, event.delta)
+        if event.delta.members or event.delta.full:
+            self._index(event.group)
+        self._enqueue(event.group)
+
+    def _gone(self, event: GroupGone) -> None:
+        group = self.groups.pop(event.group, None)
+        if group is None:
+            return
+        next_state(group.state, Need.DELETED)
+        self._unindex(event.group)
+        self.reading.discard(event.group)
+        self.wake_of.pop(event.group, None)
+
+    def _begin(self, now_ms: int) -> None:
+        self.ready = True
+        for name, group in sorted(self.groups.items()):
+            if group.view.members or group.view.owners or group.view.commands:
+                group.take_over(now_ms)
+            self._enqueue(name)
+
+    def _index(self, name: str) -> None:
+        """Which topics and wildcards concern this group, as its members name them now."""
+        self._unindex(name)
+        topics: set[str] = set()
+        patterns: set[Pattern] = set()
+        for member in self.groups[name].view.members.values():
+            if member.subscription.pattern is None:
+                topics.update(member.subscription.topics)
+            else:
+                patterns.add(member.subscription.pattern)
+                topics.update(self.world.matches.get(member.subscription.pattern, ()))
+        self.indexed[name] = (topics, patterns)
+        for topic in topics:
+            self.consumer_groups_per_topic.setdefault(topic, set()).add(name)
+        for pattern in patterns:
+            self.groups_with_wildcard_topics.setdefault(pattern, set()).add(name)
+
+    def _unindex(self, name: str) -> None:
+        topics, patterns = self.indexed.pop(name, (set(), set()))
+        _discard(self.consumer_groups_per_topic, topics, name)
+        for pattern in _discard(self.groups_with_wildcard_topics, patterns, name):
+            self.world.matches.pop(pattern, None)
+
+    # how writes end
+
+    def _written(self, event: Written, actions: list[Action]) -> None:
+        token, ops = self.writing.get(event.group, (-1, ()))
+        if token != event.token:
+            return
+        del self.writing[event.group]
+        group = self.groups.get(event.group)
+        if event.outcome is Outcome.FENCED:
+            self.leading = False
+            actions.append(Resign(f"fenced: another epoch than {self.epoch} is in force"))
+            return
+        if group is None:
+            return
+        if event.outcome is Outcome.OK:
+            group.wrote(event.now_ms, ops, event.nodes)
+        else:
+            group.refused(event.now_ms)
+            self.reading.add(event.group)
+            actions.append(ReadGroup(event.group, f"{event.outcome.value}: {event.why}" if event.why else event.outcome.value))
+        self._enqueue(event.group)
+
+    # the queue
+
+    def _next_seq(self) -> int:
+        self.seq += 1
+        return self.seq
+
+    def _enqueue(self, group: str) -> None:
+        if group not in self.queued:
+            self.queued.add(group)
+            self.queue.append(group)
+
+    def _wake(self, now_ms: int) -> None:
+        while (at_ms := self.next_wake_ms()) is not None and at_ms <= now_ms:
+            _, name = heapq.heappop(self.wakes)
+            del self.wake_of[name]
+            self._enqueue(name)
+
+    def _serve(self, now_ms: int, actions: list[Action]) -> None:
+        """Decide dirty groups in order while slots are free. A group whose write or read is under way is decided when that ends."""
+        if not self.ready:
+            return
+        while self.queue and len(self.writing) < self.options.groups_in_flight_max:
+            name = self.queue.popleft()
+            self.queued.discard(name)
+            group = self.groups.get(name)
+            if group is None or name in self.writing or name in self.reading:
+                continue
+            ops = group.decide(now_ms)
+            actions.extend(group.records)
+            group.records = []
+            if ops:
+                self.token += 1
+                self.writing[name] = (self.token, ops)
+                actions.append(Write(name, self.token, ops))
+            self._schedule(name, group, now_ms)
+
+    def _schedule(self, name: str, group: Group, now_ms: int) -> None:
+        at_ms = group.next_wake_ms()
+        if name in self.writing or at_ms is None:
+            self.wake_of.pop(name, None)
+            return
+        at_ms = max(at_ms, now_ms + 1)
+        if self.wake_of.get(name) != at_ms:
+            self.wake_of[name] = at_ms
+            heapq.heappush(self.wakes, (at_ms, name))
+
+    def status(self) -> Mapping[str, object]:
+        """Counters for metrics and the /groups page."""
+        states: dict[str, int] = {}
+        for group in self.groups.values():
+            states[group.state.value] = states.get(group.state.value, 0) + 1
+        return {"leading": self.leading, "epoch": self.epoch, "groups": len(self.groups), "states": states, "queue": len(self.queue), "writing": len(self.writing),
+                "topics": len(self.world.topics), "malformed": len(self.malformed_topics) + sum(len(g.view.malformed) for g in self.groups.values())}
+
+
+def _discard(index: dict, keys: Iterable, name: str) -> list:  # type: ignore[type-arg]
+    """Take `name` out of the sets under `keys`; returns the keys that nobody uses any more."""
+    unused = []
+    for key in keys:
+        names = index.get(key)
+        if names is not None:
+            names.discard(name)
+            if not names:
+                del index[key]
+                unused.append(key)
+    return unused
+
+

@@ -1,0 +1,183 @@
+"""What goes into the coordinator's core and what comes out.
+
+In: what was read from ZooKeeper (never what a watch hinted at), how a write ended, and the time. Out: writes of one group, each one multi; reads that are needed because an
+outcome is not known; things worth recording; and the wish to resign. Times are milliseconds of the process's own clock, which never goes back.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+from .model import Command, GroupMetadata, Malformed, Member, Owner, Pattern, Topic, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """A term begins: forget everything."""
+
+    now_ms: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """Topics read; None = gone. `matches` holds, for every wildcard whose matches changed, all topics that it matches now."""
+
+    now_ms: int
+    topics: Mapping[str, Topic | Malformed | None]
+    matches: Mapping[Pattern, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDelta:
+    """What was read of a group. With `full`, whatever is not named here is gone. None = gone. `channels` maps a member to whether its channel exists;
+    `commands` maps (member, node) to the command. What one ack changes together is always in one delta."""
+
+    full: bool = False
+    members: Mapping[str, Member | Malformed | None] = field(default_factory=dict)
+    channels: Mapping[str, bool] = field(default_factory=dict)
+    commands: Mapping[tuple[str, str], Command | Malformed | None] = field(default_factory=dict)
+    owners: Mapping[TopicPartition, Owner | Malformed | None] = field(default_factory=dict)
+    metadata: GroupMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanged:
+    """A group was read, whole or in part. `matches` as in `TopicsChanged`, for wildcards of members that are new here."""
+
+    now_ms: int
+    group: str
+    delta: GroupDelta
+    matches: Mapping[Pattern, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGone:
+    """The group's node is gone."""
+
+    now_ms: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The world has been read once: decide from now on."""
+
+    now_ms: int
+
+
+class Outcome(enum.Enum):
+    """How a write ended. `FENCED`: another epoch exists. `UNKNOWN`: it may have happened."""
+
+    OK = "ok"
+    FENCED = "fenced"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How the write `token` of `group` ended. For OK, `nodes` are the names of the commands created, in the order of the write; else `why` says what refused."""
+
+    now_ms: int
+    group: str
+    token: int
+    outcome: Outcome
+    nodes: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed."""
+
+    now_ms: int
+
+
+Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, Ready, Written, Tick]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Create this command in its member's channel."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCommand:
+    """Delete a command: its member is gone, or another incarnation, or an older epoch wrote it."""
+
+    member: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRegistration:
+    """Evict: delete a member's registration."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOwner:
+    """Delete an orphaned owner node (only with the version of a node of ours)."""
+
+    partition: TopicPartition
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteChannel:
+    """Delete the empty channel of a member that is gone."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutMetadata:
+    """Write the group node's data. The edge fills in `since_ms` (wall clock)."""
+
+    metadata: GroupMetadata
+
+
+WriteOp = Union[Send, DeleteCommand, DeleteRegistration, DeleteOwner, DeleteChannel, PutMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One fenced multi for a group. At most one is outstanding per group; `Written` with this token answers it."""
+
+    group: str
+    token: int
+    ops: tuple[WriteOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGroup:
+    """Sync, then read the whole group, then `GroupChanged(full)`."""
+
+    group: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """Stop leading: close the session."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Something for the journal and the metrics: flat, printable values."""
+
+    kind: str
+    group: str
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+Action = Union[Write, ReadGroup, Resign, Record]

@@ -1,0 +1,287 @@
+"""The whole I/O seam: what zkcoord asks of a ZooKeeper ensemble, and nothing else.
+
+A `Port` is one ZooKeeper session. Every call returns at once; its outcome arrives later through the callback given with the call. Ordering contracts, on which the
+protocol's safety rests:
+
+* callbacks and session events are delivered one at a time, on the thread that runs the loop, in the order in which ZooKeeper answered (FIFO per session);
+* a call made while the session is not connected fails at once with `Unanswered`: nothing is queued and run later on another session;
+* when a connection is lost, every call under way ends with `Unanswered` (it may or may not have happened) before the next `Connected`;
+* watches are persistent, and gone after each connection loss: on `Connected` the user adds them again and then reads (watch first, then read);
+* a multi is all or nothing; its outcome is named, never raised.
+
+Two implementations exist: `zkcoord.zk.session` (kazoo, the real thing) and the model in tests/sim. Code above this seam is the same in both.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Union
+
+
+class ZkError(enum.Enum):
+    """Why ZooKeeper refused an operation (a named outcome, never an exception)."""
+
+    NO_NODE = "NoNode"
+    NODE_EXISTS = "NodeExists"
+    BAD_VERSION = "BadVersion"
+    NOT_EMPTY = "NotEmpty"
+    NO_AUTH = "NoAuth"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    NO_CHILDREN_FOR_EPHEMERALS = "NoChildrenForEphemerals"
+    OTHER = "Other"
+
+
+@dataclass(frozen=True)
+class AclEntry:
+    """One ZooKeeper ACL: permission bits (1 read, 2 write, 4 create, 8 delete, 16 admin), scheme and id."""
+
+    perms: int
+    scheme: str
+    id: str
+
+
+OPEN_ACL: tuple[AclEntry, ...] = (AclEntry(31, "world", "anyone"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The part of a znode's stat that zkcoord uses. `ephemeral_owner` is a session id, 0 for a persistent node."""
+
+    czxid: int
+    mzxid: int
+    version: int
+    cversion: int
+    ephemeral_owner: int
+    num_children: int
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a node. With `sequential`, ZooKeeper appends a 10-digit suffix to `path`."""
+
+    path: str
+    data: bytes
+    ephemeral: bool = False
+    sequential: bool = False
+    acl: tuple[AclEntry, ...] = OPEN_ACL
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    """Set a node's data if its version is `version` (-1: any)."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node if its version is `version` (-1: any)."""
+
+    path: str
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Fail the multi unless the node exists and has this version."""
+
+    path: str
+    version: int
+
+
+Op = Union[Create, SetData, Delete, Check]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """Result of a `Create`: the path, with the suffix where it was sequential."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Result of a `Delete` or a `Check`."""
+
+
+OpResult = Union[Created, Stat, Done]  # Stat is the result of a SetData
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A multi that happened; one result per operation, in order."""
+
+    results: tuple[OpResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A multi that did not happen: the first operation that failed, and why."""
+
+    index: int
+    error: ZkError
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No answer: connection lost, deadline passed, or not connected. It may or may not have happened."""
+
+
+MultiResult = Union[Committed, Rejected, Unanswered]
+
+
+@dataclass(frozen=True, slots=True)
+class GetData:
+    """Read a node's data and stat."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetChildren:
+    """Read the names of a node's children."""
+
+    path: str
+
+
+Read = Union[GetData, GetChildren]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Answer to `GetData`."""
+
+    data: bytes
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Answer to `GetChildren`, sorted."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no such node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The node cannot be read (ACL or another refusal)."""
+
+    error: ZkError
+
+
+ReadAnswer = Union[Node, Children, Missing, Denied]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDone:
+    """Answers of one multiRead, in the order of its reads: one snapshot of the server that answered."""
+
+    answers: tuple[ReadAnswer, ...]
+
+
+ReadResult = Union[ReadDone, Unanswered]
+
+
+class WatchMode(enum.Enum):
+    """`PERSISTENT`: this node and its list of children. `RECURSIVE`: this node and everything below it, without lists of children."""
+
+    PERSISTENT = 0
+    RECURSIVE = 1
+
+
+class Change(enum.Enum):
+    """What a watch saw."""
+
+    CREATED = 1
+    DELETED = 2
+    DATA = 3
+    CHILDREN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The session is (again) usable. `session_id` differs from the last one after an expiry that went unnoticed."""
+
+    session_id: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The connection is gone; the session may live. All watches are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The session is over for certain: it expired, or was closed by somebody. The port is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The session was closed by `Port.close`. The port is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The ensemble cannot be used as configured (chroot missing, authentication failed, not a ZooKeeper ...): one sentence for the user. The port is dead."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A watch saw a change. A hint to read, nothing to conclude from."""
+
+    change: Change
+    path: str
+
+
+PortEvent = Union[Connected, Suspended, Expired, Closed, Refused, Fired]
+
+
+class Port(Protocol):
+    """One ZooKeeper session. See the module's ordering contracts."""
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        """Run `ops` as one transaction."""
+
+    def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
+        """Run `reads` (at most `READS_PER_REQUEST_MAX`) as one multiRead."""
+
+    def sync(self, done: Callable[[ReadResult], None]) -> None:
+        """Make the server that answers this session catch up with the leader; answers `ReadDone(())`."""
+
+    def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
+        """Add a persistent watch (on a path that may not exist yet); answers `ReadDone(())`."""
+
+    def close(self) -> None:
+        """Close the session: its ephemeral nodes go in one transaction. `Closed` follows, whatever happens."""
+
+
+class Ensemble(Protocol):
+    """Where sessions come from. `open` returns at once; `Connected` or `Refused` follows through `on_event`."""
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> Port:
+        """Start a new session."""
+
+
+READS_PER_REQUEST_MAX = 1_000
+OPS_PER_MULTI_MAX = 500
+MULTI_BYTES_MAX = 512 * 1024
+
+
+def encoded_bytes(op: Op) -> int:
+    """Upper bound of an operation's size on the wire, in bytes: what the byte cap of a multi counts."""
+    overhead = 64
+    data = len(op.data) if isinstance(op, (Create, SetData)) else 0
+    acl = sum(16 + len(a.scheme) + len(a.id) for a in op.acl) if isinstance(op, Create) else 0
+    return overhead + len(op.path.encode()) + data + acl
