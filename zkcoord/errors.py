@@ -1,0 +1,46 @@
+"""Every error that zkcoord raises on purpose: one tree, drawn here.
+
+    ZkcoordError
+    └── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
+        ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
+        ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
+        ├── InvalidSubscriptionError       topics, streams or a pattern that no reader could decode again
+        └── UnknownAssignorError           no assignor has this name
+
+Two class attributes say what a caller may do. `retriable`: the same call may succeed later without anything being changed. `fatal`: the process (or the consumer) cannot go on
+with what it was given. Neither: this call failed, the next one may do. Outcomes of ZooKeeper's operations are values (`zkcoord.zk.port`), not errors; what is found malformed in ZooKeeper is a
+`Malformed` value, never an error.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ZkcoordError(Exception):
+    """Root of the tree."""
+
+    retriable: ClassVar[bool] = False
+    fatal: ClassVar[bool] = False
+
+
+class ConfigurationError(ZkcoordError):
+    """An option, a name or a combination of them cannot be used; the message is one sentence for the user."""
+
+    fatal = True
+
+
+class InvalidGroupError(ConfigurationError):
+    """A group name that is refused."""
+
+
+class InvalidConsumerIdError(ConfigurationError):
+    """A chosen consumer id that is refused."""
+
+
+class InvalidSubscriptionError(ConfigurationError):
+    """A subscription that is refused."""
+
+
+class UnknownAssignorError(ConfigurationError):
+    """No assignor has this name."""

@@ -1,0 +1,113 @@
+"""What may be a name: groups, topics, partitions, members, threads.
+
+Names become path components and texts that other programs parse, so the rules are narrow and in one place. Readers use the predicates (a bad name in ZooKeeper is a finding, never
+an error); what a user chose goes through `validate_group` and `chosen_consumer_id`, which raise one sentence.
+
+* Topics and groups: Kafka's characters, at most 249, never `.` or `..` (ZooKeeper refuses them as path components).
+* Members: any printable ASCII without `/`. Old consumers choose freely, but the order of thread ids decides who gets what, and only for ASCII do Java's order and Python's agree.
+* Numbers: ASCII digits without a leading zero. `int()` would also take spaces, signs, underscores and Arabic digits, and `00` is another node than `0`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from zkcoord.core.model import Thread, TopicPartition
+from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
+
+NAME_CHARS_MAX = 249
+MEMBER_CHARS_MAX = 640
+HOST_CHARS_MAX = 64
+CONSUMER_ID_CHARS_MAX = 100
+NODE_CHARS_MAX = 255
+SHOWN_CHARS_MAX = 80
+RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"})
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_MEMBER = re.compile(r"[!-.0-~]{1,640}", re.ASCII)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+_CHOSEN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
+_BORN = re.compile(r"-[0-9]{1,15}-[0-9a-f]{8}", re.ASCII)
+_NONCE = re.compile(r"[0-9a-f]{8}", re.ASCII)
+_DOTS = (".", "..")
+
+
+def is_topic(name: str) -> bool:
+    """Whether Kafka allows a topic of this name."""
+    return _NAME.fullmatch(name) is not None and name not in _DOTS
+
+
+def is_group(name: str) -> bool:
+    """Whether `validate_group` accepts this name."""
+    return _NAME.fullmatch(name) is not None and name not in _DOTS and name not in RESERVED_GROUPS
+
+
+def is_member(name: str) -> bool:
+    """Whether this can be the name of a registration, ours or an old consumer's."""
+    return _MEMBER.fullmatch(name) is not None and name not in _DOTS
+
+
+def is_number(text: str) -> bool:
+    """Whether this is a partition's or a stream's number: 0 to 999,999,999 in its only spelling."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def is_partition(topic: str, number: str) -> bool:
+    """Whether these two path components name a partition."""
+    return is_topic(topic) and is_number(number)
+
+
+def shown(text: str) -> str:
+    """Foreign text for a message: printable, in quotes, at most `SHOWN_CHARS_MAX` of its characters."""
+    cut = text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "..."
+    return ascii(cut)
+
+
+def validate_group(name: str) -> str:
+    """The name itself, or `InvalidGroupError` with one sentence that says what to write instead."""
+    if name in RESERVED_GROUPS:
+        raise InvalidGroupError(f"the group name {shown(name)} is refused, because tools would take it for a part of the layout: choose a name other than {', '.join(sorted(RESERVED_GROUPS))}")
+    if not is_group(name):
+        raise InvalidGroupError(f"the group name {shown(name)} is refused: write 1 to {NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ - (and not only . or ..)")
+    return name
+
+
+def consumer_id(group: str, host: str, epoch_ms: int, nonce: str) -> str:
+    """A new member's name, `<group>_<host>-<epoch ms>-<8 hex>`: new for every ZooKeeper session. Characters of `host` that a name cannot have become `_`."""
+    fit = _UNFIT.sub("_", host)[:HOST_CHARS_MAX] or "localhost"
+    return _named(group, fit, epoch_ms, nonce)
+
+
+def chosen_consumer_id(group: str, chosen: str, epoch_ms: int, nonce: str) -> str:
+    """A new member's name with the consumer id that the user chose in the place of the host. Raises `InvalidConsumerIdError`."""
+    if _CHOSEN.fullmatch(chosen) is None:
+        raise InvalidConsumerIdError(f"the consumer id {shown(chosen)} is refused: write 1 to {CONSUMER_ID_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
+    return _named(group, chosen, epoch_ms, nonce)
+
+
+def origin_of(group: str, member: str) -> str:
+    """The host or chosen consumer id in a member's name; empty where the name was not made by the two functions above (an old consumer's is alike, and yields its host)."""
+    prefix = f"{group}_"
+    rest = member[len(prefix) :] if member.startswith(prefix) else ""
+    head, dash, nonce = rest.rpartition("-")
+    origin, dash, born = head.rpartition("-")
+    return origin if dash and _BORN.fullmatch(f"-{born}-{nonce}") is not None else ""
+
+
+def _named(group: str, origin: str, epoch_ms: int, nonce: str) -> str:
+    assert epoch_ms >= 0, epoch_ms
+    assert _NONCE.fullmatch(nonce) is not None, nonce
+    return f"{group}_{origin}-{epoch_ms}-{nonce}"
+
+
+def parse_thread(text: str) -> Thread | None:
+    """A thread id, `<member>-<n>`; the number is after the LAST dash. None: it is not one."""
+    member, dash, number = text.rpartition("-")
+    return Thread(member, int(number)) if dash and is_member(member) and is_number(number) else None
+
+
+def parse_partition(text: str) -> TopicPartition | None:
+    """A partition's text, `<topic>-<n>`; topics may contain dashes, so the number is after the LAST one. None: it is not one."""
+    topic, dash, number = text.rpartition("-")
+    return TopicPartition(topic, int(number)) if dash and is_partition(topic, number) else None
