@@ -64,6 +64,11 @@ def shown(text: str) -> str:
     return ascii(cut)
 
 
+def printable(text: str, chars_max: int) -> str:
+    """Text for a document that only takes printable characters: others become `?`, and the end is cut."""
+    return "".join(c if c.isprintable() else "?" for c in text[:chars_max])
+
+
 def validate_group(name: str) -> str:
     """The name itself, or `InvalidGroupError` with one sentence that says what to write instead."""
     if name in RESERVED_GROUPS:

@@ -1,0 +1,56 @@
+"""Bytes to values and back, one parser per kind of node. Import from here.
+
+A decoder takes what was read and returns the value or a `Malformed` that names it; it never raises, whatever the bytes, and its cost is bounded by their number. An encoder takes a value that
+its decoder would return; what a user chose is checked there and refused in one sentence.
+"""
+
+from __future__ import annotations
+
+from zkcoord.znodes.command import decode_command, encode_command
+from zkcoord.znodes.kafka import BrokerData, decode_broker, decode_topic
+from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
+from zkcoord.znodes.registration import decode_registration, encode_registration
+from zkcoord.znodes.small import (
+    EpochData,
+    LeaderData,
+    Vacant,
+    decode_epoch,
+    decode_incarnation,
+    decode_leader,
+    decode_offset,
+    decode_owner,
+    encode_epoch,
+    encode_incarnation,
+    encode_leader,
+    encode_offset,
+    encode_owner,
+)
+from zkcoord.znodes.strict_json import Reason, strict_json
+
+__all__ = [
+    "BrokerData",
+    "EpochData",
+    "LeaderData",
+    "Reason",
+    "Vacant",
+    "decode_broker",
+    "decode_command",
+    "decode_epoch",
+    "decode_incarnation",
+    "decode_leader",
+    "decode_metadata",
+    "decode_offset",
+    "decode_owner",
+    "decode_registration",
+    "decode_topic",
+    "encode_command",
+    "encode_epoch",
+    "encode_incarnation",
+    "encode_leader",
+    "encode_metadata",
+    "encode_offset",
+    "encode_owner",
+    "encode_registration",
+    "ranges_of",
+    "strict_json",
+]

@@ -1,0 +1,97 @@
+"""Commands: what the coordinator tells a member, as JSON in the member's channel.
+
+The payload's (epoch, seq) orders commands; the node's name orders nothing and is not parsed. A partition's text is `<topic>-<n>` with the number after the last dash. The incarnation is a string,
+because 64-bit numbers do not survive every JSON reader. A start that gives a partition to a thread of another member is malformed: obeying it would create an owner node in
+somebody else's name.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from zkcoord.core.model import Command, Malformed, Option, Thread, TopicPartition
+from zkcoord.znodes import names
+from zkcoord.znodes.strict_json import JsonObject, Unfit, decimal, integer, mapping, reading, required, string, strings, to_bytes
+
+CODE_CHARS_MAX = 100
+MESSAGE_CHARS_MAX = 2_000
+PARTITION_CHARS_MAX = names.NAME_CHARS_MAX + 10
+
+_OPTIONS = {option.value: option for option in Option}
+
+
+def decode_command(member: str, node: str, data: bytes) -> Union[Command, Malformed]:
+    """The command in the node `node` of `member`'s channel. Never raises."""
+    return reading("command", f"{member}/{node}", data, lambda document: _command(member, node, document))
+
+
+def encode_command(command: Command) -> bytes:
+    """A command's data."""
+    document: JsonObject = {
+        "version": 1,
+        "option": command.option.value,
+        "epoch": command.epoch,
+        "seq": command.seq,
+        "generation": command.generation,
+        "incarnation": str(command.incarnation),
+    }
+    if command.option is Option.START:
+        document["ownershipMap"] = {str(partition): str(thread) for partition, thread in command.start.items()}
+    elif command.option is Option.STOP:
+        document["partitions"] = [str(partition) for partition in command.stop]
+    else:
+        document |= {"code": command.code, "fatal": command.fatal, "message": names.printable(command.message, MESSAGE_CHARS_MAX)}
+    return to_bytes(document)
+
+
+def _command(member: str, node: str, document: JsonObject) -> Command:
+    integer(document, "version", 1, 1)
+    option = _OPTIONS.get(string(document, "option", CODE_CHARS_MAX))
+    if option is None:
+        raise Unfit(f"option is not one of {', '.join(_OPTIONS)}")
+    rejecting = option is Option.REJECT
+    return Command(
+        member=member,
+        incarnation=decimal(document, "incarnation"),
+        option=option,
+        epoch=integer(document, "epoch"),
+        seq=integer(document, "seq"),
+        generation=integer(document, "generation"),
+        start=_ownership(member, mapping(document, "ownershipMap")) if option is Option.START else {},
+        stop=_partitions(document) if option is Option.STOP else (),
+        code=string(document, "code", CODE_CHARS_MAX) if rejecting else "",
+        fatal=_flag(document, "fatal") if rejecting else False,
+        message=string(document, "message", MESSAGE_CHARS_MAX) if rejecting else "",
+        node=node,
+    )
+
+
+def _ownership(member: str, found: JsonObject) -> dict[TopicPartition, Thread]:
+    ownership: dict[TopicPartition, Thread] = {}
+    for key in found:
+        thread = names.parse_thread(string(found, key, names.MEMBER_CHARS_MAX + 10))
+        if thread is None or thread.member != member:
+            raise Unfit(f"{names.shown(key)} is given to something that is not a thread of this member")
+        ownership[_partition(key)] = thread
+    return ownership
+
+
+def _partitions(document: JsonObject) -> tuple[TopicPartition, ...]:
+    found = tuple(_partition(text) for text in strings(document, "partitions", PARTITION_CHARS_MAX))
+    if len(set(found)) != len(found):
+        raise Unfit("partitions names one twice")
+    return found
+
+
+def _partition(text: str) -> TopicPartition:
+    partition = names.parse_partition(text)
+    if partition is None:
+        raise Unfit(f"{names.shown(text)} is not a partition")
+    return partition
+
+
+def _flag(document: JsonObject, key: str) -> bool:
+    value = required(document, key)
+    if type(value) is not bool:
+        raise Unfit(f"{key} is not true or false")
+    return value

@@ -1,0 +1,60 @@
+"""Wildcard subscriptions, matched at the edge: the core only ever sees sets of topics.
+
+Patterns are consumers' input, so the engine is RE2: linear time whatever the pattern, bounded memory. A pattern must match a topic's whole name. A black list is the complement. Kafka's
+internal topics are never part of a match (a static subscription may still name them). RE2 has no look-around and no back-references; the few old consumers that use those are
+reported as malformed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Union
+
+import re2
+
+from zkcoord.core.model import Malformed, Pattern, PatternKind
+from zkcoord.znodes.names import shown
+
+REGEX_CHARS_MAX = 4_096
+REGEX_MEMORY_BYTES_MAX = 1024 * 1024
+REGEXES_CACHED_MAX = 1_024
+REASON_CHARS_MAX = 200
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def check_regex(regex: str) -> Union[str, Malformed]:
+    """The expression itself, or what is wrong with it."""
+    compiled = _compiled(regex)
+    return compiled if isinstance(compiled, Malformed) else regex
+
+
+def match_patterns(patterns: Iterable[Pattern], topics: Iterable[str]) -> dict[Pattern, frozenset[str]]:
+    """All `topics` that each pattern covers. A pattern that does not compile covers nothing: `decode_registration` has reported its member before it can get here."""
+    candidates = [t for t in topics if t not in INTERNAL_TOPICS]
+    return {pattern: _matches(pattern, candidates) for pattern in patterns}
+
+
+def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:
+    compiled = _compiled(pattern.regex)
+    if isinstance(compiled, Malformed):
+        return frozenset()
+    matched = frozenset(t for t in topics if compiled.fullmatch(t) is not None)
+    return frozenset(topics) - matched if pattern.kind is PatternKind.BLACK_LIST else matched
+
+
+@functools.lru_cache(maxsize=REGEXES_CACHED_MAX)
+def _compiled(regex: str) -> Union[re2._Regexp, Malformed]:
+    if not 0 < len(regex) <= REGEX_CHARS_MAX:
+        return Malformed("pattern", shown(regex), f"a pattern has 1 to {REGEX_CHARS_MAX} characters")
+    options = re2.Options()
+    options.max_mem = REGEX_MEMORY_BYTES_MAX
+    options.log_errors = False
+    try:
+        return re2.compile(regex, options)
+    except UnicodeError:
+        return Malformed("pattern", shown(regex), "not Unicode text")
+    except re2.error as error:
+        reason = error.args[0] if error.args else "not a regular expression"
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        return Malformed("pattern", shown(regex), f"RE2 refuses it: {text[:REASON_CHARS_MAX]}")

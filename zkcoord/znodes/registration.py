@@ -1,0 +1,160 @@
+"""Registrations: what a consumer says about itself, readable by old consumers too.
+
+An old consumer reads every registration of its group and dies of a bad one, so ours stay within what it accepts: `version` 1, `subscription` {topic: streams} (or {regex: streams}
+with `pattern` white_list or black_list), `timestamp` as a string, and everything else as strings. Lists are comma-joined; assignor and protocol names contain no comma. The expression
+is escaped once (JSON's own escaping). The field `zkcoord`, our protocol's version, tells ours from an old consumer's registration, which has none of the extras.
+
+Reading is lenient only where old writers force it: an unknown `pattern` word of a legacy registration means static, `version` and `timestamp` are not looked at, and a legacy expression is normalised as its
+own readers do (comma means or, spaces and outer quotes go).
+
+Both ways apply the same rules: what `encode_registration` refuses (`InvalidSubscriptionError`) is what `decode_registration` would call malformed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Union
+
+from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
+from zkcoord.errors import InvalidSubscriptionError
+from zkcoord.zk.port import Stat
+from zkcoord.znodes import names
+from zkcoord.znodes.patterns import check_regex
+from zkcoord.znodes.strict_json import JsonObject, Unfit, decimal, integer, mapping, reading, string, to_bytes
+
+PROTOCOL_VERSION = 1
+COOPERATIVE = "cooperative"
+GRACE_MS = 0
+REBALANCE_TIMEOUT_MS = 60_000
+STREAMS_MAX = 10_000
+TEXT_CHARS_MAX = 255
+USER_DATA_CHARS_MAX = 16 * 1024
+LIST_CHARS_MAX = 1_024
+DURATION_MS_MAX = 2**31 - 1
+SUBSCRIPTION_BYTES_MAX = 60 * 1024
+
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
+_PATTERN_KINDS = {kind.value: kind for kind in PatternKind}
+
+
+def decode_registration(name: str, data: bytes, stat: Stat) -> Union[Member, Malformed]:
+    """The member that the registration `name` (its last path component) stands for. Never raises."""
+    if not names.is_member(name):
+        return Malformed("registration", name, "its name is not printable ASCII of a sensible length")
+    if stat.ephemeral_owner == 0:
+        return Malformed("registration", name, "it is not ephemeral, so it would outlive its consumer")
+    return reading("registration", name, data, lambda document: _member(name, stat, document))
+
+
+def encode_registration(
+    subscription: Subscription,
+    *,
+    timestamp_ms: int,
+    assignors: Sequence[str] = (),
+    protocols: Sequence[str] = (COOPERATIVE,),
+    instance: str | None = None,
+    process: str = "",
+    grace_ms: int = GRACE_MS,
+    rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,
+    user_data: str = "",
+    client: str = "",
+    host: str = "",
+) -> bytes:
+    """A registration's data. Raises `InvalidSubscriptionError`, one sentence, for what no reader could use."""
+    pattern = subscription.pattern
+    document: JsonObject = {
+        "version": 1,
+        "subscription": dict(subscription.topics) if pattern is None else {pattern.regex: subscription.streams},
+        "pattern": PatternKind.STATIC.value if pattern is None else pattern.kind.value,
+        "timestamp": str(timestamp_ms),
+        "zkcoord": str(PROTOCOL_VERSION),
+        "assignors": ",".join(assignors),
+        "protocols": ",".join(protocols),
+        "process": process,
+        "grace_ms": str(grace_ms),
+        "rebalance_timeout_ms": str(rebalance_timeout_ms),
+        "user_data": user_data,
+        "client": client,
+        "host": host,
+    }
+    if instance is not None:
+        document["instance"] = instance
+    data = to_bytes(document)
+    back = reading("registration", "", data, lambda read: _member("", _NO_STAT, read), SUBSCRIPTION_BYTES_MAX)
+    if isinstance(back, Malformed):
+        raise InvalidSubscriptionError(f"this consumer cannot be registered, because {back.reason}: correct its subscription or options")
+    return data
+
+
+_NO_STAT = Stat(0, 0, 0, 0, 0, 0)
+
+
+def _member(name: str, stat: Stat, document: JsonObject) -> Member:
+    if "zkcoord" not in document:
+        return Member(name, stat.czxid, stat.ephemeral_owner, _subscription(document, legacy=True), legacy=True)
+    decimal(document, "zkcoord")
+    instance = string(document, "instance", TEXT_CHARS_MAX, "")
+    if "instance" in document and not names.is_topic(instance):
+        raise Unfit(f"the instance id is not 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
+    return Member(
+        name=name,
+        incarnation=stat.czxid,
+        session=stat.ephemeral_owner,
+        subscription=_subscription(document, legacy=False),
+        assignors=_words(document, "assignors", ""),
+        protocols=_words(document, "protocols", COOPERATIVE),
+        instance=instance or None,
+        process=string(document, "process", TEXT_CHARS_MAX, ""),
+        grace_ms=_duration(document, "grace_ms", GRACE_MS),
+        rebalance_timeout_ms=_duration(document, "rebalance_timeout_ms", REBALANCE_TIMEOUT_MS),
+        user_data=_free_text(document, "user_data"),
+        client=string(document, "client", TEXT_CHARS_MAX, ""),
+        host=string(document, "host", TEXT_CHARS_MAX, ""),
+    )
+
+
+def _subscription(document: JsonObject, legacy: bool) -> Subscription:
+    word = string(document, "pattern", TEXT_CHARS_MAX)
+    if word not in _PATTERN_KINDS and not legacy:
+        raise Unfit("pattern is not static, white_list or black_list")
+    kind = _PATTERN_KINDS.get(word, PatternKind.STATIC)
+    found = mapping(document, "subscription")
+    for key in found:
+        integer(found, key, 1, STREAMS_MAX)
+    if kind is PatternKind.STATIC:
+        bad = next((topic for topic in found if not names.is_topic(topic)), None)
+        if bad is not None:
+            raise Unfit(f"{names.shown(bad)} is not a topic's name")
+        return Subscription(topics=found)
+    if len(found) != 1:
+        raise Unfit("a pattern's subscription has exactly one expression")
+    ((regex, streams),) = found.items()
+    checked = check_regex(_normalised(regex) if legacy else regex)
+    if isinstance(checked, Malformed):
+        raise Unfit(f"the pattern {checked.name} is of no use: {checked.reason}")
+    return Subscription(pattern=Pattern(kind, checked), streams=streams)
+
+
+def _normalised(regex: str) -> str:
+    """An old consumer's expression as its own readers understand it."""
+    return regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
+
+
+def _words(document: JsonObject, key: str, default: str) -> tuple[str, ...]:
+    text = string(document, key, LIST_CHARS_MAX, default)
+    words = tuple(text.split(",")) if text else ()
+    if any(_WORD.fullmatch(word) is None for word in words):
+        raise Unfit(f"{key} is not a comma-separated list of names")
+    return words
+
+
+def _duration(document: JsonObject, key: str, default: int) -> int:
+    return decimal(document, key, DURATION_MS_MAX) if key in document else default
+
+
+def _free_text(document: JsonObject, key: str) -> str:
+    value = document.get(key, "")
+    if type(value) is not str or len(value) > USER_DATA_CHARS_MAX:
+        raise Unfit(f"{key} is not a string of at most {USER_DATA_CHARS_MAX} characters")
+    return value

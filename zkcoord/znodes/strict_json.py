@@ -1,0 +1,162 @@
+"""JSON from anybody: one strict reader that never raises, and field readers that say what is wrong.
+
+`json.loads` takes UTF-16, NaN, 1e999, duplicate keys (the last wins), lone surrogates (which raise later, when printed) and nesting that ends in RecursionError. Here a document is UTF-8, an
+object, of bounded size and depth, with unique keys and numbers of at most 19 digits; whatever else comes is a `Reason`. The bounds are checked before the parser runs, in linear
+time, so that no document can cost more than its size.
+
+The field readers raise `Unfit`, which only `reading` catches: inside this package an exception is the shortest way out of a half-read document, outside of it there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, Union
+
+from zkcoord.core.model import Malformed
+
+DOCUMENT_BYTES_MAX = 64 * 1024
+DOCUMENT_DEPTH_MAX = 8
+NUMBER_CHARS_MAX = 20
+INT64_MAX = 2**63 - 1
+
+JsonObject = dict[str, Any]
+T = TypeVar("T")
+
+# The closing quote is optional so that an unterminated string matches too: the scan never starts over and stays linear.
+_STRING = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)
+_NOT_BRACKETS = bytes(b for b in range(256) if b not in b"[]{}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why some bytes are not a document."""
+
+    text: str
+
+
+class Unfit(ValueError):
+    """A field is not what it should be. Never leaves this package."""
+
+
+def strict_json(data: bytes, bytes_max: int = DOCUMENT_BYTES_MAX) -> Union[JsonObject, Reason]:
+    """The object that these bytes are, or why they are none. Never raises."""
+    if len(data) > bytes_max:
+        return Reason(f"{len(data)} bytes, more than the {bytes_max} allowed")
+    if not data:
+        return Reason("empty")
+    if not _shallow(data):
+        return Reason(f"brackets do not match or are nested deeper than {DOCUMENT_DEPTH_MAX}")
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_bounded)
+        if b"\\ud" in data or b"\\uD" in data:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeError:
+        return Reason("not UTF-8")
+    except Unfit as unfit:
+        return Reason(str(unfit))
+    except (ValueError, RecursionError):
+        return Reason("not JSON")
+    return value if isinstance(value, dict) else Reason("not a JSON object")
+
+
+def to_bytes(document: JsonObject) -> bytes:
+    """A document's bytes: compact, ASCII, keys in the order given."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def reading(what: str, name: str, data: bytes, read: Callable[[JsonObject], T], bytes_max: int = DOCUMENT_BYTES_MAX) -> Union[T, Malformed]:
+    """Parse and read a document; `what` and `name` say in a `Malformed` what it should have been."""
+    document = strict_json(data, bytes_max)
+    if isinstance(document, Reason):
+        return Malformed(what, name, document.text)
+    try:
+        return read(document)
+    except Unfit as unfit:
+        return Malformed(what, name, str(unfit))
+
+
+def required(document: JsonObject, key: str) -> Any:
+    """A field's value, whatever it is."""
+    if key not in document:
+        raise Unfit(f"{key} is missing")
+    return document[key]
+
+
+def integer(document: JsonObject, key: str, low: int = 0, high: int = INT64_MAX) -> int:
+    """A field that must be an integer within bounds; true and 1.0 are none."""
+    value = required(document, key)
+    if type(value) is not int or not low <= value <= high:
+        raise Unfit(f"{key} is not an integer from {low} to {high}")
+    return value
+
+
+def decimal(document: JsonObject, key: str, high: int = INT64_MAX) -> int:
+    """A field that must be a string of ASCII digits, at most `high`."""
+    text = string(document, key, NUMBER_CHARS_MAX)
+    if not (text.isascii() and text.isdigit()) or int(text) > high:
+        raise Unfit(f"{key} is not a decimal number up to {high} in a string")
+    return int(text)
+
+
+def string(document: JsonObject, key: str, chars_max: int, default: str | None = None) -> str:
+    """A field that must be a string without control characters; `default` where it is absent, required without one."""
+    value = document.get(key, default) if default is not None else required(document, key)
+    if type(value) is not str or len(value) > chars_max:
+        raise Unfit(f"{key} is not a string of at most {chars_max} characters")
+    if not value.isprintable():
+        raise Unfit(f"{key} contains control characters")
+    return value
+
+
+def mapping(document: JsonObject, key: str, default: JsonObject | None = None) -> JsonObject:
+    """A field that must be an object."""
+    value = required(document, key) if default is None else document.get(key, default)
+    if type(value) is not dict:
+        raise Unfit(f"{key} is not an object")
+    return value
+
+
+def strings(document: JsonObject, key: str, chars_max: int) -> list[str]:
+    """A field that must be a list of strings without control characters."""
+    value = required(document, key)
+    if type(value) is not list:
+        raise Unfit(f"{key} is not a list")
+    return [string({key: item}, key, chars_max) for item in value]
+
+
+def _shallow(data: bytes) -> bool:
+    """Whether brackets outside of strings are nested at most `DOCUMENT_DEPTH_MAX` deep. (Brackets that do not match count as deep.)"""
+    brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
+    for _ in range(DOCUMENT_DEPTH_MAX):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Unfit("a key appears twice")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise Unfit(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise Unfit("a number is too large")
+    return value
+
+
+def _bounded(text: str) -> int:
+    if len(text) > NUMBER_CHARS_MAX:
+        raise Unfit("a number is too long")
+    return int(text)
