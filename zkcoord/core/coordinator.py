@@ -137,6 +137,8 @@ class Coordinator:
         self.wake_of.pop(event.group, None)
 
     def _begin(self, now_ms: int) -> None:
+        if self.ready:
+            return  # the same term after a reconnect: what was remembered still holds
         self.ready = True
         for name, group in sorted(self.groups.items()):
             if group.view.members or group.view.owners or group.view.commands:

@@ -223,6 +223,13 @@ class GroupView:
             return Place.STARTING, self.starting[tp]
         return Place.READY, want.member
 
+    def held_by(self, member: str) -> tuple[TopicPartition, ...]:
+        """The partitions whose owner nodes belong to a member's session."""
+        registered = self.members.get(member)
+        if registered is None:
+            return ()
+        return tuple(tp for tp, o in self.owners.items() if isinstance(o, Owner) and o.session == registered.session)
+
     def current_owners(self) -> dict[TopicPartition, Thread]:
         """Who holds what among the live members, as threads."""
         held: dict[TopicPartition, Thread] = {}

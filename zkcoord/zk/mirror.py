@@ -1,0 +1,327 @@
+"""The coordinator's picture of ZooKeeper: watch first, then read; an event is a hint, a decision uses only what was read.
+
+Watch events only mark what to read (`Want`). `flush`, called once the queue of events is drained, asks for ONE multiRead of everything marked; the answers become one delta per
+group. What one ack changes together is read together: a command's event also marks the owner nodes of its partitions, a registration's event those of its session.
+
+Why an event for a path that is being read right now marks nothing: ZooKeeper sends a session its events and answers in one order, so an event that arrives before an answer
+happened before that answer was made. An ack of 24 partitions raises 25 events and costs one read.
+
+A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level (children, registrations and channels, then commands, then owner nodes), at most
+`READS_PER_REQUEST_MAX` reads a request. Commands are read before owner nodes. Events during a sweep mark, and are read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, Ready, TopicsChanged
+from zkcoord.core.model import Command, Malformed, Member, Owner, Pattern, Topic, TopicPartition
+from zkcoord.znodes import codec, names, paths
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.patterns import match_patterns
+
+from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode
+from .sweep import Sweep
+
+
+T = TypeVar("T")
+
+
+class Want(NamedTuple):
+    """Something to read: `kind` is registration, channel, command, owner, topic, topics or groups."""
+
+    kind: str
+    group: str = ""
+    member: str = ""
+    node: str = ""
+    tp: TopicPartition = TopicPartition("", 0)
+
+
+RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
+
+
+class Mirror:
+    """Reads one session's view of the world into events for the core.
+
+    `emit` takes the events; `related(group, member, node)` names the partitions of a command that is known (`node` given) or those that a member owns (`node` empty); `before` is the mirror of the same term's last connection: what it knew and is gone must be told, too;
+    `epoch` is this term's: commands that it wrote itself are not read back; `clock` gives ms. `lost()` must be called when the session is suspended; a new `Mirror` is made for a new connection.
+    """
+
+    def __init__(self, port: Port, layout: Layout, epoch: int, clock: Callable[[], int], emit: Callable[[Event], None], related: RelatedPartitions, before: Mirror | None = None) -> None:
+        self.port = port
+        self.own_prefix = f"{epoch}-"
+        self.layout = layout
+        self.clock = clock
+        self.emit = emit
+        self.related = related
+        self.wants: dict[Want, None] = {}
+        self.inflight: frozenset[Want] = frozenset()
+        self.sweeps: dict[str, None] = {}
+        self.sweep: Sweep | None = None
+        self.busy = False
+        self.dead = False
+        self.begun = False
+        self.known: set[str] = set()
+        self.topics: dict[str, Topic] = dict(before.topics) if before is not None else {}
+        self.sweeps.update(dict.fromkeys(before.known if before is not None else ()))
+        self.watched_topics: set[str] = set()
+        self.patterns: dict[str, dict[str, Pattern]] = {}
+
+    # the beginning
+
+    def begin(self) -> None:
+        """Watch, sync, read everything, then emit `Ready`."""
+        for path in self.layout.watch_roots():
+            self.port.watch(path, WatchMode.RECURSIVE, self._watched)
+        self.port.watch(self.layout.topics_root, WatchMode.PERSISTENT, self._watched)
+        self.busy = True
+        self.port.sync(self._synced)
+
+    def _watched(self, _result: ReadResult) -> None:
+        """An unanswered watch means that the connection is gone: the owner hears of it as `Suspended`."""
+
+    def _synced(self, result: ReadResult) -> None:
+        self.busy = False
+        if isinstance(result, ReadDone) and not self.dead:
+            self._ask([Want("topics"), Want("groups")])
+
+    def lost(self) -> None:
+        """The connection is gone: answers still to come mean nothing."""
+        self.dead = True
+
+    # marking
+
+    def fired(self, event: Fired) -> None:
+        """A watch saw something."""
+        where = self.layout.locate(event.path)
+        if isinstance(where, paths.RegistrationAt):
+            self._mark_member(where.group, where.member)
+        elif isinstance(where, paths.CommandAt):
+            own = event.change is Change.CREATED and where.node.startswith(self.own_prefix)  # the write's own outcome says so
+            if event.change is not Change.DATA and not own:
+                self._mark_command(where.group, where.member, where.node)
+        elif isinstance(where, paths.OwnerAt):
+            self._mark(Want("owner", where.group, tp=where.partition))
+        elif isinstance(where, paths.ChannelAt):
+            if event.change is Change.DELETED:
+                self._mark(Want("channel", where.group, where.member))
+        elif isinstance(where, paths.GroupAt):
+            if event.change is not Change.DATA:
+                self.read_group(where.group)
+        elif isinstance(where, paths.TopicsAt):
+            self._mark(Want("topics"))
+        elif isinstance(where, paths.TopicAt):
+            self._mark(Want("topic", node=where.topic))
+
+    def _mark(self, want: Want) -> None:
+        if want.group and want.group not in self.known:
+            self.read_group(want.group)
+        elif want not in self.inflight:
+            self.wants[want] = None
+
+    def _mark_member(self, group: str, member: str) -> None:
+        self._mark(Want("registration", group, member))
+        self._mark(Want("channel", group, member))
+        for tp in self.related(group, member, ""):
+            self._mark(Want("owner", group, tp=tp))
+
+    def _mark_command(self, group: str, member: str, node: str) -> None:
+        self._mark(Want("command", group, member, node))
+        for tp in self.related(group, member, node):
+            self._mark(Want("owner", group, tp=tp))
+
+    def read_group(self, group: str) -> None:
+        """Read all of a group (after a sync), then emit `GroupChanged(full)`."""
+        self.sweeps[group] = None
+
+    # reading
+
+    @property
+    def due(self) -> bool:
+        """Whether `flush` has something to ask for now."""
+        return self.begun and not self.busy and not self.dead and bool(self.wants or self.sweeps)
+
+    def flush(self) -> None:
+        """Ask for what is marked, unless a request is under way."""
+        if not self.due:
+            return
+        if self.wants:
+            batch = list(self.wants)[:READS_PER_REQUEST_MAX]
+            for want in batch:
+                del self.wants[want]
+            self._ask(batch)
+        elif self.sweeps:
+            self._sweep(sorted(self.sweeps))
+
+    def _sweep(self, groups: Sequence[str]) -> None:
+        self.sweeps.clear()
+        self.busy = True
+        for group in groups:
+            if group not in self.known:
+                for path in self.layout.group_watch_roots(group):
+                    self.port.watch(path, WatchMode.RECURSIVE, self._watched)
+        self.known.update(groups)
+        self.sweep = Sweep(self.port, self.layout, groups, self._swept)
+        self.sweep.begin()
+
+    def _swept(self, deltas: Mapping[str, GroupDelta | None]) -> None:
+        if self.dead:
+            return
+        self.busy, self.sweep = False, None
+        for group, delta in deltas.items():
+            if delta is None:
+                self._group_gone(group)
+            else:
+                self._emit_group(group, delta)
+        if not self.begun:
+            self.begun = True
+            self.emit(Ready(self.clock()))
+        self.flush()
+
+    def _ask(self, wants: Sequence[Want]) -> None:
+        self.busy = True
+        self.inflight = frozenset(wants)
+        self.port.read([self._read_of(w) for w in wants], lambda result: self._answered(wants, result))
+
+    def _read_of(self, want: Want) -> Read:
+        lay = self.layout
+        if want.kind == "registration":
+            return GetData(lay.registration(want.group, want.member))
+        if want.kind == "channel":
+            return GetChildren(lay.channel(want.group, want.member))
+        if want.kind == "command":
+            return GetData(lay.command(want.group, want.member, want.node))
+        if want.kind == "owner":
+            return GetData(lay.owner(want.group, want.tp))
+        if want.kind == "topic":
+            return GetData(lay.topic(want.node))
+        return GetChildren(lay.topics_root if want.kind == "topics" else lay.groups_root)
+
+    def _answered(self, wants: Sequence[Want], result: ReadResult) -> None:
+        if self.dead or not isinstance(result, ReadDone):
+            return
+        self.busy, self.inflight = False, frozenset()
+        deltas: dict[str, Delta] = {}
+        topics: dict[str, Topic | Malformed | None] = {}
+        for want, answer in zip(wants, result.answers):
+            if want.kind == "topic":
+                topics[want.node] = self._topic(want.node, answer)
+            elif want.kind == "topics":
+                topics.update(self._topic_names(answer))
+            elif want.kind == "groups":
+                if isinstance(answer, Children):
+                    self.sweeps.update(dict.fromkeys(g for g in answer.names if names.is_group(g)))
+            else:
+                self._take(deltas.setdefault(want.group, Delta()), want, answer)
+        if topics:
+            self._emit_topics(topics)
+        for group, delta in deltas.items():
+            self._emit_group(group, delta.build())
+        self._continue()
+
+    def _continue(self) -> None:
+        if self.begun:
+            self.flush()
+        elif self.wants:
+            batch = list(self.wants)[:READS_PER_REQUEST_MAX]
+            for want in batch:
+                del self.wants[want]
+            self._ask(batch)
+        elif not self.dead:
+            self._sweep(sorted(self.sweeps))
+
+    def _take(self, delta: Delta, want: Want, answer: ReadAnswer) -> None:
+        if want.kind == "registration":
+            delta.members[want.member] = decode(answer, lambda n: codec.decode_registration(want.member, n.data, n.stat))
+        elif want.kind == "command":
+            delta.commands[(want.member, want.node)] = decode(answer, lambda n: codec.decode_command(want.member, want.node, n.data))
+        elif want.kind == "owner":
+            delta.owners[want.tp] = decode(answer, lambda n: codec.decode_owner(str(want.tp), n.data, n.stat))
+        elif want.kind == "channel":
+            there = isinstance(answer, Children)
+            delta.channels[want.member] = there
+            for node in answer.names if isinstance(answer, Children) else ():
+                self._mark_command(want.group, want.member, node)
+
+    # topics
+
+    def _topic_names(self, answer: ReadAnswer) -> dict[str, Topic | Malformed | None]:
+        present = {n for n in answer.names if names.is_topic(n)} if isinstance(answer, Children) else set()
+        for name in sorted(present - self.watched_topics):
+            self.watched_topics.add(name)
+            self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
+            self.wants[Want("topic", node=name)] = None
+        return {name: None for name in sorted(set(self.topics) - present)}
+
+    def _topic(self, name: str, answer: ReadAnswer) -> Topic | Malformed | None:
+        if isinstance(answer, Node) and not answer.data:
+            return None  # the node exists before the broker writes its partitions: not a topic yet
+        return decode(answer, lambda n: codec.decode_topic(name, n.data, n.stat))
+
+    def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
+        before = set(self.topics)
+        for name, topic in topics.items():
+            if isinstance(topic, Topic):
+                self.topics[name] = topic
+            elif topic is None:
+                self.topics.pop(name, None)
+        patterns = {p for members in self.patterns.values() for p in members.values()} if set(self.topics) != before else set()
+        matches = match_patterns(sorted(patterns, key=repr), self.topics) if patterns else {}
+        self.emit(TopicsChanged(self.clock(), topics, _good(matches)))
+
+    # groups
+
+    def _emit_group(self, group: str, delta: GroupDelta) -> None:
+        known = self.patterns.get(group, {})
+        if delta.full:
+            known = {}
+        fresh: set[Pattern] = set()
+        members: dict[str, Member | Malformed | None] = dict(delta.members)
+        for name, member in delta.members.items():
+            known.pop(name, None)
+            if isinstance(member, Member) and member.subscription.pattern is not None:
+                known[name] = member.subscription.pattern
+                fresh.add(member.subscription.pattern)
+        matches = match_patterns(sorted(fresh, key=repr), self.topics) if fresh else {}
+        for name, pattern in list(known.items()):
+            bad = matches.get(pattern)
+            if isinstance(bad, Malformed):
+                members[name] = Malformed("registration", name, bad.reason)
+                del known[name]
+        self.patterns[group] = known
+        if members != dict(delta.members):
+            delta = GroupDelta(delta.full, members, delta.channels, delta.commands, delta.owners, delta.metadata)
+        self.emit(GroupChanged(self.clock(), group, delta, _good(matches)))
+
+    def _group_gone(self, group: str) -> None:
+        self.known.discard(group)
+        self.patterns.pop(group, None)
+        self.emit(GroupGone(self.clock(), group))
+
+
+class Delta:
+    """A delta being put together from the answers of one request."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member | Malformed | None] = {}
+        self.channels: dict[str, bool] = {}
+        self.commands: dict[tuple[str, str], Command | Malformed | None] = {}
+        self.owners: dict[TopicPartition, Owner | Malformed | None] = {}
+
+    def build(self) -> GroupDelta:
+        """As an immutable event part."""
+        return GroupDelta(members=self.members, channels=self.channels, commands=self.commands, owners=self.owners)
+
+
+def decode(answer: ReadAnswer, value: Callable[[Node], T | Malformed]) -> T | Malformed | None:
+    """A node's value, None where there is no node, `Malformed` where it cannot be read."""
+    if isinstance(answer, Node):
+        return value(answer)
+    if isinstance(answer, Missing):
+        return None
+    return Malformed("node", "", f"cannot be read: {answer}")
+
+
+def _good(matches: Mapping[Pattern, frozenset[str] | Malformed]) -> dict[Pattern, frozenset[str]]:
+    return {p: names for p, names in matches.items() if not isinstance(names, Malformed)}

@@ -1,0 +1,63 @@
+"""From the core's writes to fenced multis, and from their outcomes to named events.
+
+Every multi begins with a check of the epoch node's version: a coordinator that was replaced cannot write, however late its request arrives. Nothing is ever retried here: a
+write that was refused or whose outcome is unknown leads to a fresh read and a fresh decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from zkcoord.core.events import DeleteChannel, DeleteCommand, DeleteOwner, DeleteRegistration, Outcome, PutMetadata, Send, Write, WriteOp, Written
+from zkcoord.znodes import codec
+from zkcoord.znodes.paths import Layout
+
+from .port import (MULTI_BYTES_MAX, OPS_PER_MULTI_MAX, AclEntry, Check, Committed, Create, Created, Delete, MultiResult, Op, Port, Rejected, SetData, encoded_bytes)
+
+
+class Writer:
+    """Writes of one term: `fence` is the epoch node's version that the election got."""
+
+    def __init__(self, port: Port, layout: Layout, fence: int, acl: tuple[AclEntry, ...], clock: Callable[[], int], wall_clock: Callable[[], int], emit: Callable[[Written], None]) -> None:
+        self.port = port
+        self.layout = layout
+        self.fence = fence
+        self.acl = acl
+        self.clock = clock
+        self.wall_clock = wall_clock
+        self.emit = emit
+
+    def write(self, write: Write) -> None:
+        """Send one write; `Written` follows through `emit`."""
+        ops: list[Op] = [Check(self.layout.epoch, self.fence)]
+        ops += [self._op(write.group, op) for op in write.ops]
+        assert len(ops) <= OPS_PER_MULTI_MAX, len(ops)
+        assert sum(encoded_bytes(op) for op in ops) <= MULTI_BYTES_MAX
+        self.port.multi(ops, lambda result: self.emit(self._outcome(write, ops, result)))
+
+    def _op(self, group: str, op: WriteOp) -> Op:
+        lay = self.layout
+        if isinstance(op, Send):
+            c = op.command
+            return Create(lay.command_prefix(group, c.member, c.epoch, c.seq), codec.encode_command(c), sequential=True, acl=self.acl)
+        if isinstance(op, DeleteCommand):
+            return Delete(lay.command(group, op.member, op.node))
+        if isinstance(op, DeleteRegistration):
+            return Delete(lay.registration(group, op.member))
+        if isinstance(op, DeleteOwner):
+            return Delete(lay.owner(group, op.partition), op.version)
+        if isinstance(op, DeleteChannel):
+            return Delete(lay.channel(group, op.member))
+        assert isinstance(op, PutMetadata)
+        return SetData(lay.group(group), codec.encode_metadata(replace(op.metadata, since_ms=self.wall_clock())), -1)
+
+    def _outcome(self, write: Write, ops: list[Op], result: MultiResult) -> Written:
+        now = self.clock()
+        if isinstance(result, Committed):
+            nodes = tuple(r.path.rsplit("/", 1)[1] for r in result.results if isinstance(r, Created))
+            return Written(now, write.group, write.token, Outcome.OK, nodes)
+        if isinstance(result, Rejected):
+            outcome = Outcome.FENCED if result.index == 0 else Outcome.REFUSED
+            return Written(now, write.group, write.token, outcome, why=f"{result.error.value} at {ops[result.index].path}")
+        return Written(now, write.group, write.token, Outcome.UNKNOWN)
