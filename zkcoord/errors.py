@@ -1,6 +1,7 @@
 """Every error that zkcoord raises on purpose: one tree, drawn here.
 
     ZkcoordError
+    ├── ForkedProcessError                 a ZooKeeper session was used in a forked child of the process that opened it
     └── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
         ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
         ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
@@ -44,3 +45,9 @@ class InvalidSubscriptionError(ConfigurationError):
 
 class UnknownAssignorError(ConfigurationError):
     """No assignor has this name."""
+
+
+class ForkedProcessError(ZkcoordError):
+    """A ZooKeeper session was used in a forked child: its connection belongs to the parent, and two users would mix their answers."""
+
+    fatal = True

@@ -1,0 +1,456 @@
+"""kazoo's client and connection, taken at the lowest place: the only use of kazoo's private API besides the codecs in `zkcoord.zk.requests`.
+
+Why: kazoo completes results on one thread, watch events on another, and state changes on a third, so the order in which the server spoke is lost; it queues calls while disconnected and runs them on
+whatever session comes next; it opens a new session by itself when one has expired; and it has no persistent watches. Here everything stays on kazoo's connection thread, which reads the socket frame by
+frame, and each frame becomes one call of the `Observer` or of a `Call` before the next frame is looked at. That is the whole ordering guarantee: what the observer and the calls are told is in
+the order of the bytes on the wire, so a watch event that the server sent before an answer is told before it.
+
+* The gate (`_gate`) makes "usable" and the queue one thing: `submit` puts a call into the queue only while the session is usable, and losing the connection empties queue and pending calls under the same gate.
+  So no call is ever sent on another connection than the one it was made on, and nothing is sent again.
+* `usable` begins when the session is established, authenticated and, the first time, the chroot has been seen; it ends with the connection.
+* Every end of a session is told once, as an `End`; after it the thread ends and the sockets are closed. A session id that changed on reconnect is an expiry: some servers hand out a new session silently.
+* A call without an answer for `request_deadline_ms` drops the connection. It is checked only where the socket has nothing to read, so a process that was stopped for a while first reads what has arrived.
+* kazoo's own log is not used: at debug level it prints requests with their data, credentials and session passwords.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol import serialization as wire
+from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+
+from zkcoord.zk import requests
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import Change, Denied, GetData, Missing, ReadDone, ZkError
+from zkcoord.zk.requests import CLOSE_REQUEST, Request, Result
+
+log = logging.getLogger(__name__)
+
+FRAME_BYTES_MAX = 128 * 1024 * 1024
+RECEIVE_BYTES = 64 * 1024
+SEND_BATCH_BYTES = 64 * 1024
+CONNECT_ATTEMPT_MAX_MS = 5_000
+RECONNECT_DELAY_MIN_MS = 50
+RECONNECT_DELAY_MAX_MS = 1_000
+GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeError)
+"""What decoding bytes that ZooKeeper would never send may raise."""
+
+
+class End(enum.Enum):
+    """How a session ended."""
+
+    EXPIRED = "expired"
+    CLOSED = "closed"
+    REFUSED = "refused"
+
+
+class Observer(Protocol):
+    """Who is told about a session: on the connection's thread, in the order of the wire. Must not block and must not raise."""
+
+    def connected(self, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
+        """The session is usable."""
+
+    def suspended(self, reason: str) -> None:
+        """The connection is lost. Told before the calls under way are told."""
+
+    def fired(self, change: Change, path: str) -> None:
+        """A watch event; `path` includes the chroot."""
+
+    def ended(self, end: End, reason: str) -> None:
+        """The session is over; nothing follows. `reason` is a sentence for `End.REFUSED`."""
+
+
+class Call:
+    """One call under way. kazoo hands it around as its "async result"; it is told exactly once, `None` for lost."""
+
+    __slots__ = ("request", "queued_s", "_tell")
+
+    def __init__(self, request: Request, tell: Callable[[Result | None], None]) -> None:
+        self.request = request
+        self.queued_s = time.monotonic()
+        self._tell = tell
+
+    def answer(self, err: int, body: bytes, offset: int) -> None:
+        """Decode and tell. Raises one of `GARBAGE` with nothing told."""
+        self._tell(self.request.decode(err, body, offset))
+
+    def set_exception(self, error: BaseException) -> None:
+        """kazoo's way to say that the connection is gone."""
+        self._tell(None)
+
+
+class _Refusal(AuthFailedError):  # type: ignore[misc]
+    """Ends the session with a sentence; kazoo stops connecting on its base class."""
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's handler without its two worker threads, and with sockets that say why they failed."""
+
+    def __init__(self, tls: ssl.SSLContext | None, idle: Callable[[list[Any], float], list[Any]]) -> None:
+        super().__init__()
+        self._tls = tls
+        self._idle = idle
+
+    def start(self) -> None:
+        """No workers: nothing is dispatched to them."""
+
+    def stop(self) -> None:
+        """See `start`."""
+
+    def select(self, rlist: list[Any], wlist: list[Any], xlist: list[Any], timeout: float | None = None) -> tuple[list[Any], list[Any], list[Any]]:
+        """As `select.select`. Two sockets to read is kazoo's main loop, which waits in `EdgeConnection.idle`."""
+        if len(rlist) == 2:
+            return self._idle(rlist, timeout or 0.0), [], []
+        ready = wait_ready(rlist, wlist, timeout)
+        return [s for s in rlist if s in ready], [s for s in wlist if s in ready], []
+
+    def create_connection(self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any) -> socket.socket:
+        """A connected socket, through TLS where it is configured. Raises `ConnectionDropped` with the real reason."""
+        limit_s = min(timeout or CONNECT_ATTEMPT_MAX_MS / 1000, CONNECT_ATTEMPT_MAX_MS / 1000)
+        try:
+            plain = socket.create_connection(address, limit_s)
+        except OSError as e:
+            raise ConnectionDropped(f"{e.strerror or e}") from e
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.wrap_socket(plain, server_hostname=hostname) if self._tls else plain
+        except OSError as e:
+            plain.close()
+            raise ConnectionDropped(f"TLS failed: {e.strerror or e}") from e
+
+
+def wait_ready(readers: list[Any], writers: list[Any], timeout_s: float | None) -> list[Any]:
+    """Those of the sockets that are ready (or broken), after at most `timeout_s`. poll() has no limit on descriptor numbers."""
+    poller = select.poll()
+    by_fd = {}
+    for sock, mask in [(s, select.POLLIN) for s in readers] + [(s, select.POLLOUT) for s in writers]:
+        fd = sock.fileno()
+        if fd < 0:
+            raise ConnectionDropped("the socket was closed")
+        poller.register(fd, mask)
+        by_fd[fd] = sock
+    return [by_fd[fd] for fd, _ in poller.poll(None if timeout_s is None else max(0, int(timeout_s * 1000 + 0.999)))]
+
+
+class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
+    """kazoo's connection thread with one place where bytes become values."""
+
+    def __init__(self, client: EdgeClient, sasl_options: dict[str, str] | None) -> None:
+        super().__init__(client, client._conn_retry.copy(), logger=client.logger, sasl_options=sasl_options)
+        self.last_error = "no attempt was made yet"
+        self._received = bytearray()
+        self._seen_chroot = False
+
+    @contextmanager
+    def _socket_error_handling(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as e:
+            raise self._drop(f"{e.strerror or e}") from e
+
+    def _drop(self, reason: str) -> ConnectionDropped:
+        self.last_error = reason
+        return ConnectionDropped(reason)
+
+    def zk_loop(self) -> None:
+        """The thread's main."""
+        try:
+            super().zk_loop()
+        except Exception:  # thread main
+            log.exception("the ZooKeeper connection's thread stopped")
+        finally:
+            self.client.thread_over()
+            self.close()
+
+    def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
+        found: list[tuple[str, str, int]] = super()._expand_client_hosts()
+        if not found:
+            self.last_error = "none of the host names can be resolved"
+        return found
+
+    def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
+        self._received.clear()
+        return super()._connect_attempt(host, hostip, port, retry)
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        client = self.client
+        before = client._session_id or 0
+        try:
+            read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
+            if before and client._session_id != before:
+                raise SessionExpiredError("the server handed out another session")
+            if not self._seen_chroot:
+                self._look_at_chroot(read_timeout_ms / 1000)
+                self._seen_chroot = True
+        except (ConnectionDropped, KazooTimeoutError) as e:
+            self.last_error = f"{host}:{port}: {e}"
+            raise
+        except SASLException as e:
+            client.refuse(f"SASL authentication at {host}:{port} cannot be done ({e}): install pure-sasl and check mechanism, name and password")
+            raise AuthFailedError() from e
+        except AuthFailedError as e:
+            client.refuse(str(e) or f"the ZooKeeper at {host}:{port} refused the credentials: correct user name, password and scheme")
+            raise
+        except GARBAGE as e:
+            self.last_error = f"{host}:{port} does not answer like a ZooKeeper server"
+            raise ConnectionDropped(self.last_error) from e
+        self.last_error = f"{host}:{port} stopped answering"
+        client.established(round(read_timeout_ms * 1.5), (hostip, port))
+        return read_timeout_ms, connect_timeout_ms
+
+    def _look_at_chroot(self, timeout_s: float) -> None:
+        """The first request of a port: does the server know multiRead (3.6), does the chroot exist, may it be read? Raises `_Refusal`."""
+        options = self.client.options
+        path = options.chroot or "/"
+        request = requests.read_request("", [GetData(path)])
+        self._xid = 1
+        self._submit(request, timeout_s, self._xid)
+        header, body, offset = self._read_header(timeout_s)
+        if header.err == requests.UNIMPLEMENTED:
+            raise _Refusal(f"the ZooKeeper at {options.address} is older than 3.6 (no multiRead, no persistent watches): use a server of 3.6 or newer")
+        if header.err == requests.SASL_REQUIRED:
+            raise _Refusal(f"the ZooKeeper at {options.address} demands SASL authentication: configure SASL (mechanism, name and password)")
+        result = request.decode(header.err, body, offset)
+        if not isinstance(result, ReadDone):
+            raise ConnectionDropped(f"the first request was answered with error {header.err}")
+        answer = result.answers[0]
+        if isinstance(answer, Missing):
+            raise _Refusal(f"the chroot {path} does not exist at {options.address}: create it with `create {path}` in zkCli.sh, or correct the path after the last server")
+        if isinstance(answer, Denied) and answer.error is ZkError.NO_AUTH and options.chroot:
+            raise _Refusal(f"the chroot {path} at {options.address} may not be read with these credentials: correct user name and password, or ask for read permission")
+
+    def idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
+        """Wait in the main loop for the server, a call to send, or `timeout_s`. Raises `ConnectionDropped` when the oldest call is overdue."""
+        server = sockets[0]
+        waiting = bool(self._received) or (isinstance(server, ssl.SSLSocket) and server.pending() > 0)
+        if waiting:
+            return [server, *wait_ready(sockets[1:], [], 0)]
+        until = time.monotonic() + timeout_s
+        while True:
+            pending = self.client._pending
+            overdue = pending[0][1].queued_s + self.client.request_deadline_s if pending and pending[0][1] else until
+            ready = wait_ready(sockets, [], min(until, overdue) - time.monotonic())
+            now = time.monotonic()
+            if server not in ready and pending and now >= overdue and overdue != until:
+                raise self._drop(f"no answer for {round(self.client.request_deadline_s * 1000)} ms")
+            if ready or now >= until:
+                return ready
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        """The next `length` bytes. Reads ahead: `idle` knows what is left over."""
+        if not 0 <= length <= FRAME_BYTES_MAX:
+            raise self._drop(f"a frame of {length} bytes is not ZooKeeper's (or is more than {FRAME_BYTES_MAX})")
+        received = self._received
+        with self._socket_error_handling():
+            while len(received) < length:
+                try:
+                    chunk = self._socket.recv(max(RECEIVE_BYTES, min(length - len(received), 1 << 20)))
+                except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    if not wait_ready([self._socket], [], timeout):
+                        raise KazooTimeoutError("the server stopped in the middle of an answer") from None
+                    continue
+                if not chunk:
+                    raise self._drop("the server closed the connection")
+                received += chunk
+        out = bytes(received[:length])
+        del received[:length]
+        return out
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """Send what is queued, in order, up to a batch; each call is pending before its first byte leaves, so that a failing send loses none."""
+        client = self.client
+        with self._socket_error_handling():
+            self._read_sock.recv(RECEIVE_BYTES)
+        frames = bytearray()
+        while client._queue and len(frames) < SEND_BATCH_BYTES:
+            request, call = client._queue.popleft()
+            self._xid = (self._xid % 2147483647) + 1
+            client._pending.append((request, call, self._xid))
+            frames += struct.pack("!iii", 8 + len(request.payload), self._xid, request.type) + request.payload
+        if client._queue:
+            client.wake()
+        if frames:
+            self._write(frames, connect_timeout)
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        try:
+            event, _ = wire.Watch.deserialize(buffer, offset)
+            change = Change(event.type)
+        except GARBAGE as e:
+            raise self._drop("the server sent a watch event that is not known, so watches are added again") from e
+        self.client.observer.fired(change, event.path)
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        client = self.client
+        if not client._pending:
+            raise self._drop("the server answered what was not asked")
+        request, call, xid = client._pending.popleft()
+        if header.zxid and header.zxid > 0:
+            client.last_zxid = header.zxid
+        if request.type == requests.CLOSE:
+            return CLOSE_RESPONSE
+        try:
+            if header.xid != xid:
+                raise ValueError(f"answer {header.xid} instead of {xid}")
+            call.answer(header.err, buffer, offset)
+        except GARBAGE as e:
+            call.set_exception(e)
+            raise self._drop(f"the server's answer cannot be read: {e}") from e
+        if header.err in requests.CONNECTION_OVER_CODES:
+            raise self._drop(f"the server answered with error {header.err}")
+        return None
+
+
+def _quiet_logger() -> logging.Logger:
+    logger = logging.Logger("zkcoord.zk.kazoo", logging.CRITICAL)
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
+    return logger
+
+
+class EdgeClient(KazooClient):  # type: ignore[misc]
+    """kazoo's client as one session: see the module's text. `submit` and `shut` may be called from any thread."""
+
+    def __init__(self, options: ZkOptions, tls: ssl.SSLContext | None, observer: Observer) -> None:
+        self.options = options
+        self.observer = observer
+        self.usable = False
+        self.request_deadline_s = (options.request_deadline_ms or options.session_timeout_ms / 2) / 1000
+        self._gate = threading.RLock()
+        self._ended = False
+        self._closing = False
+        self._end: tuple[End, str] = (End.EXPIRED, "")
+        handler = _Handler(tls, self._idle)
+        retry = KazooRetry(
+            max_tries=-1, delay=RECONNECT_DELAY_MIN_MS / 1000, backoff=2, max_jitter=0.4, max_delay=RECONNECT_DELAY_MAX_MS / 1000, sleep_func=handler.sleep_func
+        )
+        super().__init__(
+            hosts=",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in options.servers),
+            timeout=options.session_timeout_ms / 1000,
+            handler=handler,
+            auth_data={("digest", f"{options.digest.username}:{options.digest.password}")} if options.digest else None,
+            connection_retry=retry,
+            use_ssl=tls is not None,
+            logger=_quiet_logger(),
+        )
+        self._connection = EdgeConnection(self, _sasl_options(options))
+
+    def _idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
+        return self._connection.idle(sockets, timeout_s)  # type: ignore[no-any-return]
+
+    @property
+    def last_error(self) -> str:
+        """Why the last attempt to connect failed, as text for a sentence."""
+        return str(self._connection.last_error)
+
+    def submit(self, call: Call) -> bool:
+        """Queue a call on this connection. False: not usable, nothing was queued."""
+        with self._gate:
+            if not self.usable:
+                return False
+            self._queue.append((call.request, call))
+            self.wake()
+        return True
+
+    def wake(self) -> None:
+        """Make the connection's thread look at the queue."""
+        try:
+            self._connection._write_sock.send(b"\0")
+        except (BlockingIOError, AttributeError):
+            pass  # many wakes are waiting already, or the thread is over
+
+    def shut(self) -> None:
+        """Close the session after the calls under way. Without a connection, the next one closes it."""
+        with self._gate:
+            self._closing = True
+            self._end = (End.CLOSED, "")
+            if self.usable:
+                self.usable = False
+                self._queue.append((CLOSE_REQUEST, None))
+                self.wake()
+            elif not self._session_id:
+                self._stopped.set()
+                self._cut()
+
+    def give_up(self, end: End, reason: str) -> None:
+        """End now, whatever the connection's thread is doing; it ends by itself as soon as it can."""
+        with self._gate:
+            self._stopped.set()
+            self._end = (end, reason)
+            self.usable = False
+            self._notify_pending(KeeperState.CONNECTING)
+            self._tell_end()
+            self._cut()
+
+    def _cut(self) -> None:
+        try:
+            sock = self._connection._socket
+            if sock is not None:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is closed already, which was the wish
+
+    def established(self, timeout_ms: int, server: tuple[str, int]) -> None:
+        """The session is there (connection's thread)."""
+        with self._gate:
+            self.request_deadline_s = (self.options.request_deadline_ms or timeout_ms / 2) / 1000
+            if self._closing:
+                self._queue.append((CLOSE_REQUEST, None))
+                self.wake()
+                return
+            if not self._stopped.is_set():
+                self.usable = True
+                self.observer.connected(self._session_id, self._session_passwd, timeout_ms, server)
+
+    def _session_callback(self, state: str) -> None:
+        with self._gate:
+            if state == self._state:
+                return
+            if state not in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO) and self.usable:
+                self.usable = False
+                self.observer.suspended(self.last_error)
+            super()._session_callback(state)
+            if state == KeeperState.EXPIRED_SESSION:
+                self._stopped.set()
+
+    def thread_over(self) -> None:
+        """The connection's thread is done: tell the end, once."""
+        with self._gate:
+            self._notify_pending(KeeperState.CONNECTING)
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self.observer.ended(*self._end)
+
+    def refuse(self, reason: str) -> None:
+        """The session ends as refused when the thread is over."""
+        with self._gate:
+            if not self._closing:
+                self._end = (End.REFUSED, reason)
+
+
+def _sasl_options(options: ZkOptions) -> dict[str, str] | None:
+    sasl = options.sasl
+    if sasl is None:
+        return None
+    if sasl.mechanism == "GSSAPI":
+        return {"mechanism": sasl.mechanism, "service": sasl.service}
+    return {"mechanism": sasl.mechanism, "service": sasl.service, "username": sasl.username, "password": sasl.password}

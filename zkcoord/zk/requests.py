@@ -1,0 +1,244 @@
+"""The four requests zkcoord sends, as bytes, and their answers as the values of `zkcoord.zk.port`.
+
+kazoo has no MultiRead (opcode 22) and no AddWatch (opcode 106), and its transaction decoder loses results (a falsy one is dropped, an unknown error code raises in the connection's
+thread). So all four are encoded and decoded here, with kazoo's struct objects and string codecs; `zkcoord.zk.connection` puts them into kazoo's queue. A request is encoded when it
+is made, in the caller's thread: a path that is not UTF-8 raises there, never in the connection's thread.
+
+The chroot is ours, not kazoo's: every path is prefixed here and every answer is stripped here, so that requests kazoo does not know are treated like those it knows.
+
+Errors: ZooKeeper answers with a code per request (`header.err`) and, in a multi, with a code per operation: 0 before the operation that failed, its own code, and RuntimeInconsistency (-2)
+after it. A code that says nothing about the operation (`UNANSWERED_CODES`: session moved, request timed out, throttled ...) becomes `Unanswered`; every other code is a named refusal,
+`ZkError.OTHER` when zkcoord has no use for the difference. No code raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from kazoo.protocol import serialization as wire
+from kazoo.security import ACL, Id
+
+from zkcoord.zk.port import (
+    Check,
+    Children,
+    Committed,
+    Create,
+    Created,
+    Delete,
+    Denied,
+    Done,
+    GetData,
+    Missing,
+    MultiResult,
+    Node,
+    Op,
+    OpResult,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Rejected,
+    SetData,
+    Stat,
+    Unanswered,
+    WatchMode,
+    ZkError,
+)
+
+SYNC, MULTI, MULTI_READ, ADD_WATCH, CLOSE = 9, 14, 22, 106, -11
+CREATE, DELETE, SET_DATA, CHECK, GET_DATA, GET_CHILDREN, ERROR = 1, 2, 5, 13, 4, 8, -1
+EPHEMERAL_FLAG, SEQUENTIAL_FLAG = 1, 2
+
+NO_NODE, UNIMPLEMENTED, SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED = -101, -6, -112, -118, -124
+NAMED_CODES: dict[int, ZkError] = {
+    NO_NODE: ZkError.NO_NODE,
+    -102: ZkError.NO_AUTH,
+    -103: ZkError.BAD_VERSION,
+    -108: ZkError.NO_CHILDREN_FOR_EPHEMERALS,
+    -110: ZkError.NODE_EXISTS,
+    -111: ZkError.NOT_EMPTY,
+    -125: ZkError.QUOTA_EXCEEDED,
+}
+"""Error codes that zkcoord tells apart; every other one is `ZkError.OTHER`."""
+
+UNANSWERED_CODES = frozenset({-4, -7, SESSION_EXPIRED, SESSION_MOVED, -122, SASL_REQUIRED, -127})
+"""ConnectionLoss, OperationTimeout, SessionExpired, SessionMoved, RequestTimeout, SessionClosedRequireSaslAuth, ThrottledOp: nothing about the operation itself."""
+
+CONNECTION_OVER_CODES = frozenset({SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED})
+"""After these the server closes the connection, or nothing sent on it is worth anything."""
+
+Result = Union[MultiResult, ReadResult]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What kazoo's connection needs of a request: an opcode and bytes. `decode(err, body, offset)` makes the answer; it may raise what `struct` and `str.decode` raise on garbage."""
+
+    type: int
+    payload: bytes
+    decode: Callable[[int, bytes, int], Result]
+
+    def serialize(self) -> bytes:
+        """The bytes after the opcode."""
+        return self.payload
+
+    def __repr__(self) -> str:
+        return f"Request(type={self.type}, {len(self.payload)} bytes)"
+
+
+def error_of(code: int) -> ZkError:
+    """The name of an error code; `OTHER` for what zkcoord does not tell apart."""
+    return NAMED_CODES.get(code, ZkError.OTHER)
+
+
+def absolute(chroot: str, path: str) -> str:
+    """A path of ours as the server knows it. `chroot` is "" or "/a/b"."""
+    if not chroot:
+        return path
+    return chroot if path == "/" else chroot + path
+
+
+def relative(chroot: str, path: str) -> str:
+    """A path of the server as we know it: the inverse of `absolute`."""
+    if not chroot:
+        return path
+    return path[len(chroot):] or "/"
+
+
+def multi_request(chroot: str, ops: Sequence[Op]) -> Request:
+    """One transaction. Answer: `Committed`, `Rejected` or `Unanswered`."""
+    payload = bytearray()
+    for op in ops:
+        payload += _encode_op(chroot, op)
+    payload += wire.multiheader_struct.pack(-1, True, -1)
+    count = len(ops)
+
+    def decode(err: int, body: bytes, offset: int) -> MultiResult:
+        return _decode_multi(chroot, count, err, body, offset)
+
+    return Request(MULTI, bytes(payload), decode)
+
+
+def _encode_op(chroot: str, op: Op) -> bytes:
+    path = absolute(chroot, op.path)
+    if isinstance(op, Check):
+        return wire.multiheader_struct.pack(CHECK, False, -1) + bytes(wire.CheckVersion(path, op.version).serialize())
+    if isinstance(op, SetData):
+        return wire.multiheader_struct.pack(SET_DATA, False, -1) + bytes(wire.SetData(path, op.data, op.version).serialize())
+    if isinstance(op, Delete):
+        return wire.multiheader_struct.pack(DELETE, False, -1) + bytes(wire.Delete(path, op.version).serialize())
+    assert isinstance(op, Create), op
+    acl = [ACL(a.perms, Id(a.scheme, a.id)) for a in op.acl]
+    flags = (EPHEMERAL_FLAG if op.ephemeral else 0) | (SEQUENTIAL_FLAG if op.sequential else 0)
+    return wire.multiheader_struct.pack(CREATE, False, -1) + bytes(wire.Create(path, op.data, acl, flags).serialize())
+
+
+def _decode_multi(chroot: str, count: int, err: int, body: bytes, offset: int) -> MultiResult:
+    if err in UNANSWERED_CODES:
+        return Unanswered()
+    if err:
+        return Rejected(0, error_of(err))
+    results: list[OpResult] = []
+    for index in range(count):
+        kind, _, _ = wire.multiheader_struct.unpack_from(body, offset)
+        offset += wire.multiheader_struct.size
+        if kind == CREATE:
+            path, offset = wire.read_string(body, offset)
+            results.append(Created(relative(chroot, path)))
+        elif kind == SET_DATA:
+            results.append(_stat(body, offset))
+            offset += wire.stat_struct.size
+        elif kind in (DELETE, CHECK):
+            results.append(Done())
+        elif kind == ERROR:
+            code = wire.int_struct.unpack_from(body, offset)[0]
+            offset += wire.int_struct.size
+            if code in UNANSWERED_CODES:
+                return Unanswered()
+            if code:
+                return Rejected(index, error_of(code))
+        else:
+            raise ValueError(f"a multi's answer holds a result of type {kind}")
+    if len(results) != count:
+        raise ValueError("a multi's answer holds errors, and none of them is one")
+    return Committed(tuple(results))
+
+
+def read_request(chroot: str, reads: Sequence[Read]) -> Request:
+    """One multiRead. Answer: `ReadDone` with one answer per read, or `Unanswered`."""
+    payload = bytearray()
+    for read in reads:
+        payload += wire.multiheader_struct.pack(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, False, -1)
+        payload += wire.write_string(absolute(chroot, read.path)) + b"\0"
+    payload += wire.multiheader_struct.pack(-1, True, -1)
+    count = len(reads)
+
+    def decode(err: int, body: bytes, offset: int) -> ReadResult:
+        return _decode_reads(count, err, body, offset)
+
+    return Request(MULTI_READ, bytes(payload), decode)
+
+
+def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
+    if err in UNANSWERED_CODES:
+        return Unanswered()
+    if err:
+        return ReadDone((Denied(error_of(err)),) * count)
+    answers: list[ReadAnswer] = []
+    for _ in range(count):
+        kind, _, _ = wire.multiheader_struct.unpack_from(body, offset)
+        offset += wire.multiheader_struct.size
+        if kind == GET_DATA:
+            data, offset = wire.read_buffer(body, offset)
+            answers.append(Node(bytes(data or b""), _stat(body, offset)))
+            offset += wire.stat_struct.size
+        elif kind == GET_CHILDREN:
+            names, offset = _names(body, offset)
+            answers.append(Children(names))
+        elif kind == ERROR:
+            code = wire.int_struct.unpack_from(body, offset)[0]
+            offset += wire.int_struct.size
+            answers.append(Missing() if code == NO_NODE else Denied(error_of(code)))
+        else:
+            raise ValueError(f"a multiRead's answer holds a result of type {kind}")
+    return ReadDone(tuple(answers))
+
+
+def sync_request(chroot: str) -> Request:
+    """Let the server catch up with the leader. Answer: `ReadDone(())`, or `Unanswered`."""
+    return Request(SYNC, wire.write_string(chroot or "/"), _decode_empty)
+
+
+def watch_request(chroot: str, path: str, mode: WatchMode) -> Request:
+    """Add a persistent watch. Answer: `ReadDone(())`; `ReadDone((Denied(...),))` if the server will not; or `Unanswered`."""
+    return Request(ADD_WATCH, wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(mode.value), _decode_empty)
+
+
+def _decode_empty(err: int, body: bytes, offset: int) -> ReadResult:
+    if err in UNANSWERED_CODES:
+        return Unanswered()
+    return ReadDone((Denied(error_of(err)),)) if err else ReadDone(())
+
+
+def _refuse_to_decode(err: int, body: bytes, offset: int) -> Result:
+    raise ValueError("a closing session has no answer to decode")
+
+
+CLOSE_REQUEST = Request(CLOSE, b"", _refuse_to_decode)
+
+
+def _stat(body: bytes, offset: int) -> Stat:
+    czxid, mzxid, _, _, version, cversion, _, owner, _, children, _ = wire.stat_struct.unpack_from(body, offset)
+    return Stat(czxid, mzxid, version, cversion, owner, children)
+
+
+def _names(body: bytes, offset: int) -> tuple[tuple[str, ...], int]:
+    count = wire.int_struct.unpack_from(body, offset)[0]
+    offset += wire.int_struct.size
+    names: list[str] = []
+    for _ in range(count):
+        name, offset = wire.read_string(body, offset)
+        names.append(name)
+    return tuple(sorted(names)), offset

@@ -1,0 +1,228 @@
+"""One real ZooKeeper session behind `zkcoord.zk.port.Port`.
+
+Threads: one per port (kazoo's connection thread, see `zkcoord.zk.connection`), which only reads, decodes and posts. `post` is the owner's queue: it takes a thunk, returns at once and never raises; the
+owner's thread runs the thunks in order. Callbacks and events happen nowhere else, also those that are known at once (a call on a session that is not connected): nothing calls back from inside a call.
+
+What is guaranteed, in the order of the owner's queue:
+
+* answers and watch events stand in the order in which the server sent them: a read's answer never overtakes an event that the server sent before it;
+* `Suspended` comes first when a connection is lost, then `Unanswered` for every call under way, then, if the session lives, `Connected`; no call is sent again or on another connection;
+* after one of `Expired`, `Closed`, `Refused` no event follows, and every later call ends `Unanswered`;
+* `Closed` follows `close()` within `close_deadline_ms`. A session that cannot be closed at the server by then ends there by its timeout.
+
+A port belongs to the process that opened it: after a fork the child gets `ForkedProcessError` and never touches the socket.
+A black hole is noticed within a third to two thirds of the session timeout when idle, and after `request_deadline_ms` with calls under way.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar, Union
+
+from zkcoord.errors import ForkedProcessError
+from zkcoord.zk import requests
+from zkcoord.zk.connection import Call, EdgeClient, End
+from zkcoord.zk.options import Server, ZkOptions
+from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
+    OPS_PER_MULTI_MAX,
+    READS_PER_REQUEST_MAX,
+    Change,
+    Closed,
+    Connected,
+    Expired,
+    Fired,
+    MultiResult,
+    Op,
+    PortEvent,
+    Read,
+    ReadResult,
+    Refused,
+    Rejected,
+    Suspended,
+    Unanswered,
+    WatchMode,
+    ZkError,
+    encoded_bytes,
+)
+
+log = logging.getLogger(__name__)
+
+Post = Callable[[Callable[[], None]], None]
+Done = Union[Callable[[MultiResult], None], Callable[[ReadResult], None]]
+T = TypeVar("T")
+
+
+class KazooEnsemble:
+    """Sessions of one ensemble. Raises `ConfigurationError` when the TLS files cannot be used.
+
+    `options.connect_timeout_ms` bounds the very first connection: when no server answers, the port ends `Refused`. Once one session was there, later ports keep trying.
+    """
+
+    def __init__(self, options: ZkOptions, post: Post) -> None:
+        self.options = options
+        self._post = post
+        self._tls = options.tls.context() if options.tls else None
+        self.was_reached = False
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> KazooPort:
+        """Start a new session and return at once."""
+        port = KazooPort(self, on_event, self._post)
+        port.start(EdgeClient(self.options, self._tls, port))
+        return port
+
+
+class KazooPort:
+    """A `Port`. Besides it: what a session's guardian needs (`session_id`, `password`, `timeout_ms`, `connected_server`, `servers`); never log `session_id` or `password`."""
+
+    def __init__(self, ensemble: KazooEnsemble, on_event: Callable[[PortEvent], None], post: Post) -> None:
+        self._ensemble = ensemble
+        self._options = ensemble.options
+        self._on_event = on_event
+        self._post = post
+        self._pid = os.getpid()
+        self._client: EdgeClient
+        self._connect_timer: threading.Timer | None = None
+        self._close_timer: threading.Timer | None = None
+        self.session_id = 0
+        self.password = b""
+        self.timeout_ms = 0
+        self.connected_server: Server | None = None
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """The servers of the ensemble, as configured."""
+        return self._options.servers
+
+    @property
+    def chroot(self) -> str:
+        """"" or "/a/b": what stands before every path at the server."""
+        return self._options.chroot
+
+    def start(self, client: EdgeClient) -> None:
+        """Begin to connect; called once, by `KazooEnsemble.open`."""
+        self._client = client
+        if self._options.connect_timeout_ms and not self._ensemble.was_reached:
+            self._connect_timer = _timer(self._options.connect_timeout_ms, self._unreachable)
+        client.start_async()
+
+    # What the owner calls -----------------------------------------------------------------------------------------------------------------------------------------
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        """Run `ops` as one transaction. Over the caps (operations or bytes) it is `Rejected` here with `OTHER`, at the first operation too many: the server would drop the connection instead."""
+        self._check_process()
+        over = _first_over_cap(ops)
+        if over is not None:
+            log.error("a multi of %d operations and %d bytes is over the caps (%d operations, %d bytes) and was not sent", len(ops), sum(map(encoded_bytes, ops)), OPS_PER_MULTI_MAX, MULTI_BYTES_MAX)
+            self._post(partial(done, Rejected(over, ZkError.OTHER)))
+            return
+        self._submit(requests.multi_request(self.chroot, ops), done)
+
+    def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
+        """Run `reads` as one multiRead. Raises `ValueError` for more than `READS_PER_REQUEST_MAX`."""
+        self._check_process()
+        if len(reads) > READS_PER_REQUEST_MAX:
+            raise ValueError(f"{len(reads)} reads in one request: split them at {READS_PER_REQUEST_MAX}")
+        self._submit(requests.read_request(self.chroot, reads), done)
+
+    def sync(self, done: Callable[[ReadResult], None]) -> None:
+        """Make the server catch up with the leader; answers `ReadDone(())`."""
+        self._check_process()
+        self._submit(requests.sync_request(self.chroot), done)
+
+    def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
+        """Add a persistent watch; answers `ReadDone(())`, or one `Denied` if the server will not have it."""
+        self._check_process()
+        self._submit(requests.watch_request(self.chroot, path, mode), done)
+
+    def close(self) -> None:
+        """Close the session after the calls under way; `Closed` follows within `close_deadline_ms`. Closing twice is closing once."""
+        self._check_process()
+        if self._close_timer is None:
+            self._close_timer = _timer(self._options.close_deadline_ms, self._close_overdue)
+            self._client.shut()
+
+    # What the connection's thread calls (see `zkcoord.zk.connection.Observer`) -----------------------------------------------------------------------------------
+
+    def connected(self, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
+        """The session is usable."""
+        self._ensemble.was_reached = True
+        if self._connect_timer is not None:
+            self._connect_timer.cancel()
+        self._post(partial(self._on_connected, session_id, password, timeout_ms, server))
+        log.info("connected to ZooKeeper at %s:%d, session timeout %d ms", server[0], server[1], timeout_ms)
+
+    def suspended(self, reason: str) -> None:
+        """The connection is lost."""
+        self._event(Suspended())
+        log.warning("lost the connection to ZooKeeper: %s", reason)
+
+    def fired(self, change: Change, path: str) -> None:
+        """A watch event."""
+        self._event(Fired(change, requests.relative(self.chroot, path)))
+
+    def ended(self, end: End, reason: str) -> None:
+        """The session is over."""
+        for timer in (self._connect_timer, self._close_timer):
+            if timer is not None:
+                timer.cancel()
+        if end is End.REFUSED:
+            self._event(Refused(reason))
+        else:
+            self._event(Closed() if end is End.CLOSED else Expired())
+        log.info("the ZooKeeper session is over: %s%s", end.value, f" ({reason})" if reason else "")
+
+    # Within ---------------------------------------------------------------------------------------------------------------------------------------------------------
+
+    def _on_connected(self, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
+        self.session_id, self.password, self.timeout_ms, self.connected_server = session_id, password, timeout_ms, server
+        self._on_event(Connected(session_id, timeout_ms))
+
+    def _event(self, event: PortEvent) -> None:
+        self._post(partial(self._on_event, event))
+
+    def _submit(self, request: requests.Request, done: Callable[[T], None]) -> None:
+        post = self._post
+
+        def tell(result: T | None) -> None:
+            post(partial(done, Unanswered() if result is None else result))  # type: ignore[arg-type]
+
+        if not self._client.submit(Call(request, tell)):  # type: ignore[arg-type]
+            tell(None)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedProcessError("this ZooKeeper session was opened before a fork: open a new one in the child process")
+
+    def _unreachable(self) -> None:
+        options = self._options
+        last = self._client.last_error
+        hint = ""
+        if "closed the connection" in last:
+            hint = "; a server that closes at once has no quorum, or already serves maxClientCnxns connections from this address"
+        self._client.give_up(End.REFUSED, f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms} ms (last: {last}{hint}): start it or correct --zookeeper")
+
+    def _close_overdue(self) -> None:
+        log.warning("the ZooKeeper session could not be closed within %d ms; the server ends it by its timeout", self._options.close_deadline_ms)
+        self._client.give_up(End.CLOSED, "")
+
+
+def _first_over_cap(ops: Sequence[Op]) -> int | None:
+    """Index of the first operation that makes a multi too large; None for one that can be sent."""
+    total_bytes = 0
+    for index, op in enumerate(ops):
+        total_bytes += encoded_bytes(op)
+        if total_bytes > MULTI_BYTES_MAX or index >= OPS_PER_MULTI_MAX:
+            return index
+    return None
+
+
+def _timer(after_ms: int, act: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(after_ms / 1000, act)
+    timer.daemon = True
+    timer.start()
+    return timer
