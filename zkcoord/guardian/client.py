@@ -1,0 +1,290 @@
+"""`Guardian`: what coordinators and consumers hold.
+
+    guardian = Guardian.start(log=logger.warning)
+    guardian.watch(session_id, password, negotiated_timeout_ms, servers)     on every new session, servers: the connected one first
+    ... close the session ...
+    guardian.stop()
+
+Nothing here raises into the caller, and nothing waits for ZooKeeper. Ordering contract: say `watch` as soon as the session is known, and `forget`
+(or `stop`) only AFTER the session was closed: the other way round a kill in between is noticed by nobody.
+
+One companion serves all Guardians of a process: a `_Keeper` per way of reaching it holds the current messages, sends each at once, and has one
+thread that waits for the companion's end. A companion that was killed is started again, at most once per `RESTART_MS`, and told everything that
+counts now; until then the state is `Waiting`. A companion that does not read (somebody stopped it) is replaced in the same way.
+
+Fork: a child inherits memory and descriptors, but neither the thread nor the right to speak. `os.register_at_fork` lets go of them in the
+child; its Guardians are `Off(FORKED)` from then on. A child that opens ZooKeeper sessions of its own starts a Guardian of its own.
+"""
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zkcoord.guardian import handover, link, wire
+from zkcoord.guardian.handover import Handover, TlsOptions
+from zkcoord.guardian.link import Link, OffReason, OpenFailure
+
+__all__ = ["Guardian", "OffReason", "Off", "Running", "State", "TlsOptions", "Waiting"]
+
+RESTART_MS = 1_000
+SOCKET_VARIABLE = "ZKCOORD_GUARDIAN_SOCKET"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A guardian waits for the end of this process."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The guardian is gone; it is started, or connected to, again within about RESTART_MS. Until then a crash takes the session timeout."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return f"There is no guardian at the moment: {self.why}; tried again every {RESTART_MS} ms."
+
+
+@dataclass(frozen=True)
+class Off:
+    """There is no guardian and there will be none: a crash takes the session timeout."""
+
+    reason: OffReason
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"The guardian is off: {self.reason.value}" + (f" ({self.detail})" if self.detail else "") + "."
+
+
+State = Running | Waiting | Off
+Log = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    return
+
+
+class _Keeper:
+    """Keeps one guardian reachable and told. Lock order: only ever its own lock; `send` does not block."""
+
+    def __init__(self, opener: link.Opener, log: Log) -> None:
+        self._opener = opener
+        self._log = log
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._messages: dict[int, bytes] = {}
+        self._users: set[int] = set()
+        self._link: Link | None = None
+        self._thread: threading.Thread | None = None
+        self.state: State = Off(OffReason.STOPPED)
+
+    def open(self) -> State:
+        """The first opening; starts the thread unless the guardian is off for good."""
+        with self._lock:
+            self._adopt(self._opener())
+            if not isinstance(self.state, Off):
+                self._thread = threading.Thread(target=self._keep, name="zkcoord-guardian", daemon=True)
+                self._thread.start()
+            return self.state
+
+    def join(self, key: int) -> bool:
+        """A Guardian uses this keeper; False when it is already being stopped."""
+        with self._lock:
+            if self._stopping.is_set() or isinstance(self.state, Off):
+                return False
+            self._users.add(key)
+            return True
+
+    def say(self, key: int, message: bytes | None) -> None:
+        """Set what counts for a key (None = nothing any more) and tell it."""
+        with self._lock:
+            if key not in self._users:
+                return
+            if message is None:
+                if self._messages.pop(key, None) is None:
+                    return
+                message = handover.encode_forget(key)
+            else:
+                self._messages[key] = message
+            self._send(message)
+
+    def leave(self, key: int) -> None:
+        """A Guardian is done; the last one ends the companion and waits a moment for that."""
+        self.say(key, None)
+        with self._lock:
+            self._users.discard(key)
+            if self._users or self._stopping.is_set():
+                return
+            self._stopping.set()
+            self.state = Off(OffReason.STOPPED)
+            current, thread = self._link, self._thread
+            if current is not None and not current.send(handover.encode_stop()):
+                current.discard()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(link.STOP_WAIT_S)
+            if thread.is_alive() and current is not None:
+                current.discard()
+
+    def after_fork_in_child(self) -> None:
+        """Only the forking thread exists now, and somebody may have held the lock."""
+        self._lock = threading.Lock()
+        current, self._link = self._link, None
+        self._messages.clear()
+        self._users.clear()
+        self._stopping.set()
+        self.state = Off(OffReason.FORKED)
+        if current is not None:
+            current.forked()
+
+    def _send(self, message: bytes) -> None:
+        if self._link is not None and not self._link.send(message):
+            self._link.discard()  # the thread opens another and repeats all messages
+
+    def _adopt(self, opened: Link | OpenFailure) -> None:
+        """Take the outcome of an opening; with a link, tell it everything. Called with the lock held."""
+        if isinstance(opened, OpenFailure):
+            self._link = None
+            self.state = Waiting(f"{opened.reason.value}: {opened.detail}") if opened.retriable else Off(opened.reason, opened.detail)
+            return
+        self._link, self.state = opened, Running()
+        for message in self._messages.values():
+            self._send(message)
+
+    def _keep(self) -> None:
+        """The thread: wait for the link's end, open another, until stopped."""
+        while True:
+            current = self._link
+            if current is not None:
+                why = current.wait_gone()
+                with self._lock:
+                    if self._stopping.is_set():
+                        return
+                    self._link, self.state = None, Waiting(why)
+                self._log(f"The guardian {why}; it is started again in {RESTART_MS} ms.")
+            if self._stopping.wait(RESTART_MS / 1000):
+                return
+            opened = self._opener()
+            with self._lock:
+                if self._stopping.is_set():
+                    if not isinstance(opened, OpenFailure):
+                        opened.discard()
+                        opened.wait_gone()
+                    return
+                self._adopt(opened)
+                if isinstance(self.state, Off):
+                    self._log(str(self.state))
+                    return
+
+
+_registry_lock = threading.Lock()
+_keepers: dict[str, _Keeper] = {}
+_every_keeper: weakref.WeakSet[_Keeper] = weakref.WeakSet()
+_keys = itertools.count(1)
+
+
+def _after_fork_in_child() -> None:
+    global _registry_lock
+    _registry_lock = threading.Lock()
+    _keepers.clear()
+    for keeper in list(_every_keeper):
+        keeper.after_fork_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class Guardian:
+    """The guardian of one ZooKeeper session of this process. Thread-safe; no method raises, none blocks for longer than about a second."""
+
+    def __init__(self, keeper: _Keeper | None, off: Off | None, tls: TlsOptions | None, report_path: str | None, log: Log) -> None:
+        """Use `Guardian.start`."""
+        self._keeper = keeper
+        self._off = off
+        self._tls = tls.absolute() if tls is not None else None
+        self._report_path = os.path.abspath(report_path) if report_path is not None else None
+        self._log = log
+        self._key = next(_keys)
+
+    @classmethod
+    def start(cls, tls: TlsOptions | None = None, log: Log | None = None, *, enabled: bool = True, sasl_demanded: bool = False,
+              socket_path: str | None = None, report_path: str | None = None) -> Guardian:
+        """A Guardian in state Running, Waiting or Off; what keeps it off is said once through `log` (one sentence).
+
+        `tls`: how ZooKeeper is reached, None = plain. `enabled` False: the user's option. `sasl_demanded`: the ensemble closes unauthenticated
+        connections. `socket_path`: a guardian that already runs (`zkcoord guard --socket PATH`; default: the environment's
+        ZKCOORD_GUARDIAN_SOCKET, which `zkcoord guard -- COMMAND` sets). `report_path`: append one JSON line per closed session to this file.
+        """
+        log = log or _silent
+        off = _why_off(tls, enabled, sasl_demanded)
+        if off is None:
+            guardian = cls(None, None, tls, report_path, log)
+            guardian._attach(socket_path or os.environ.get(SOCKET_VARIABLE, ""), log)
+        else:
+            guardian = cls(None, off, tls, report_path, log)
+        if not isinstance(guardian.state, Running) and enabled:
+            log(str(guardian.state))
+        return guardian
+
+    def _attach(self, socket_path: str, log: Log) -> None:
+        """Share the process's keeper for this way, or open one."""
+        with _registry_lock:
+            keeper = _keepers.get(socket_path)
+            if keeper is not None and keeper.join(self._key):
+                self._keeper = keeper
+                return
+            keeper = _Keeper((lambda: link.open_socket(socket_path)) if socket_path else link.open_companion, log)
+            state = keeper.open()
+            if isinstance(state, Off):
+                self._off = state
+                return
+            _keepers[socket_path] = keeper
+            _every_keeper.add(keeper)
+            keeper.join(self._key)
+            self._keeper = keeper
+
+    @property
+    def state(self) -> State:
+        """Running, Waiting(why) or Off(reason, detail)."""
+        if self._off is not None:
+            return self._off
+        assert self._keeper is not None
+        return self._keeper.state
+
+    def watch(self, session_id: int, password: bytes, timeout_ms: int, servers: Sequence[tuple[str, int]]) -> None:
+        """Guard this session instead of the one before. `timeout_ms` as negotiated; `servers` (host, port) in the order to try, connected one first."""
+        session = Handover(session_id, bytes(password), timeout_ms, servers, self._tls, self._report_path)
+        message = handover.encode_watch(self._key, session)
+        if isinstance(handover.parse(message), handover.Malformed):
+            self._log(f"The guardian cannot guard {session}: it needs a session id, a password, a timeout and at least one host and port.")
+        elif self._keeper is not None and self._off is None:
+            self._keeper.say(self._key, message)
+
+    def forget(self) -> None:
+        """The session is closed: nothing is to be done for it when the process ends."""
+        if self._keeper is not None and self._off is None:
+            self._keeper.say(self._key, None)
+
+    def stop(self) -> None:
+        """Do without a guardian from now on; the last Guardian of a process ends the companion. More than once is fine."""
+        if self._keeper is not None and self._off is None:
+            forked = self._keeper.state == Off(OffReason.FORKED)
+            self._off = Off(OffReason.FORKED if forked else OffReason.STOPPED)
+            self._keeper.leave(self._key)
+
+
+def _why_off(tls: TlsOptions | None, enabled: bool, sasl_demanded: bool) -> Off | None:
+    """What can be known before anything is started."""
+    if not enabled:
+        return Off(OffReason.DISABLED)
+    if sasl_demanded:
+        return Off(OffReason.SASL)
+    if tls is not None:
+        try:
+            wire.tls_context(tls)
+        except OSError as error:
+            return Off(OffReason.TLS_FILES, str(error))
+    return None
