@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import enum
 import logging
-import select
 import socket
 import ssl
 import struct
@@ -29,7 +28,7 @@ from typing import Any, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError
-from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol import serialization as wire
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.states import KeeperState
@@ -39,12 +38,14 @@ from zkcoord.zk import requests
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Change, Denied, GetData, Missing, ReadDone, ZkError
 from zkcoord.zk.requests import CLOSE_REQUEST, Request, Result
+from zkcoord.zk.sockets import EdgeHandler, wait_ready
 
 log = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 128 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
 SEND_BATCH_BYTES = 64 * 1024
+CONNECT_ATTEMPT_MIN_MS = 250
 CONNECT_ATTEMPT_MAX_MS = 5_000
 RECONNECT_DELAY_MIN_MS = 50
 RECONNECT_DELAY_MAX_MS = 1_000
@@ -97,55 +98,6 @@ class Call:
 
 class _Refusal(AuthFailedError):  # type: ignore[misc]
     """Ends the session with a sentence; kazoo stops connecting on its base class."""
-
-
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's handler without its two worker threads, and with sockets that say why they failed."""
-
-    def __init__(self, tls: ssl.SSLContext | None, idle: Callable[[list[Any], float], list[Any]]) -> None:
-        super().__init__()
-        self._tls = tls
-        self._idle = idle
-
-    def start(self) -> None:
-        """No workers: nothing is dispatched to them."""
-
-    def stop(self) -> None:
-        """See `start`."""
-
-    def select(self, rlist: list[Any], wlist: list[Any], xlist: list[Any], timeout: float | None = None) -> tuple[list[Any], list[Any], list[Any]]:
-        """As `select.select`. Two sockets to read is kazoo's main loop, which waits in `EdgeConnection.idle`."""
-        if len(rlist) == 2:
-            return self._idle(rlist, timeout or 0.0), [], []
-        ready = wait_ready(rlist, wlist, timeout)
-        return [s for s in rlist if s in ready], [s for s in wlist if s in ready], []
-
-    def create_connection(self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any) -> socket.socket:
-        """A connected socket, through TLS where it is configured. Raises `ConnectionDropped` with the real reason."""
-        limit_s = min(timeout or CONNECT_ATTEMPT_MAX_MS / 1000, CONNECT_ATTEMPT_MAX_MS / 1000)
-        try:
-            plain = socket.create_connection(address, limit_s)
-        except OSError as e:
-            raise ConnectionDropped(f"{e.strerror or e}") from e
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls.wrap_socket(plain, server_hostname=hostname) if self._tls else plain
-        except OSError as e:
-            plain.close()
-            raise ConnectionDropped(f"TLS failed: {e.strerror or e}") from e
-
-
-def wait_ready(readers: list[Any], writers: list[Any], timeout_s: float | None) -> list[Any]:
-    """Those of the sockets that are ready (or broken), after at most `timeout_s`. poll() has no limit on descriptor numbers."""
-    poller = select.poll()
-    by_fd = {}
-    for sock, mask in [(s, select.POLLIN) for s in readers] + [(s, select.POLLOUT) for s in writers]:
-        fd = sock.fileno()
-        if fd < 0:
-            raise ConnectionDropped("the socket was closed")
-        poller.register(fd, mask)
-        by_fd[fd] = sock
-    return [by_fd[fd] for fd, _ in poller.poll(None if timeout_s is None else max(0, int(timeout_s * 1000 + 0.999)))]
 
 
 class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
@@ -333,10 +285,11 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         self.usable = False
         self.request_deadline_s = (options.request_deadline_ms or options.session_timeout_ms / 2) / 1000
         self._gate = threading.RLock()
-        self._ended = False
+        self.ended = False
         self._closing = False
         self._end: tuple[End, str] = (End.EXPIRED, "")
-        handler = _Handler(tls, self._idle)
+        attempt_ms = min(CONNECT_ATTEMPT_MAX_MS, max(CONNECT_ATTEMPT_MIN_MS, options.session_timeout_ms / len(options.servers)))
+        handler = EdgeHandler(tls, attempt_ms / 1000, self._idle)
         retry = KazooRetry(
             max_tries=-1, delay=RECONNECT_DELAY_MIN_MS / 1000, backoff=2, max_jitter=0.4, max_delay=RECONNECT_DELAY_MAX_MS / 1000, sleep_func=handler.sleep_func
         )
@@ -349,7 +302,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             use_ssl=tls is not None,
             logger=_quiet_logger(),
         )
-        self._connection = EdgeConnection(self, _sasl_options(options))
+        self._connection = EdgeConnection(self, options.sasl.arguments() if options.sasl else None)
 
     def _idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
         return self._connection.idle(sockets, timeout_s)  # type: ignore[no-any-return]
@@ -372,8 +325,8 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         """Make the connection's thread look at the queue."""
         try:
             self._connection._write_sock.send(b"\0")
-        except (BlockingIOError, AttributeError):
-            pass  # many wakes are waiting already, or the thread is over
+        except (OSError, AttributeError):
+            pass  # so many wakes are waiting already that no more fit, or the thread is over
 
     def shut(self) -> None:
         """Close the session after the calls under way. Without a connection, the next one closes it."""
@@ -429,6 +382,12 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             if state == KeeperState.EXPIRED_SESSION:
                 self._stopped.set()
 
+    def refuse(self, reason: str) -> None:
+        """The session ends as refused when the thread is over."""
+        with self._gate:
+            if not self._closing:
+                self._end = (End.REFUSED, reason)
+
     def thread_over(self) -> None:
         """The connection's thread is done: tell the end, once."""
         with self._gate:
@@ -436,21 +395,6 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             self._tell_end()
 
     def _tell_end(self) -> None:
-        if not self._ended:
-            self._ended = True
+        if not self.ended:
+            self.ended = True
             self.observer.ended(*self._end)
-
-    def refuse(self, reason: str) -> None:
-        """The session ends as refused when the thread is over."""
-        with self._gate:
-            if not self._closing:
-                self._end = (End.REFUSED, reason)
-
-
-def _sasl_options(options: ZkOptions) -> dict[str, str] | None:
-    sasl = options.sasl
-    if sasl is None:
-        return None
-    if sasl.mechanism == "GSSAPI":
-        return {"mechanism": sasl.mechanism, "service": sasl.service}
-    return {"mechanism": sasl.mechanism, "service": sasl.service, "username": sasl.username, "password": sasl.password}

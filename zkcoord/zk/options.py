@@ -39,6 +39,11 @@ class Sasl:
     password: str = field(default="", repr=False)
     service: str = "zookeeper"
 
+    def arguments(self) -> dict[str, str]:
+        """What pure-sasl's client takes."""
+        ticket = {"mechanism": self.mechanism, "service": self.service}
+        return ticket if self.mechanism == "GSSAPI" else {**ticket, "username": self.username, "password": self.password}
+
 
 @dataclass(frozen=True)
 class Tls:

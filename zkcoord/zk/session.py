@@ -142,7 +142,7 @@ class KazooPort:
     def close(self) -> None:
         """Close the session after the calls under way; `Closed` follows within `close_deadline_ms`. Closing twice is closing once."""
         self._check_process()
-        if self._close_timer is None:
+        if self._close_timer is None and not self._client.ended:
             self._close_timer = _timer(self._options.close_deadline_ms, self._close_overdue)
             self._client.shut()
 
@@ -199,6 +199,8 @@ class KazooPort:
             raise ForkedProcessError("this ZooKeeper session was opened before a fork: open a new one in the child process")
 
     def _unreachable(self) -> None:
+        if self._client.usable or self._client.ended:
+            return
         options = self._options
         last = self._client.last_error
         hint = ""
@@ -207,6 +209,8 @@ class KazooPort:
         self._client.give_up(End.REFUSED, f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms} ms (last: {last}{hint}): start it or correct --zookeeper")
 
     def _close_overdue(self) -> None:
+        if self._client.ended:
+            return
         log.warning("the ZooKeeper session could not be closed within %d ms; the server ends it by its timeout", self._options.close_deadline_ms)
         self._client.give_up(End.CLOSED, "")
 
