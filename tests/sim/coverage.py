@@ -1,0 +1,55 @@
+"""Which rows of the state tables a run has taken.
+
+The tables are plain dictionaries of the production code, looked up by key; here they are replaced by dictionaries that count their look-ups, once per process. Nothing else changes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import Any
+
+from zkcoord.core import states
+
+_counts: Counter[str] = Counter()
+
+
+class _Counting(dict[Any, Any]):
+    """A table that counts which rows are looked up."""
+
+    def __init__(self, name: str, table: dict[Any, Any]) -> None:
+        super().__init__(table)
+        self.name = name
+
+    def __getitem__(self, key: Any) -> Any:
+        value = super().__getitem__(key)
+        _counts[_row(self.name, key)] += 1
+        return value
+
+
+def _label(part: Any) -> str:
+    return part.name if isinstance(part, enum.Enum) else getattr(part, "__name__", str(part))
+
+
+def _row(name: str, key: Any) -> str:
+    parts = key if isinstance(key, tuple) else (key,)
+    return f"{name}:" + "+".join(_label(p) for p in parts)
+
+
+_TABLES: dict[str, _Counting] = {"group": _Counting("group", states.TRANSITIONS)}
+states.TRANSITIONS = _TABLES["group"]
+
+
+def reset() -> None:
+    """Forget what was counted."""
+    _counts.clear()
+
+
+def taken() -> Counter[str]:
+    """How often each row was taken since `reset`."""
+    return Counter(_counts)
+
+
+def tables() -> dict[str, list[str]]:
+    """All rows of each table."""
+    return {name: [_row(name, key) for key in table] for name, table in _TABLES.items()}

@@ -1,0 +1,251 @@
+"""What can go wrong, by name. Each fault looks at the world, does one thing to it, and counts itself; a fault that finds nothing to do fires nothing.
+
+Processes are paused for less and for more than their session, killed (a guardian may close the session at once), closed, and started. Links stall (TCP delivers later) or are cut
+(connections break). Requests and replies are lost. Servers lag, followers lose their leader, the quorum goes away. Topics come and grow, subscriptions change. An operator deletes
+the leader node, resets or deletes offsets; a foreign tool writes junk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkcoord.zk.port import Create, Delete, SetData
+
+from tests.sim.invariants import offset_path, owner_path
+from tests.sim.tree import parent_of
+
+if TYPE_CHECKING:
+    from tests.sim.processes import ConsumerProcess, CoordinatorProcess
+    from tests.sim.world import World
+
+CONSUMERS_MAX = 6
+TOPICS_MAX = 5
+PARTITIONS_MAX = 9
+JUNK = (b"", b"{}", b"\xff\xfe", b"not json", b"[1,2", b'{"version":1}', b'{"version":1,"option":"start-fetcher","epoch":"x"}', b"-1", b"007", b"9" * 40)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """A fault's name and what it does."""
+
+    name: str
+    action: Callable[[World], str | None]
+
+    def fire(self, world: World) -> None:
+        """Do it, and count it when it found something to do."""
+        detail = self.action(world)
+        if detail is not None:
+            world.kernel.fault(self.name, "WORLD", detail)
+
+
+def _running(world: World) -> list[ConsumerProcess | CoordinatorProcess]:
+    return [p for p in [*world.consumers, *world.coordinators] if p.running and not p.host.paused]
+
+
+def _consumers(world: World) -> list[ConsumerProcess]:
+    return [c for c in world.consumers if c.running and not c.closing]
+
+
+def _pause(world: World, low: float, high: float) -> str | None:
+    able = _running(world)
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    duration = world.kernel.between(int(process.timeout_ms * low), int(process.timeout_ms * high))
+    process.host.pause()
+    world.kernel.after(duration, process.host.resume)
+    return f"{process.host.name} for {duration} ms"
+
+
+def _stall_link(world: World) -> str | None:
+    able = _running(world)
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    duration = world.kernel.between(50, process.timeout_ms * 3 // 2)
+    world.zk.stall_link(process.host, duration)
+    return f"{process.host.name} for {duration} ms"
+
+
+def _cut_link(world: World) -> str | None:
+    able = _running(world)
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    duration = world.kernel.between(0, process.timeout_ms * 2) if world.kernel.chance(0.5) else world.kernel.between(0, 300)
+    world.zk.cut_link(process.host, duration)
+    return f"{process.host.name} for {duration} ms"
+
+
+def _isolate(world: World) -> str | None:
+    followers = [s for s in world.zk.servers if not s.leading]
+    if not followers:
+        return None
+    server = world.kernel.rng.choice(followers)
+    duration = world.kernel.between(100, 8_000)
+    world.zk.isolate(server, duration)
+    return f"{server.name} for {duration} ms"
+
+
+def _outage(world: World) -> str | None:
+    duration = world.kernel.between(50, 4_000)
+    world.zk.outage(duration)
+    return f"for {duration} ms"
+
+
+def _bad_weather(world: World) -> str | None:
+    w, kernel = world.zk.weather, world.kernel
+    w.tail_chance = kernel.rng.choice((0.0, 0.02, 0.1))
+    w.lag_max_ms = kernel.rng.choice((3, 50, 400))
+    w.lag_tail_chance = kernel.rng.choice((0.0, 0.05))
+    w.lose_request_chance = kernel.rng.choice((0.0, 0.01, 0.05))
+    w.lose_reply_chance = kernel.rng.choice((0.0, 0.02, 0.1))
+    return f"{w.tail_chance=} {w.lag_max_ms=} {w.lose_request_chance=} {w.lose_reply_chance=}"
+
+
+def _kill_coordinator(world: World) -> str | None:
+    able = [c for c in world.coordinators if c.running]
+    if not able:
+        return None
+    leader = world.leader()
+    process = leader if leader in able and world.kernel.chance(0.7) and leader is not None else world.kernel.rng.choice(able)
+    world.kill(process)
+    world.kernel.after(world.kernel.between(10, 4_000), world.add_coordinator)
+    return process.host.name
+
+
+def _stop_coordinator(world: World) -> str | None:
+    able = [c for c in world.coordinators if c.running and not c.host.paused]
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    process.host.after(0, process.driver.stop)
+    process.host.after(3_000, process.host.kill)
+    world.kernel.after(world.kernel.between(10, 3_000), world.add_coordinator)
+    return process.host.name
+
+
+def _kill_consumer(world: World) -> str | None:
+    able = _consumers(world)
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    world.kill(process)
+    if world.kernel.chance(0.7):
+        world.kernel.after(world.kernel.between(10, 3_000), lambda: world.add_consumer(process.wishes.group))
+    return process.host.name
+
+
+def _close_consumer(world: World) -> str | None:
+    able = [c for c in _consumers(world) if not c.host.paused]
+    if len(able) < 2:
+        return None
+    process = world.kernel.rng.choice(able)
+    process.close()
+    return process.host.name
+
+
+def _join(world: World) -> str | None:
+    group = world.kernel.rng.choice(world.groups)
+    if len(world.members(group)) >= CONSUMERS_MAX:
+        return None
+    world.add_consumer(group)
+    return group
+
+
+def _grow(world: World) -> str | None:
+    name = world.kernel.rng.choice(sorted(world.topics))
+    if world.topics[name] >= PARTITIONS_MAX:
+        return None
+    world.add_topic(name, world.topics[name] + world.kernel.between(1, 2))
+    return f"{name} has {world.topics[name]} partitions"
+
+
+def _new_topic(world: World) -> str | None:
+    if len(world.topics) >= TOPICS_MAX:
+        return None
+    name = f"t{len(world.topics)}"
+    world.add_topic(name, world.kernel.between(1, 4))
+    return name
+
+
+def _resubscribe(world: World) -> str | None:
+    able = _consumers(world)
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    process.subscribe(world.draw_subscription())
+    return f"{process.host.name} {process.wishes.subscription}"
+
+
+def _delete_leader_node(world: World) -> str | None:
+    if "/consumers/coordinator" not in world.zk.tree.nodes:
+        return None
+    world.zk.commit([Delete("/consumers/coordinator")], 0, "operator")
+    return ""
+
+
+def _offset_nodes(world: World) -> list[tuple[str, object]]:
+    keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
+    return [(offset_path(key), key) for key in keys if offset_path(key) in world.zk.tree.nodes]
+
+
+def _reset_offset(world: World) -> str | None:
+    nodes = _offset_nodes(world)
+    if not nodes:
+        return None
+    path, _ = world.kernel.rng.choice(nodes)
+    value = world.kernel.between(0, 50) if world.kernel.chance(0.8) else 0
+    world.zk.commit([SetData(path, str(value).encode(), -1)], 0, "operator")
+    return f"{path} = {value}"
+
+
+def _delete_offset(world: World) -> str | None:
+    nodes = _offset_nodes(world)
+    if not nodes:
+        return None
+    path, _ = world.kernel.rng.choice(nodes)
+    world.zk.commit([Delete(path)], 0, "operator")
+    return path
+
+
+def _junk(world: World) -> str | None:
+    kernel, group = world.kernel, world.kernel.rng.choice(world.groups)
+    root, data = f"/consumers/groups/{group}", kernel.rng.choice(JUNK)
+    channels = sorted(p for p in world.zk.tree.nodes if parent_of(p) == f"{root}/channel")
+    places = [f"{root}/ids/junk{kernel.between(0, 9)}", f"{root}/owners/junk", f"{root}/owners/junk/x{kernel.between(0, 9)}", "/brokers/topics/junk", "/brokers/topics/tjunk",
+              f"{root}/channel/junk{kernel.between(0, 9)}", f"{root}/odd", f"/consumers/groups/odd{kernel.between(0, 3)}"]
+    places += [f"{kernel.rng.choice(channels)}/{kernel.rng.choice(('junk', '7-1-0000000000', '99999999999999-1-'))}"] if channels else []
+    path = kernel.rng.choice(places)
+    if parent_of(path) not in world.zk.tree.nodes or path in world.zk.tree.nodes:
+        return None
+    world.zk.commit([Create(path, data)], 0, "operator")
+    return f"{path} = {data!r}"
+
+
+FAULTS: tuple[FaultKind, ...] = (
+    FaultKind("pause_short", lambda w: _pause(w, 0.02, 0.6)),
+    FaultKind("pause_long", lambda w: _pause(w, 0.9, 2.5)),
+    FaultKind("stall_link", _stall_link),
+    FaultKind("cut_link", _cut_link),
+    FaultKind("isolate_follower", _isolate),
+    FaultKind("outage", _outage),
+    FaultKind("bad_weather", _bad_weather),
+    FaultKind("kill_coordinator", _kill_coordinator),
+    FaultKind("stop_coordinator", _stop_coordinator),
+    FaultKind("kill_consumer", _kill_consumer),
+    FaultKind("close_consumer", _close_consumer),
+    FaultKind("join", _join),
+    FaultKind("grow_topic", _grow),
+    FaultKind("new_topic", _new_topic),
+    FaultKind("resubscribe", _resubscribe),
+    FaultKind("delete_leader_node", _delete_leader_node),
+    FaultKind("reset_offset", _reset_offset),
+    FaultKind("delete_offset", _delete_offset),
+    FaultKind("junk", _junk),
+)
+
+
+__all__ = ["FAULTS", "FaultKind", "owner_path"]

@@ -1,0 +1,147 @@
+"""Simulated processes: production drivers on a host, woken when they ask for it.
+
+A driver's code runs only inside its host (callbacks of its port, its timers, messages of its application), and after each such step the process looks at `next_wake_ms` and sets
+its timer, as the real loop does. The clock is the machine's (it goes on while the process is paused); the wall clock is off by something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from consumer.core.messages import Close, FromFetcher, Subscribe, ToFetcher
+from consumer.core.options import AgentOptions
+from consumer.driver import AgentDriver
+from zkcoord.core.model import Subscription
+from zkcoord.core.options import CoordinatorOptions
+from zkcoord.runtime.driver import CoordinatorDriver
+from zkcoord.znodes.paths import Layout
+
+from tests.sim.application import Application, Habits, Log, Witness
+from tests.sim.kernel import Host, Kernel
+from tests.sim.zookeeper import HostEnsemble, SimEnsemble
+
+WALL_START_MS = 1_700_000_000_000
+TIMER_LATE_MAX_MS = 3
+
+
+class Process:
+    """What coordinator and consumer processes share: a host, an ensemble, a timer."""
+
+    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, timeout_ms: int) -> None:
+        self.kernel = kernel
+        self.host = Host(kernel, name)
+        self.zk: HostEnsemble = ensemble.open_for(self.host, timeout_ms)
+        self.timeout_ms = timeout_ms
+        self.skew_ms = kernel.between(-2_000, 2_000)
+        self.journal: list[dict[str, object]] = []
+        self.driver: CoordinatorDriver | AgentDriver
+        self._timer_ms: int | None = None
+        self._timer = 0
+
+    def clock(self) -> int:
+        """The machine's clock, ms."""
+        return self.kernel.now
+
+    def wall_clock(self) -> int:
+        """What the machine believes the time of day to be, ms."""
+        return WALL_START_MS + self.kernel.now + self.skew_ms
+
+    def record(self, entry: dict[str, object]) -> None:
+        """The driver's journal."""
+        self.journal.append(entry)
+        if self.kernel.tracing:
+            self.kernel.trace(self.host.name, f"journal { {k: v for k, v in entry.items() if k != 't'} }")
+
+    def launch(self) -> None:
+        """Start the process."""
+        self.host.after_each = self._look_at_timer
+        self.host.after(0, self.driver.start)
+
+    def _look_at_timer(self) -> None:
+        wake = self.driver.next_wake_ms()
+        if wake is None:
+            self._timer_ms = None
+            self._timer += 1
+            return
+        wake = max(wake, self.kernel.now)
+        if wake != self._timer_ms:
+            self._timer_ms = wake
+            self._timer += 1
+            token = self._timer
+            late = self.kernel.between(0, TIMER_LATE_MAX_MS) if wake > self.kernel.now else 0
+            self.host.at(wake + late, lambda: self._tick(token), timer=True)
+
+    def _tick(self, token: int) -> None:
+        if token == self._timer:
+            self._timer_ms = None
+            self.driver.tick()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists (perhaps paused)."""
+        return self.host.alive
+
+
+class CoordinatorProcess(Process):
+    """One coordinator."""
+
+    driver: CoordinatorDriver
+
+    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, timeout_ms: int, options: CoordinatorOptions) -> None:
+        super().__init__(kernel, ensemble, name, timeout_ms)
+        self.driver = CoordinatorDriver(self.zk, Layout.DRAFT, options, self.clock, self.wall_clock, self.record)
+        self.launch()
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What a consumer process is started with."""
+
+    group: str
+    subscription: Subscription
+    timeout_ms: int
+    rebalance_timeout_ms: int
+    habits: Habits = field(default_factory=Habits)
+
+
+class ConsumerProcess(Process):
+    """One consumer: an agent and an application."""
+
+    driver: AgentDriver
+
+    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, wishes: Wishes, log: Log, witness: Witness) -> None:
+        super().__init__(kernel, ensemble, name, wishes.timeout_ms)
+        self.wishes = wishes
+        self._ids = 0
+        self.closing = False
+        options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic)
+        self.driver = AgentDriver(self.zk, Layout.DRAFT, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record)
+        self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, lambda: self.driver.lease_until_ms, wishes.group)
+        self.launch()
+        self._to_agent(Subscribe(wishes.subscription))
+        self.app.start()
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self.wishes.group}_{self.host.name}-{self.wall_clock()}-{self.kernel.rng.getrandbits(32):08x}"
+
+    def _to_app(self, message: ToFetcher) -> None:
+        self.app.hear(message)
+
+    def _to_agent(self, message: FromFetcher) -> None:
+        self.host.after(0, lambda: self.driver.tell(message))
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """The application changes its mind."""
+        self.wishes.subscription = subscription
+        self._to_agent(Subscribe(subscription))
+
+    def close(self) -> None:
+        """A clean leave."""
+        self.closing = True
+        self.host.after(0, self._close)
+
+    def _close(self) -> None:
+        self.app.finish()
+        self.app.stopped = True
+        self._to_agent(Close({tp: p.processed for tp, p in self.app.positions.items()}))
