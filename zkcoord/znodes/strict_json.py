@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 
 from zkcoord.core.model import Malformed
+from zkcoord.znodes.names import printable
 
 DOCUMENT_BYTES_MAX = 64 * 1024
 DOCUMENT_DEPTH_MAX = 8
 NUMBER_CHARS_MAX = 20
+REASON_CHARS_MAX = 300
 INT64_MAX = 2**63 - 1
 
 JsonObject = dict[str, Any]
@@ -76,7 +78,7 @@ def reading(what: str, name: str, data: bytes, read: Callable[[JsonObject], T], 
     try:
         return read(document)
     except Unfit as unfit:
-        return Malformed(what, name, str(unfit))
+        return Malformed(what, name, printable(str(unfit), REASON_CHARS_MAX))  # it may quote a foreign key
 
 
 def required(document: JsonObject, key: str) -> Any:

@@ -1,0 +1,72 @@
+"""Names: what users may choose, and what foreign text is taken for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.znodes import strategies
+from zkcoord.core.model import Thread, TopicPartition
+from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
+from zkcoord.znodes import names
+
+
+@pytest.mark.parametrize("name", ["g", "a.b_c-D9", "x" * 249, "...", "idsx"])
+def test_good_groups(name: str) -> None:
+    assert names.validate_group(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "g\n", "ids", "owners", "offsets", "coordinator", "groups"])
+def test_bad_groups_get_one_sentence(name: str) -> None:
+    with pytest.raises(InvalidGroupError) as caught:
+        names.validate_group(name)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+    assert caught.value.fatal and not caught.value.retriable
+
+
+def test_a_member_is_named_as_the_old_consumer_names_it() -> None:
+    assert names.consumer_id("g1", "host.local", 1700000000000, "00c0ffee") == "g1_host.local-1700000000000-00c0ffee"
+    assert names.chosen_consumer_id("g1", "mine", 1700000000000, "00c0ffee") == "g1_mine-1700000000000-00c0ffee"
+
+
+@given(group=st.text(strategies.WORD, min_size=1, max_size=249), host=st.text(max_size=300))
+def test_any_host_makes_a_member_name(group: str, host: str) -> None:
+    name = names.consumer_id(group, host, 1700000000000, "00c0ffee")
+    assert names.is_member(name)
+    assert names.is_topic(names.origin_of(group, name) + "x")
+
+
+@given(group=st.text("ab-_", min_size=1, max_size=8), chosen=st.text("ab-_.", min_size=1, max_size=20))
+def test_the_chosen_id_can_be_read_back(group: str, chosen: str) -> None:
+    assert names.origin_of(group, names.chosen_consumer_id(group, chosen, 5, "00c0ffee")) == chosen
+    assert names.origin_of("other" + group, f"{group}_{chosen}-5-00c0ffee") == ""
+    assert names.origin_of(group, f"{group}_{chosen}-5-00c0ffeg") == ""
+
+
+@pytest.mark.parametrize("chosen", ["", "a b", "a/b", "x" * 101, "ä"])
+def test_bad_consumer_ids_get_one_sentence(chosen: str) -> None:
+    with pytest.raises(InvalidConsumerIdError, match="write 1 to 100"):
+        names.chosen_consumer_id("g", chosen, 5, "00c0ffee")
+
+
+@given(strategies.partitions)
+def test_partitions_are_split_at_the_last_dash(tp: TopicPartition) -> None:
+    assert names.parse_partition(str(tp)) == tp
+
+
+@given(strategies.members, strategies.numbers)
+def test_threads_are_split_at_the_last_dash(member: str, number: int) -> None:
+    assert names.parse_thread(f"{member}-{number}") == Thread(member, number)
+
+
+@pytest.mark.parametrize("text", ["t", "t-", "-1", "t-01", "t- 1", "t-1_0", "t-+1", "t-١", "t-1000000000", ".-1", "t t-1", ""])
+def test_what_is_no_partition(text: str) -> None:
+    assert names.parse_partition(text) is None
+
+
+@given(st.text())
+def test_foreign_text_is_shown_short_and_printable(text: str) -> None:
+    assert names.shown(text).isprintable() and names.shown(text).isascii()
+    assert len(names.shown(text)) <= 10 * names.SHOWN_CHARS_MAX + 5
+    assert names.printable(text, 10).isprintable() and len(names.printable(text, 10)) <= 10

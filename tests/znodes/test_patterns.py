@@ -1,0 +1,65 @@
+"""Wildcards: full match, complement, internal topics, hostile expressions."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from zkcoord.core.model import Malformed, Pattern, PatternKind
+from zkcoord.znodes.patterns import REGEX_CHARS_MAX, check_regex, match_patterns
+
+TOPICS = ["orders", "orders.eu", "my.orders", "clicks", "__consumer_offsets", "__transaction_state"]
+
+
+def white(regex: str) -> Pattern:
+    """A white list."""
+    return Pattern(PatternKind.WHITE_LIST, regex)
+
+
+def black(regex: str) -> Pattern:
+    """A black list."""
+    return Pattern(PatternKind.BLACK_LIST, regex)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        (white("orders"), {"orders"}),
+        (white(r"orders\..*"), {"orders.eu"}),
+        (white("orders|clicks"), {"orders", "clicks"}),
+        (white(".*"), {"orders", "orders.eu", "my.orders", "clicks"}),
+        (white("__.*"), set()),
+        (black("orders"), {"orders.eu", "my.orders", "clicks"}),
+        (black(".*"), set()),
+        (black("nothing"), {"orders", "orders.eu", "my.orders", "clicks"}),
+        (white("("), set()),
+        (black("("), set()),
+    ],
+)
+def test_matches(pattern: Pattern, matched: set[str]) -> None:
+    assert match_patterns([pattern], TOPICS) == {pattern: frozenset(matched)}
+
+
+def test_many_patterns_at_once() -> None:
+    found = match_patterns([white("orders"), black("orders"), white("orders")], iter(TOPICS))
+    assert found[white("orders")] | found[black("orders")] == set(TOPICS[:4])
+
+
+@pytest.mark.parametrize("regex", ["(", "(?=a)", r"(a)\1", "(a{1000}){1000}", "", "a" * (REGEX_CHARS_MAX + 1), "\ud800", "*", "[z-a]"])
+def test_what_is_refused_says_why(regex: str) -> None:
+    found = check_regex(regex)
+    assert isinstance(found, Malformed)
+    assert found.what == "pattern" and found.reason.isprintable() and len(found.reason) < 300
+
+
+def test_a_good_expression_is_itself() -> None:
+    assert check_regex("a{1,2}") == "a{1,2}"
+
+
+@pytest.mark.parametrize("regex", ["(a+)+$", "(a|a)*b", "(.*)*x", "((a*)*)*$", "(a?){250}a{250}"])
+def test_bombs_do_not_go_off(regex: str) -> None:
+    match_patterns([white(regex)], ["warm"])
+    before = time.process_time()
+    match_patterns([white(regex)], ["a" * 248 + "!"])
+    assert time.process_time() - before < 0.5  # a backtracking engine takes longer than the universe has

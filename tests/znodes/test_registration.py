@@ -1,0 +1,152 @@
+"""Registrations: ours are valid for old consumers, theirs are understood, bad ones are named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.znodes import strategies
+from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
+from zkcoord.errors import InvalidSubscriptionError
+from zkcoord.znodes.codec import decode_registration, encode_registration
+from zkcoord.zk.port import Stat
+
+STAT = Stat(czxid=77, mzxid=77, version=0, cversion=0, ephemeral_owner=99, num_children=0)
+INT32_MAX = 2**31 - 1
+
+
+@given(
+    name=strategies.members,
+    stat=strategies.stats,
+    subscription=strategies.subscriptions,
+    assignors=st.lists(strategies.words, max_size=3).map(tuple),
+    protocols=st.sampled_from([("cooperative",), ("eager",), ("cooperative", "eager"), ()]),
+    instance=st.none() | strategies.topics,
+    grace=st.integers(0, INT32_MAX),
+    text=strategies.printable,
+    user_data=st.text(st.characters(codec="utf-8"), max_size=50),
+)
+def test_round_trip(name: str, stat: Stat, subscription: Subscription, assignors: tuple[str, ...], protocols: tuple[str, ...], instance: str | None, grace: int, text: str, user_data: str) -> None:
+    data = encode_registration(
+        subscription, timestamp_ms=5, assignors=assignors, protocols=protocols, instance=instance, process=text, grace_ms=grace, rebalance_timeout_ms=grace, user_data=user_data, client=text, host=text
+    )
+    wanted = Member(name, stat.czxid, stat.ephemeral_owner, subscription, assignors, protocols, instance, text, grace, grace, user_data, text, text)
+    assert decode_registration(name, data, stat) == wanted
+
+
+@given(subscription=strategies.subscriptions, text=strategies.printable)
+def test_ours_are_valid_for_old_consumers(subscription: Subscription, text: str) -> None:
+    document = json.loads(encode_registration(subscription, timestamp_ms=1700000000000, client=text))
+    assert document.pop("version") == 1
+    wanted = document.pop("subscription")
+    assert all(type(streams) is int and 1 <= streams <= INT32_MAX for streams in wanted.values())
+    assert document["pattern"] in ("static", "white_list", "black_list")
+    assert document["timestamp"] == "1700000000000"
+    assert all(type(value) is str for value in document.values())
+    if subscription.pattern is not None:
+        assert wanted == {subscription.pattern.regex: subscription.streams}
+
+
+def old(**fields: object) -> bytes:
+    """An old consumer's registration."""
+    return json.dumps({"version": 1, "subscription": {"t": 2}, "pattern": "static", "timestamp": "1700000000000", **fields}).encode()
+
+
+def test_an_old_consumer_is_a_member() -> None:
+    assert decode_registration("g_h-1-a", old(), STAT) == Member("g_h-1-a", 77, 99, Subscription({"t": 2}), legacy=True)
+
+
+@pytest.mark.parametrize("data", [old(version=2), old(timestamp=1700000000000), old(pattern="whatever"), old(note={"nested": 1}), b'{ "subscription": { "t": 2 }, "pattern": "static" }'])
+def test_what_old_readers_do_not_look_at(data: bytes) -> None:
+    found = decode_registration("c", data, STAT)
+    assert isinstance(found, Member) and found.legacy and found.subscription == Subscription({"t": 2})
+
+
+@pytest.mark.parametrize("text", ['orders, payments', '"orders,payments"', " 'orders|payments' "])
+def test_an_old_expression_is_normalised(text: str) -> None:
+    found = decode_registration("c", old(subscription={text: 1}, pattern="white_list"), STAT)
+    assert isinstance(found, Member) and found.subscription.pattern == Pattern(PatternKind.WHITE_LIST, "orders|payments")
+
+
+def test_ours_is_not_normalised() -> None:
+    subscription = Subscription(pattern=Pattern(PatternKind.BLACK_LIST, "a{1,2}"))
+    found = decode_registration("c", encode_registration(subscription, timestamp_ms=1), STAT)
+    assert isinstance(found, Member) and found.subscription == subscription
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"orders",
+        b"null",
+        old(subscription={"t": 0}),
+        old(subscription={"t": -1}),
+        old(subscription={"t": True}),
+        old(subscription={"t": 1.0}),
+        old(subscription={"t": "1"}),
+        old(subscription={"t": 10_001}),
+        old(subscription={"t": 2**40}),
+        old(subscription={"a/b": 1}),
+        old(subscription={"..": 1}),
+        old(subscription=["t"]),
+        old(subscription={"(": 1}, pattern="white_list"),
+        old(subscription={r"(a)\1": 1}, pattern="white_list"),
+        old(subscription={"a": 1, "b": 1}, pattern="white_list"),
+        old(subscription={}, pattern="black_list"),
+        old(subscription={"": 1}, pattern="white_list"),
+        old(pattern=None),
+        old(zkcoord=1),
+        old(zkcoord="one"),
+        old(zkcoord="1", pattern="whatever"),
+        old(zkcoord="1", assignors=["range"]),
+        old(zkcoord="1", assignors="range,,sticky"),
+        old(zkcoord="1", grace_ms=5),
+        old(zkcoord="1", grace_ms="-5"),
+        old(zkcoord="1", grace_ms="9999999999"),
+        old(zkcoord="1", instance=""),
+        old(zkcoord="1", instance="a/b"),
+        old(zkcoord="1", host="\u001b[31m"),
+        old(zkcoord="1", user_data="x" * 20_000),
+    ],
+)
+def test_malformed(data: bytes) -> None:
+    found = decode_registration("bad", data, STAT)
+    assert isinstance(found, Malformed)
+    assert (found.what, found.name) == ("registration", "bad") and found.reason.isprintable() and len(found.reason) < 500
+
+
+def test_a_persistent_registration_is_malformed() -> None:
+    assert isinstance(decode_registration("c", old(), Stat(77, 77, 0, 0, 0, 0)), Malformed)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "ä", "a b", "x" * 641, ".."])
+def test_a_bad_name_is_malformed(name: str) -> None:
+    assert isinstance(decode_registration(name, old(), STAT), Malformed)
+
+
+def test_a_registration_without_extras_gets_the_defaults() -> None:
+    found = decode_registration("c", old(zkcoord="1"), STAT)
+    assert found == Member("c", 77, 99, Subscription({"t": 2}))
+
+
+@pytest.mark.parametrize(
+    "subscription",
+    [
+        Subscription({"a b": 1}),
+        Subscription({"t": 0}),
+        Subscription({"t": 10_001}),
+        Subscription(pattern=Pattern(PatternKind.WHITE_LIST, "(")),
+        Subscription(pattern=Pattern(PatternKind.WHITE_LIST, "\ud800")),
+        Subscription(pattern=Pattern(PatternKind.STATIC, "a.*")),
+        Subscription({f"{n:0240}": 1 for n in range(400)}),
+    ],
+    ids=["name", "no streams", "many streams", "regex", "surrogate", "kind", "size"],
+)
+def test_what_a_reader_would_refuse_is_refused_at_once(subscription: Subscription) -> None:
+    with pytest.raises(InvalidSubscriptionError) as caught:
+        encode_registration(subscription, timestamp_ms=1)
+    assert "correct its subscription" in str(caught.value) and "\n" not in str(caught.value)
