@@ -10,7 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from zkcoord.zk.port import Change, Closed, Connected, Expired, Fired, MultiResult, Op, PortEvent, Read, ReadResult, Suspended, Unanswered, WatchMode, MULTI_BYTES_MAX, OPS_PER_MULTI_MAX, READS_PER_REQUEST_MAX, encoded_bytes
+from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
+    OPS_PER_MULTI_MAX,
+    READS_PER_REQUEST_MAX,
+    Change,
+    Closed,
+    Connected,
+    Expired,
+    Fired,
+    MultiResult,
+    Op,
+    PortEvent,
+    Read,
+    ReadResult,
+    Rejected,
+    Suspended,
+    Unanswered,
+    WatchMode,
+    ZkError,
+    encoded_bytes,
+)
 
 from tests.sim.kernel import Host
 
@@ -46,6 +66,8 @@ class SimPort:
         """Run `ops` as one transaction."""
         if len(ops) > OPS_PER_MULTI_MAX or sum(encoded_bytes(op) for op in ops) > MULTI_BYTES_MAX:
             self._ensemble.refusals.append(f"{self.host.name}: a multi of {len(ops)} operations and {sum(encoded_bytes(op) for op in ops)} bytes")
+            self.host.after(0, lambda: done(Rejected(0, ZkError.OTHER)))
+            return
         self._call("multi", tuple(ops), done)
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:

@@ -9,6 +9,7 @@ import enum
 from collections import Counter
 from typing import Any
 
+from consumer.core import phases
 from zkcoord.core import states
 
 _counts: Counter[str] = Counter()
@@ -26,6 +27,10 @@ class _Counting(dict[Any, Any]):
         _counts[_row(self.name, key)] += 1
         return value
 
+    def get(self, key: Any, default: Any = None) -> Any:
+        """As `dict.get`, counted."""
+        return self[key] if key in self else default
+
 
 def _label(part: Any) -> str:
     return part.name if isinstance(part, enum.Enum) else getattr(part, "__name__", str(part))
@@ -36,8 +41,9 @@ def _row(name: str, key: Any) -> str:
     return f"{name}:" + "+".join(_label(p) for p in parts)
 
 
-_TABLES: dict[str, _Counting] = {"group": _Counting("group", states.TRANSITIONS)}
+_TABLES: dict[str, _Counting] = {"group": _Counting("group", states.TRANSITIONS), "agent": _Counting("agent", phases.TRANSITIONS)}
 states.TRANSITIONS = _TABLES["group"]
+phases.TRANSITIONS = _TABLES["agent"]
 
 
 def reset() -> None:
