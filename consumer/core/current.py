@@ -1,0 +1,84 @@
+"""What a member is busy with: the command it carries out, the writes that are due, and the one request under way."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Union
+
+from zkcoord.core.model import Command, TopicPartition
+
+from .events import Ack, Take
+
+
+class Stage(enum.Enum):
+    """How far a command is."""
+
+    READING = "reading owners and offsets"
+    RESOLVING = "asking where to begin"
+    REVOKING = "waiting for the application"
+    READY = "to be acked"
+
+
+@dataclass(slots=True)
+class Current:
+    """The command being carried out. `ask` is the token of the question that the fetching side has not answered yet."""
+
+    command: Command
+    stage: Stage
+    ask: int = 0
+    takes: dict[TopicPartition, Take] = field(default_factory=dict)
+    unresolved: set[TopicPartition] = field(default_factory=set)
+    resolve_again_ms: int | None = None
+
+
+@dataclass(slots=True)
+class CommitIntent:
+    """Offsets to store for the application (`token`), or at the end of a member's life (None)."""
+
+    token: int | None
+    offsets: dict[TopicPartition, int]
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DropIntent:
+    """Delete our owner node of a partition whose offset node was deleted by somebody."""
+
+    partition: TopicPartition
+
+
+class Duty(enum.Enum):
+    """Writes without parameters of their own."""
+
+    ACK = "ack"
+    RESUBSCRIBE = "resubscribe"
+
+
+Intent = Union[CommitIntent, DropIntent, Duty]
+
+
+class Asked(enum.Enum):
+    """What the request under way is for."""
+
+    DOUBT = "settle a doubt"
+    START = "look before a start"
+    EPOCH = "learn the epoch"
+    CHANNEL = "read the channel"
+    LEADER = "look for a coordinator"
+    ACK = "ack"
+    COMMIT = "commit"
+    RENEW = "prove membership"
+    DROP = "drop an owner node"
+    RESUBSCRIBE = "change the subscription"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The one request under way."""
+
+    asked: Asked
+    token: int
+    intent: Intent | None = None
+    values: dict[TopicPartition, int] = field(default_factory=dict)
+    ack: Ack | None = None

@@ -1,0 +1,286 @@
+"""What goes into the agent's core besides the fetching side's messages, and what comes out besides messages to it.
+
+The driver (consumer/driver.py) turns `AgentAction`s into reads and multis and their answers into `AgentEvent`s. Times are ms of the process's own clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+from zkcoord.core.model import Command, Malformed, Subscription, Thread, TopicPartition
+
+from .messages import FailureCode, FromFetcher, ToFetcher
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """A new ZooKeeper session is connected; `name` is this session's consumer id."""
+
+    now_ms: int
+    name: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSuspended:
+    """The connection is gone. Whatever was under way has been answered as unknown."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResumed:
+    """The same session is connected again, and its watches are set again."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOver:
+    """The session is gone for certain: expired or closed."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFailed:
+    """Registering failed for good: a sentence for the user."""
+
+    now_ms: int
+    code: FailureCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The registration exists. `epoch` and `lease_max_ms` are the epoch node's (0 where no coordinator has ever run)."""
+
+    now_ms: int
+    incarnation: int
+    epoch: int
+    lease_max_ms: int
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRead:
+    """The epoch node, read because a command named another epoch."""
+
+    now_ms: int
+    epoch: int
+    lease_max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandsRead:
+    """Commands in the channel; with `complete`, there are no others."""
+
+    now_ms: int
+    commands: tuple[Command | Malformed, ...]
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandVanished:
+    """A command's node was deleted, by our ack or by the coordinator. A hint."""
+
+    now_ms: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationTouched:
+    """Something happened to the registration's node. A hint."""
+
+    now_ms: int
+
+
+class Whose(enum.Enum):
+    """Whom an owner node belongs to."""
+
+    MINE = "mine"
+    FOREIGN = "foreign"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One partition as read: its owner node, and its stored offset with the version that the next write must name (None: no such node)."""
+
+    whose: Whose
+    offset: int | Malformed | None
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRead:
+    """Answer to `ReadPartitions`, read after a sync where it was asked. `incarnation` is None when the registration is gone; `command_there` says whether the named command is."""
+
+    now_ms: int
+    token: int
+    incarnation: int | None
+    command_there: bool
+    holdings: Mapping[TopicPartition, Holding]
+
+
+class Ending(enum.Enum):
+    """How a multi of ours ended."""
+
+    OK = "ok"
+    EVICTED = "evicted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """Answer to an ack, commit, renewal or drop. `versions` are the offset nodes' new versions; `sent_ms` is when it was queued."""
+
+    now_ms: int
+    token: int
+    ending: Ending
+    sent_ms: int
+    versions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSeen:
+    """Whether a coordinator leads, as read; `group_state` is the group's reported state, for people."""
+
+    now_ms: int
+    alive: bool
+    group_state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The fetching side said something."""
+
+    now_ms: int
+    message: FromFetcher
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTick:
+    """Time passed."""
+
+    now_ms: int
+
+
+AgentEvent = Union[SessionOpened, SessionSuspended, SessionResumed, SessionOver, JoinFailed, Registered, EpochRead, CommandsRead, CommandVanished, RegistrationTouched,
+                   PartitionsRead, Wrote, LeaderSeen, Told, AgentTick]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Open a new session under a new name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """Close the session: registration and owner nodes go with it, in one transaction."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when the connection is lost."""
+
+    name: str
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEpoch:
+    """Read the epoch node. Answered by `EpochRead`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCommands:
+    """Read the whole channel. Answered by `CommandsRead(complete)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLeader:
+    """Is there a coordinator? Answered by `LeaderSeen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPartitions:
+    """Read registration, one command, and owner and offset nodes (making missing parents); after a sync if `sync`. Answered by `PartitionsRead`, or not at all when the connection is lost."""
+
+    token: int
+    partitions: tuple[TopicPartition, ...]
+    command: str
+    sync: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the node)."""
+
+    partition: TopicPartition
+    thread: Thread
+    offset: int
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """Part of a stop ack: delete the owner node, and store `offset` at `version`."""
+
+    partition: TopicPartition
+    offset: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """ONE multi: check of one's own registration, delete the command, and all takes and gives."""
+
+    token: int
+    command: str
+    takes: tuple[Take, ...] = ()
+    gives: tuple[Give, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """ONE multi: check of one's own registration, and offsets at their versions (value, version); with nothing to store it only proves membership."""
+
+    token: int
+    values: Mapping[TopicPartition, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class DropOwners:
+    """ONE multi: check of one's own registration, and delete these owner nodes of ours (their offset nodes were deleted by somebody)."""
+
+    token: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resubscribe:
+    """ONE multi: delete these commands, delete and create the registration. Answered by `Wrote`; the new incarnation is read with `ReadPartitions`."""
+
+    token: int
+    name: str
+    subscription: Subscription
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Say something to the fetching side."""
+
+    message: ToFetcher
+
+
+AgentAction = Union[OpenSession, CloseSession, Join, ReadEpoch, ReadCommands, ReadLeader, ReadPartitions, Ack, Store, DropOwners, Resubscribe, Tell]
+

@@ -1,0 +1,273 @@
+"""What a member is, and how sessions and the application change it: the half of the agent that talks.
+
+Nothing of a session outlives it: a new session is a new name, a new registration, and a lease of its own. Positions come back from the offset nodes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Union
+
+from zkcoord.core.model import Command, Subscription, TopicPartition
+
+from . import events as ev
+from . import messages as msg
+from .current import Asked, CommitIntent, Current, Duty, Intent, Stage, Waiting
+from .holdings import Held, Step
+from .options import AgentOptions
+from .phases import Happening, Phase, next_phase
+
+
+class Membership:
+    """One member, for as long as its application lives; sessions and names come and go. The other half, which acts, is `Agent`."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self.options = options
+        self.phase = Phase.IDLE
+        self.subscription = Subscription()
+        self.connected = False
+        self.timeout_ms = 0
+        self.polled_ms = 0
+        self.tokens = 0
+        self.generation = 0
+        self.out: list[ev.AgentAction] = []
+        self._leave_group("")
+
+    def _leave_group(self, name: str) -> None:
+        """Nothing of a session outlives it."""
+        self.name = name
+        self.incarnation = 0
+        self.proof_ms: int | None = None
+        self.lapsed = False
+        self.lease_max_ms = 0
+        self.known_epoch = 0
+        self.seen_epoch = 0
+        self.done: tuple[int, int] = (0, 0)
+        self.held: dict[TopicPartition, Held] = {}
+        self.pending: dict[str, Command] = {}
+        self.current: Current | None = None
+        self.intents: deque[Intent] = deque()
+        self.waiting: Waiting | None = None
+        self.doubt = False
+        self.read_channel = False
+        self.leaving = False
+        self.leader_gone_ms: int | None = None
+        self.leader_warned = False
+
+    # the seam
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a proof of membership is good for."""
+        return min(self.timeout_ms * 2 // 3, self.lease_max_ms or self.options.lease_default_ms)
+
+    @property
+    def lease_until_ms(self) -> int:
+        """Fetch and hand out only before this time (0: not at all)."""
+        return 0 if self.proof_ms is None else self.proof_ms + self.lease_ms
+
+    def next_wake_ms(self) -> int | None:
+        """When an `AgentTick` may have something to do; None = only after an event."""
+        times: list[int] = []
+        if self.phase is Phase.MEMBER and self.proof_ms is not None:
+            if self.connected and self.waiting is None:
+                times.append(self.proof_ms + self.lease_ms // 3)
+            if not self.lapsed:
+                times.append(self.lease_until_ms)
+            if self.current is not None and self.current.resolve_again_ms is not None:
+                times.append(self.current.resolve_again_ms)
+            if self.leader_gone_ms is not None and not self.leader_warned:
+                times.append(self.leader_gone_ms + self.options.coordinator_warning_ms)
+        if self.options.max_poll_interval_ms and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
+            times.append(self.polled_ms + self.options.max_poll_interval_ms)
+        return min(times) if times else None
+
+    def _tell(self, message: msg.ToFetcher) -> None:
+        self.out.append(ev.Tell(message))
+
+    def _notice(self, kind: msg.NoticeKind, **detail: Union[str, int]) -> None:
+        self._tell(msg.Notice(kind, detail))
+
+    def _token(self) -> int:
+        self.tokens += 1
+        return self.tokens
+
+    # sessions
+
+    def _opened(self, e: ev.SessionOpened) -> None:
+        if self.phase is not Phase.OPENING:
+            return
+        self.phase = next_phase(self.phase, Happening.OPENED)
+        self._leave_group(e.name)
+        self.connected, self.timeout_ms = True, e.timeout_ms
+        self.out.append(ev.Join(e.name, self.subscription))
+
+    def _suspended(self, e: ev.SessionSuspended) -> None:
+        self.connected = False
+        if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
+            self.intents.append(self.waiting.intent)
+        self.waiting = None
+        self.doubt = True
+        self._fail_commits(msg.CommitOutcome.UNAVAILABLE)
+        if self.leaving:
+            self._close("closed while ZooKeeper was away")
+
+    def _resumed(self, e: ev.SessionResumed) -> None:
+        self.connected = True
+        if self.phase is Phase.JOINING:
+            self.out.append(ev.Join(self.name, self.subscription))
+        elif self.phase is Phase.MEMBER:
+            self.doubt = self.read_channel = True
+
+    def _over(self, e: ev.SessionOver) -> None:
+        was = self.phase
+        self.connected = False
+        if was is Phase.MEMBER:
+            self._notice(msg.NoticeKind.SESSION_LOST, name=self.name)
+        self._drop_all("the ZooKeeper session is over")
+        self._leave_group("")
+        if was in (Phase.IDLE, Phase.PARKED):
+            return
+        self.phase = next_phase(self.phase, Happening.OVER)
+        if self.phase is Phase.OPENING:
+            self.out.append(ev.OpenSession())
+
+    def _join_failed(self, e: ev.JoinFailed) -> None:
+        self._break(e.code, e.message)
+
+    def _registered(self, e: ev.Registered) -> None:
+        if self.phase is not Phase.JOINING:
+            return
+        self.phase = next_phase(self.phase, Happening.REGISTERED)
+        self.incarnation, self.proof_ms = e.incarnation, e.sent_ms
+        self.known_epoch = self.seen_epoch = e.epoch
+        self.lease_max_ms = e.lease_max_ms
+        self.read_channel = True
+        self._notice(msg.NoticeKind.REGISTERED, name=self.name, incarnation=e.incarnation)
+
+    def _break(self, code: msg.FailureCode, message: str) -> None:
+        if self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
+            self.phase = next_phase(self.phase, Happening.BROKEN)
+            self._drop_all(message)
+            self._tell(msg.Failed(code, message))
+            self.out.append(ev.CloseSession(message))
+
+    def _evicted(self, reason: str) -> None:
+        """The registration is gone while the session lives: drop everything, close the session (its owner nodes vanish with it), come back under a new name."""
+        if self.phase is Phase.MEMBER:
+            self.phase = next_phase(self.phase, Happening.EVICTED)
+            self._notice(msg.NoticeKind.EVICTED, name=self.name)
+            self._drop_all(reason)
+            self.out.append(ev.CloseSession(reason))
+
+    def _drop_all(self, reason: str) -> None:
+        if self.held:
+            self._tell(msg.Lost(tuple(sorted(self.held)), reason))
+        self.held.clear()
+        self.proof_ms = None
+        if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
+            self.intents.append(self.waiting.intent)
+        self.current, self.waiting, self.doubt = None, None, False
+        self._fail_commits(msg.CommitOutcome.NO_LONGER_MEMBER)
+
+    def _close(self, reason: str) -> None:
+        """Leave for good. Owner nodes and registration go with the session."""
+        self.leaving = False
+        self.phase = next_phase(self.phase, Happening.LEAVE)
+        self._fail_commits(msg.CommitOutcome.NO_LONGER_MEMBER)
+        self.held.clear()
+        self.proof_ms = None
+        if self.phase is Phase.CLOSING:
+            self.out.append(ev.CloseSession(reason))
+
+    # the fetching side
+
+    def _told(self, e: ev.Told) -> None:
+        m = e.message
+        if isinstance(m, msg.Commit):
+            self._commit(m)
+        elif isinstance(m, msg.Revoked):
+            self._revoked(m)
+        elif isinstance(m, msg.Resolved):
+            self._resolved(e.now_ms, m)
+        elif isinstance(m, msg.ResolveFailed):
+            self._break(msg.FailureCode.RESET_POLICY, m.message)
+        elif isinstance(m, msg.Close):
+            self._leave(m)
+        else:
+            self.polled_ms = e.now_ms
+            if isinstance(m, msg.Subscribe):
+                self._subscribe(m)
+            elif self.phase in (Phase.PARKED, Phase.PARKING):
+                self._want()
+
+    def _want(self) -> None:
+        self.phase = next_phase(self.phase, Happening.WANTED)
+        if self.phase is Phase.OPENING:
+            self.out.append(ev.OpenSession())
+
+    def _subscribe(self, m: msg.Subscribe) -> None:
+        changed = m.subscription != self.subscription
+        self.subscription = m.subscription
+        if self.phase in (Phase.IDLE, Phase.PARKED, Phase.PARKING):
+            self._want()
+        elif changed and self.phase in (Phase.JOINING, Phase.MEMBER):
+            self.intents.append(Duty.RESUBSCRIBE)
+
+    def _commit(self, m: msg.Commit) -> None:
+        foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held))
+        if self.phase is not Phase.MEMBER:
+            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NO_LONGER_MEMBER, tuple(sorted(m.offsets))))
+        elif foreign:
+            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NOT_OWNED, foreign))
+        elif not self.connected:
+            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
+        else:
+            self.intents.append(CommitIntent(m.token, dict(m.offsets)))
+
+    def _fail_commits(self, outcome: msg.CommitOutcome) -> None:
+        for intent in self.intents:
+            if isinstance(intent, CommitIntent) and intent.token is not None:
+                self._tell(msg.CommitDone(intent.token, outcome, tuple(sorted(intent.offsets))))
+        self.intents = deque(i for i in self.intents if not isinstance(i, CommitIntent))
+
+    def _revoked(self, m: msg.Revoked) -> None:
+        current = self.current
+        if current is None or current.stage is not Stage.REVOKING or current.ask != m.token:
+            return
+        for tp in current.command.stop:
+            held = self.held.get(tp)
+            if held is not None and held.step is Step.RELEASING:
+                held.step = Step.RELEASED
+                moved = self.options.auto_commit and not held.reset
+                held.value = m.positions.get(tp, held.committed) if moved else held.committed
+        self._ready(current)
+
+    def _resolved(self, now_ms: int, m: msg.Resolved) -> None:
+        current = self.current
+        if current is None or current.stage is not Stage.RESOLVING or current.ask != m.token:
+            return
+        for tp, offset in m.offsets.items():
+            if tp in current.unresolved:
+                current.unresolved.discard(tp)
+                version = current.takes[tp].version
+                current.takes[tp] = ev.Take(tp, current.command.start[tp], offset, version)
+        if current.unresolved:
+            current.resolve_again_ms = now_ms + self.options.resolve_retry_ms
+        else:
+            self._ready(current)
+
+    def _ready(self, current: Current) -> None:
+        """Nothing is missing for the ack: write it when its turn comes."""
+        current.stage = Stage.READY
+        if Duty.ACK not in self.intents:
+            self.intents.append(Duty.ACK)
+
+    def _leave(self, m: msg.Close) -> None:
+        if self.phase is Phase.MEMBER and self.connected and not self.leaving:
+            self.leaving = True
+            offsets = {tp: offset for tp, offset in m.positions.items() if tp in self.held and self.held[tp].committed != offset}
+            if self.options.auto_commit and offsets:
+                self.intents.append(CommitIntent(None, offsets))
+        elif not self.leaving:
+            self._close("closed by the application")
