@@ -262,7 +262,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
                 raise ValueError(f"answer {header.xid} instead of {xid}")
             call.answer(header.err, buffer, offset)
         except GARBAGE as e:
-            call.set_exception(e)
+            client._pending.appendleft((request, call, xid))
             raise self._drop(f"the server's answer cannot be read: {e}") from e
         if header.err in requests.CONNECTION_OVER_CODES:
             raise self._drop(f"the server answered with error {header.err}")

@@ -142,8 +142,7 @@ def _decode_multi(chroot: str, count: int, err: int, body: bytes, offset: int) -
         return Rejected(0, error_of(err))
     results: list[OpResult] = []
     for index in range(count):
-        kind, _, _ = wire.multiheader_struct.unpack_from(body, offset)
-        offset += wire.multiheader_struct.size
+        kind, offset = _result_kind(body, offset)
         if kind == CREATE:
             path, offset = wire.read_string(body, offset)
             results.append(Created(relative(chroot, path)))
@@ -164,6 +163,13 @@ def _decode_multi(chroot: str, count: int, err: int, body: bytes, offset: int) -
     if len(results) != count:
         raise ValueError("a multi's answer holds errors, and none of them is one")
     return Committed(tuple(results))
+
+
+def _result_kind(body: bytes, offset: int) -> tuple[int, int]:
+    kind, is_end, _ = wire.multiheader_struct.unpack_from(body, offset)
+    if is_end:
+        raise ValueError("an answer holds fewer results than were asked for")
+    return kind, offset + wire.multiheader_struct.size
 
 
 def read_request(chroot: str, reads: Sequence[Read]) -> Request:
@@ -188,8 +194,7 @@ def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
         return ReadDone((Denied(error_of(err)),) * count)
     answers: list[ReadAnswer] = []
     for _ in range(count):
-        kind, _, _ = wire.multiheader_struct.unpack_from(body, offset)
-        offset += wire.multiheader_struct.size
+        kind, offset = _result_kind(body, offset)
         if kind == GET_DATA:
             data, offset = wire.read_buffer(body, offset)
             answers.append(Node(bytes(data or b""), _stat(body, offset)))
