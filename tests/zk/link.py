@@ -42,6 +42,7 @@ class Link:
         self.on_frame: Callable[[bytes], bytes] = lambda frame: frame
         self._mode = Mode.PASS
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
         self._wake_read, self._wake_write = socket.socketpair()
         self._pairs: list[_Pair] = []
         self._running = True
@@ -50,11 +51,6 @@ class Link:
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._run, name="link", daemon=True)
         self._thread.start()
-
-    @property
-    def address(self) -> str:
-        """host:port to connect to."""
-        return "127.0.0.1:%d" % self._listener.getsockname()[1]
 
     @property
     def mode(self) -> Mode:
