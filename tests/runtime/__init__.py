@@ -1,0 +1,1 @@
+"""Tests of the runtime around the coordinator."""
