@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.model import Malformed, Subscription, TopicPartition
 from zkcoord.zk.port import (OPEN_ACL, READS_PER_REQUEST_MAX, AclEntry, Change, Check, Children, Closed, Committed, Connected, Create, Delete, Ensemble, Expired, Fired, GetChildren,
                              GetData, MultiResult, Node, Op, Port, PortEvent, ReadDone, ReadResult, Refused, Rejected, SetData, Stat, Suspended, WatchMode)
 from zkcoord.znodes import codec
@@ -203,9 +203,9 @@ class AgentDriver:
     def _join(self, port: Port, join: ev.Join) -> None:
         Joining(port, self.session_id, self.layout, self.options, join.name, join.subscription, self._registration(join.subscription), self.clock, self._when(port, self._joined), self.acl).begin()
 
-    def _registration(self, subscription: object) -> bytes:
+    def _registration(self, subscription: Subscription) -> bytes:
         o = self.options
-        return codec.encode_registration(self.core.subscription, timestamp_ms=self.wall_clock(), assignors=o.assignors, process=o.process, rebalance_timeout_ms=o.rebalance_timeout_ms,
+        return codec.encode_registration(subscription, timestamp_ms=self.wall_clock(), assignors=o.assignors, process=o.process, rebalance_timeout_ms=o.rebalance_timeout_ms,
                                          user_data=o.user_data, client=o.client, host=o.host)
 
     def _joined(self, ended: Ended) -> None:
