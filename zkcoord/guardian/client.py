@@ -236,7 +236,7 @@ class Guardian:
             if keeper is not None and keeper.join(self._key):
                 self._keeper = keeper
                 return
-            keeper = _Keeper((lambda: link.open_socket(socket_path)) if socket_path else link.open_companion, log)
+            keeper = _Keeper(_opener(socket_path, log), log)
             state = keeper.open()
             if isinstance(state, Off):
                 self._off = state
@@ -274,6 +274,19 @@ class Guardian:
             forked = self._keeper.state == Off(OffReason.FORKED)
             self._off = Off(OffReason.FORKED if forked else OffReason.STOPPED)
             self._keeper.leave(self._key)
+
+
+def _opener(socket_path: str, log: Log) -> link.Opener:
+    """How a guardian is reached. A sidecar's path is waited for; the abstract address of a guardian that has gone never comes back."""
+
+    def open_either() -> Link | OpenFailure:
+        opened = link.open_socket(socket_path)
+        if isinstance(opened, OpenFailure) and socket_path.startswith("@"):
+            log(f"No guardian serves {socket_path} any more: this process has a companion of its own instead.")
+            return link.open_companion()
+        return opened
+
+    return open_either if socket_path else link.open_companion
 
 
 def _why_off(tls: TlsOptions | None, enabled: bool, sasl_demanded: bool) -> Off | None:
