@@ -1,1 +1,1 @@
-"""Tests, laid out as the packages they test."""
+"""The tests, and what they share (`tests.harness`). A package, so that `python -m tests.sim` and the benchmarks work from a checkout."""

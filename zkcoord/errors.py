@@ -2,11 +2,14 @@
 
     ZkcoordError
     ├── ForkedProcessError                 a ZooKeeper session was used in a forked child of the process that opened it
-    └── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
-        ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
-        ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
-        ├── InvalidSubscriptionError       topics, streams or a pattern that no reader could decode again
-        └── UnknownAssignorError           no assignor has this name
+    ├── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
+    │   ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
+    │   ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
+    │   ├── InvalidSubscriptionError       topics, streams or a pattern that no reader could decode again
+    │   └── UnknownAssignorError           no assignor has this name
+    └── StackError                         the servers of `zkcoord stack` cannot be set up: no Java, no jars, no port
+        ├── JarVerificationError           a jar is not the one that the lock file names
+        └── ServerNotReadyError            a server ended or did not answer in time; the message ends with its last log line
 
 Two class attributes say what a caller may do. `retriable`: the same call may succeed later without anything being changed. `fatal`: the process (or the consumer) cannot go on
 with what it was given. Neither: this call failed, the next one may do. Outcomes of ZooKeeper's operations are values (`zkcoord.zk.port`), not errors; what is found malformed in ZooKeeper is a
@@ -51,3 +54,17 @@ class ForkedProcessError(ZkcoordError):
     """A ZooKeeper session was used in a forked child: its connection belongs to the parent, and two users would mix their answers."""
 
     fatal = True
+
+
+class StackError(ZkcoordError):
+    """The local servers cannot be set up; the message is one sentence for the user."""
+
+    fatal = True
+
+
+class JarVerificationError(StackError):
+    """A downloaded jar differs from the lock file: it is not run."""
+
+
+class ServerNotReadyError(StackError):
+    """A server ended while it started, or did not answer within its limit."""

@@ -1,0 +1,63 @@
+"""Packaging. The base is light, so that a consumer process can afford it; everything that only some users need is an extra."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION_MATCH = re.search(r'^__version__ = "([^"]+)"', (HERE / "zkcoord" / "__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
+assert VERSION_MATCH is not None
+README = HERE / "README.md"
+
+CLI = ["rich>=13"]
+LIBRDKAFKA = ["confluent-kafka>=2.4"]
+# PySpark's jars also hold a complete ZooKeeper 3.9 server and Ivy: `zkcoord stack`, the demo and the tests take both from there.
+SPARK = ["pyspark>=4.2"]
+
+setup(
+    name="zkcoord",
+    version=VERSION_MATCH.group(1),
+    description="Coordinates Kafka consumer groups over ZooKeeper: one elected coordinator, stop-fetcher and start-fetcher commands, fenced offsets",
+    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    packages=find_packages(include=["zkcoord", "zkcoord.*", "consumer", "consumer.*", "migrations", "migrations.*"]),
+    package_data={"zkcoord.stack": ["*.lock"], "zkcoord": ["py.typed"], "consumer": ["py.typed"]},
+    install_requires=[
+        "kazoo>=2.10",
+        "kafka-python>=3,<4",
+        "tenacity>=8.2",
+        "google-re2>=1.1",
+        "prometheus-client>=0.19",
+    ],
+    extras_require={
+        "cli": CLI,
+        "librdkafka": LIBRDKAFKA,
+        "spark": SPARK,
+        "test": [
+            "pytest>=8",
+            "pytest-xdist>=3.5",
+            "hypothesis>=6.90",
+            "psutil>=5.9",
+            "matplotlib>=3.8",
+            "docker>=7",
+            "setuptools>=64",
+            "wheel",
+            *CLI,
+            *SPARK,
+        ],
+    },
+    entry_points={"console_scripts": ["zkcoord = zkcoord.runtime.cli:main"]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Topic :: System :: Distributed Computing",
+    ],
+)

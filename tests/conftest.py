@@ -1,0 +1,73 @@
+"""Fixtures of every suite. Servers are started once per test process, and only when a test asks for one; with pytest-xdist each worker has its own, so nothing is shared between workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import kafka as kafka_harness
+from tests.harness.proxy import Proxy
+from tests.harness.zookeeper import Ensemble, fresh_chroot, start_server
+from zkcoord.stack.java import Java, find_java
+from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    """The Java that runs the servers."""
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def zk_server(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper server for the whole test process (tickTime 500 ms, sessions 1 s to 60 s). Do not stop or pause it: start your own for that (`own_zk_server`)."""
+    server = start_server(tmp_path_factory.mktemp("zookeeper"), java)
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def zk_hosts(zk_server: ZooKeeperServer) -> str:
+    """A connect string with a fresh, empty chroot on the shared server."""
+    return fresh_chroot(zk_server.address)
+
+
+@pytest.fixture
+def own_zk_server(java: Java, tmp_path: Path) -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper server that this test may kill, pause and start again."""
+    server = start_server(tmp_path / "zookeeper", java)
+    yield server
+    if server.alive():
+        server.kill()
+
+
+@pytest.fixture
+def ensemble(java: Java, tmp_path: Path) -> Iterator[Ensemble]:
+    """Three running servers with a quorum that this test may treat as it likes."""
+    with Ensemble(tmp_path / "ensemble", java) as servers:
+        yield servers
+
+
+@pytest.fixture
+def zk_proxy(zk_server: ZooKeeperServer) -> Iterator[Proxy]:
+    """A proxy in front of the shared server; a client reaches the server through `zk_proxy.address`."""
+    with Proxy(zk_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(zk_server: ZooKeeperServer, java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A Kafka broker for the whole test process, registered under the chroot /kafka of the shared ZooKeeper."""
+    broker = kafka_harness.start_broker(tmp_path_factory.mktemp("kafka"), zk_server.address + kafka_harness.CHROOT, java)
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def kafka_zk_hosts(kafka_broker: KafkaBroker) -> Iterator[str]:
+    """The connect string under which the broker is registered, with nothing beside Kafka's own znodes; what the test leaves is removed after it."""
+    kafka_harness.clean_groups(kafka_broker.zookeeper)
+    yield kafka_broker.zookeeper
+    kafka_harness.clean_groups(kafka_broker.zookeeper)
