@@ -49,6 +49,7 @@ CONNECT_ATTEMPT_MIN_MS = 250
 CONNECT_ATTEMPT_MAX_MS = 5_000
 RECONNECT_DELAY_MIN_MS = 50
 RECONNECT_DELAY_MAX_MS = 1_000
+SERVER_CLOSED = "the server closed the connection"
 GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeError)
 """What decoding bytes that ZooKeeper would never send may raise."""
 
@@ -113,6 +114,8 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
     def _socket_error_handling(self) -> Iterator[None]:
         try:
             yield
+        except (ConnectionResetError, BrokenPipeError) as e:
+            raise self._drop(SERVER_CLOSED) from e
         except OSError as e:
             raise self._drop(f"{e.strerror or e}") from e
 
@@ -218,7 +221,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
                         raise KazooTimeoutError("the server stopped in the middle of an answer") from None
                     continue
                 if not chunk:
-                    raise self._drop("the server closed the connection")
+                    raise self._drop(SERVER_CLOSED)
                 received += chunk
         out = bytes(received[:length])
         del received[:length]
@@ -289,7 +292,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         self._closing = False
         self._end: tuple[End, str] = (End.EXPIRED, "")
         attempt_ms = min(CONNECT_ATTEMPT_MAX_MS, max(CONNECT_ATTEMPT_MIN_MS, options.session_timeout_ms / len(options.servers)))
-        handler = EdgeHandler(tls, attempt_ms / 1000, self._idle)
+        handler = EdgeHandler(tls, attempt_ms / 1000, lambda sockets, timeout_s: self._connection.idle(sockets, timeout_s))
         retry = KazooRetry(
             max_tries=-1, delay=RECONNECT_DELAY_MIN_MS / 1000, backoff=2, max_jitter=0.4, max_delay=RECONNECT_DELAY_MAX_MS / 1000, sleep_func=handler.sleep_func
         )
@@ -303,9 +306,6 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             logger=_quiet_logger(),
         )
         self._connection = EdgeConnection(self, options.sasl.arguments() if options.sasl else None)
-
-    def _idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
-        return self._connection.idle(sockets, timeout_s)  # type: ignore[no-any-return]
 
     @property
     def last_error(self) -> str:

@@ -25,7 +25,7 @@ from typing import TypeVar, Union
 
 from zkcoord.errors import ForkedProcessError
 from zkcoord.zk import requests
-from zkcoord.zk.connection import Call, EdgeClient, End
+from zkcoord.zk.connection import SERVER_CLOSED, Call, EdgeClient, End
 from zkcoord.zk.options import Server, ZkOptions
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
@@ -204,7 +204,7 @@ class KazooPort:
         options = self._options
         last = self._client.last_error
         hint = ""
-        if "closed the connection" in last:
+        if SERVER_CLOSED in last:
             hint = "; a server that closes at once has no quorum, or already serves maxClientCnxns connections from this address"
         self._client.give_up(End.REFUSED, f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms} ms (last: {last}{hint}): start it or correct --zookeeper")
 

@@ -1,0 +1,107 @@
+"""What takes three servers: reads after a sync are fresh on every member, and a session outlives its server."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+
+import pytest
+
+from tests.harness.zookeeper import Ensemble
+from tests.zk.port_contract import Session
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import Closed, Committed, Connected, Create, MultiResult, Node, Port, PortEvent, ReadDone, ReadResult, SetData, GetData, Suspended, Unanswered
+from zkcoord.zk.session import KazooEnsemble, KazooPort
+
+SESSION_MS = 6_000
+WRITES = 150
+DRAIN_DEADLINE_S = 60.0
+
+
+class Loop:
+    """A `PortFixture` without links: `hosts` decides where a port connects."""
+
+    def __init__(self, hosts: str) -> None:
+        self.hosts = hosts
+        self.tasks: queue.Queue[Callable[[], None]] = queue.Queue()
+
+    def at(self, hosts: str) -> Loop:
+        """The same queue, other servers."""
+        other = Loop(hosts)
+        other.tasks = self.tasks
+        return other
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> KazooPort:
+        return KazooEnsemble(ZkOptions(self.hosts, session_timeout_ms=SESSION_MS, connect_timeout_ms=30_000), self.tasks.put).open(on_event)
+
+    def drain(self, predicate: Callable[[], bool], what: str) -> None:
+        while not predicate():
+            try:
+                self.tasks.get(timeout=DRAIN_DEADLINE_S)()
+            except queue.Empty:
+                raise AssertionError(f"waited {DRAIN_DEADLINE_S} s for {what}") from None
+
+    def cut(self, port: Port) -> None:
+        raise AssertionError("there is no link to cut")
+
+    def heal(self, port: Port) -> None:
+        raise AssertionError("there is no link to heal")
+
+
+def test_a_read_after_a_sync_is_fresh_on_every_member(ensemble: Ensemble) -> None:
+    """A write acknowledged through one member is seen by sync + read through every other, every time (without the sync a follower answers with the past now and then)."""
+    loop = Loop(ensemble.hosts)
+    writer = Session(loop.at(ensemble.leader().address))
+    readers = [Session(loop.at(f.address)) for f in ensemble.followers()]
+    writer.do(Create("/a", b"0"))
+    fresh = 0
+    for i in range(1, WRITES + 1):
+        writer.do(SetData("/a", str(i).encode(), i - 1))
+        for reader in readers:
+            answers: list[ReadResult] = []
+            reader.port.sync(lambda result: None)
+            reader.port.read([GetData("/a")], answers.append)
+            reader.wait(lambda answers=answers: bool(answers), "a read")  # type: ignore[misc]
+            result = answers[0]
+            assert isinstance(result, ReadDone) and isinstance(result.answers[0], Node)
+            assert result.answers[0].data == str(i).encode()
+            fresh += 1
+    assert fresh == WRITES * len(readers)
+    for s in (writer, *readers):
+        s.close()
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_a_session_outlives_its_server(ensemble: Ensemble, how: str) -> None:
+    """The member that serves the session dies or hangs: Suspended, then Connected to another with the same session and its ephemerals; what was under way is told before."""
+    s = Session(Loop(ensemble.hosts))
+    s.do(Create("/a", b""), Create("/e", b"", ephemeral=True))
+    port = s.port
+    assert isinstance(port, KazooPort) and port.connected_server is not None
+    first = port.connected_server
+    (number,) = [n for n, member in ensemble.members.items() if member.port == first[1]]
+    order: list[object] = []
+    if how == "kill":
+        ensemble.kill(number)
+    else:
+        ensemble.pause(number)
+
+    def write() -> None:
+        def told(result: MultiResult) -> None:
+            order.append(result)
+            if result != Unanswered():
+                write()
+
+        port.multi([SetData("/a", b"x", -1)], told)
+
+    write()
+    s.wait(lambda: any(isinstance(e, Connected) for e in s.events), "another server")
+    assert s.events[0] == Suspended() and s.events[-1] == Connected(s.session_id, SESSION_MS)
+    assert Unanswered() in order and port.connected_server != first
+    s.sync()
+    assert isinstance(s.multi(SetData("/a", b"y", -1)), Committed)
+    assert s.node("/e").stat.ephemeral_owner == s.session_id
+    if how == "pause":
+        ensemble.resume(number)
+    s.close()
+    assert Closed() in s.events
