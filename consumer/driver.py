@@ -83,6 +83,10 @@ class AgentDriver:
         """Hand out records only before this time (0: not at all). Safe to read from any thread."""
         return self.core.lease_until_ms
 
+    def lease_until(self, era: int) -> int:
+        """Hand out what was assigned in `era` only before this time (0: not at all). Safe to ask from any thread."""
+        return self.core.lease_until(era)
+
     @property
     def finished(self) -> bool:
         """Closed for good, its session over."""

@@ -174,7 +174,7 @@ class Agent(Membership):
                 if offset is None:
                     current.unresolved.add(tp)
         if adopted:
-            self._tell(msg.Assigned(adopted))
+            self._tell(msg.Assigned(adopted, self.era))
         if not e.command_there:
             return self._drop_current()
         if current.unresolved:
@@ -367,7 +367,7 @@ class Agent(Membership):
         self.done = (current.command.epoch, current.command.seq)
         self._drop_current()
         if ack.takes:
-            self._tell(msg.Assigned({t.partition: t.offset for t in ack.takes}))
+            self._tell(msg.Assigned({t.partition: t.offset for t in ack.takes}, self.era))
 
     def _unsure(self, waiting: Waiting, e: ev.Wrote) -> None:
         """Refused (it did not happen) or unknown (it may have): look before doing anything else."""

@@ -30,11 +30,13 @@ class Membership:
         self.polled_ms = 0
         self.tokens = 0
         self.generation = 0
+        self.era = 0
         self.out: list[ev.AgentAction] = []
         self._leave_group("")
 
     def _leave_group(self, name: str) -> None:
         """Nothing of a session outlives it."""
+        self.era += 1
         self.name = name
         self.incarnation = 0
         self.proof_ms: int | None = None
@@ -63,8 +65,13 @@ class Membership:
 
     @property
     def lease_until_ms(self) -> int:
-        """Fetch and hand out only before this time (0: not at all)."""
+        """The end of the present lease (0: none)."""
         return 0 if self.proof_ms is None else self.proof_ms + self.lease_ms
+
+    def lease_until(self, era: int) -> int:
+        """Fetch and hand out what was assigned in `era` only before this time (0: not at all). Safe to ask from any thread: an era ends before its lease is replaced."""
+        until = self.lease_until_ms
+        return until if era == self.era else 0
 
     def next_wake_ms(self) -> int | None:
         """When an `AgentTick` may have something to do; None = only after an event."""
@@ -72,12 +79,12 @@ class Membership:
         if self.phase is Phase.MEMBER and self.proof_ms is not None:
             if self.connected and self.waiting is None:
                 times.append(self.proof_ms + self.lease_ms // 3)
+                if self.leader_gone_ms is not None and not self.leader_warned:
+                    times.append(self.leader_gone_ms + self.options.coordinator_warning_ms)
             if not self.lapsed:
                 times.append(self.lease_until_ms)
             if self.current is not None and self.current.resolve_again_ms is not None:
                 times.append(self.current.resolve_again_ms)
-            if self.leader_gone_ms is not None and not self.leader_warned:
-                times.append(self.leader_gone_ms + self.options.coordinator_warning_ms)
         if self.options.max_poll_interval_ms and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
             times.append(self.polled_ms + self.options.max_poll_interval_ms)
         return min(times) if times else None
@@ -164,6 +171,7 @@ class Membership:
         if self.held:
             self._tell(msg.Lost(tuple(sorted(self.held)), reason))
         self.held.clear()
+        self.era += 1
         self.proof_ms = None
         if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
             self.intents.append(self.waiting.intent)
@@ -259,7 +267,7 @@ class Membership:
 
     def _ready(self, current: Current) -> None:
         """Nothing is missing for the ack: write it when its turn comes."""
-        current.stage = Stage.READY
+        current.stage, current.resolve_again_ms = Stage.READY, None
         if Duty.ACK not in self.intents:
             self.intents.append(Duty.ACK)
 

@@ -1,7 +1,9 @@
 """What the agent (the ZooKeeper side of a consumer) and the fetching side say to each other.
 
 The agent decides what this member may fetch; the fetching side (kafka-python behind the shim, Spark's source, or the simulator's application) fetches, hands out and
-processes. They share no state but the lease (`Agent.lease_until_ms`, read before every hand-out) and talk through two queues of the values below. Contracts:
+processes. They share no state but the lease and talk through two queues of the values below. The lease has an *era*, one for each life of the registration: the fetching side asks
+`Agent.lease_until(era)` with the era of the latest `Assigned` that it took, before every hand-out. So a lease that is new after an eviction cannot cover partitions of the old
+one whose `Lost` has not been taken yet. Contracts:
 
 * The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after `Lost` or an answered `Revoke`); until then it must not be fetched.
 * `Revoke` is answered by exactly one `Revoked` with the same token, after every record handed out before is processed; from the moment `Revoke` is taken nothing more of these partitions
@@ -23,9 +25,10 @@ from zkcoord.core.model import Subscription, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Fetch these partitions from these offsets; call on_partitions_assigned."""
+    """Fetch these partitions from these offsets; call on_partitions_assigned. `era` names the lease under which they may be handed out: `Agent.lease_until(era)`."""
 
     offsets: Mapping[TopicPartition, int]
+    era: int = 0
 
 
 @dataclass(frozen=True, slots=True)

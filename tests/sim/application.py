@@ -101,18 +101,23 @@ class Application:
     habits: Habits
     witness: Witness
     tell: Callable[[FromFetcher], None]
-    lease_until_ms: Callable[[], int]
+    lease_until: Callable[[int], int]
     group: str
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
     inbox: list[ToFetcher] = field(default_factory=list)
     revokes: dict[int, Pending] = field(default_factory=dict)
     failed: Failed | None = None
+    era: int = 0
     busy_until_ms: int = 0
     stopped: bool = False
     _token: int = 0
     _commits: dict[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     _next_commit_ms: int = 0
     _poll_token: int = 0
+
+    def lease_until_ms(self) -> int:
+        """The lease of what was assigned, as far as this application has heard."""
+        return self.lease_until(self.era)
 
     def start(self) -> None:
         """Begin to poll."""
@@ -156,6 +161,7 @@ class Application:
         for message in inbox:
             self.witness.told(self, message)
             if isinstance(message, Assigned):
+                self.era = message.era
                 for tp, offset in sorted(message.offsets.items()):
                     self.positions[tp] = Position(offset, offset, offset)
                     self.witness.assigned(self, tp, offset)

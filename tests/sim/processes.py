@@ -58,6 +58,10 @@ class Process:
         self.host.after(0, self.driver.start)
 
     def _look_at_timer(self) -> None:
+        if self.driver.finished:
+            self.kernel.trace(self.host.name, "ended")
+            self.host.kill()
+            return
         wake = self.driver.next_wake_ms()
         if wake is None:
             self._timer_ms = None
@@ -116,7 +120,7 @@ class ConsumerProcess(Process):
         self.closing = False
         options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic)
         self.driver = AgentDriver(self.zk, Layout.DRAFT, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record)
-        self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, lambda: self.driver.lease_until_ms, wishes.group)
+        self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, self.driver.lease_until, wishes.group)
         self.launch()
         self._to_agent(Subscribe(wishes.subscription))
         self.app.start()

@@ -41,7 +41,7 @@ class Bench:
         if name[0] == "c":
             self.lease[name] = 10**9
             log = Log(self.kernel, 10)
-            self.apps.append(Application(self.kernel, host, log, Habits(), self.checker, lambda message: None, lambda: self.lease[name], "g"))
+            self.apps.append(Application(self.kernel, host, log, Habits(), self.checker, lambda message: None, lambda era: self.lease[name], "g"))
         self.kernel.run_until(self.kernel.now + 100)
         return port
 

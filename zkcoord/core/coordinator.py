@@ -132,7 +132,7 @@ class Coordinator:
         if group is None:
             return
         next_state(group.state, Need.DELETED)
-        self._unindex(event.group)
+        self._reindex(event.group, set(), set())
         self.reading.discard(event.group)
         self.wake_of.pop(event.group, None)
 
@@ -147,7 +147,6 @@ class Coordinator:
 
     def _index(self, name: str) -> None:
         """Which topics and wildcards concern this group, as its members name them now."""
-        self._unindex(name)
         topics: set[str] = set()
         patterns: set[Pattern] = set()
         for member in self.groups[name].view.members.values():
@@ -156,16 +155,18 @@ class Coordinator:
             else:
                 patterns.add(member.subscription.pattern)
                 topics.update(self.world.matches.get(member.subscription.pattern, ()))
-        self.indexed[name] = (topics, patterns)
-        for topic in topics:
-            self.consumer_groups_per_topic.setdefault(topic, set()).add(name)
-        for pattern in patterns:
-            self.groups_with_wildcard_topics.setdefault(pattern, set()).add(name)
+        self._reindex(name, topics, patterns)
 
-    def _unindex(self, name: str) -> None:
-        topics, patterns = self.indexed.pop(name, (set(), set()))
-        _discard(self.consumer_groups_per_topic, topics, name)
-        for pattern in _discard(self.groups_with_wildcard_topics, patterns, name):
+    def _reindex(self, name: str, topics: set[str], patterns: set[Pattern]) -> None:
+        before_topics, before_patterns = self.indexed.pop(name, (set(), set()))
+        if topics or patterns:
+            self.indexed[name] = (topics, patterns)
+        for topic in topics - before_topics:
+            self.consumer_groups_per_topic.setdefault(topic, set()).add(name)
+        for pattern in patterns - before_patterns:
+            self.groups_with_wildcard_topics.setdefault(pattern, set()).add(name)
+        _discard(self.consumer_groups_per_topic, before_topics - topics, name)
+        for pattern in _discard(self.groups_with_wildcard_topics, before_patterns - patterns, name):
             self.world.matches.pop(pattern, None)
 
     # how writes end
