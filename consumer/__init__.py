@@ -1,0 +1,58 @@
+"""Consumers whose group zkcoord coordinates: `from consumer import KafkaConsumer` in the place of `from kafka import KafkaConsumer`.
+
+Nothing is imported before it is used, so that a process that only wants one part (the pure agent core, say) does not load the others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka.consumer.subscription_state import ConsumerRebalanceListener
+    from kafka.structs import OffsetAndMetadata, TopicPartition
+
+    from consumer.errors import CommitUnavailableError, ConsumerError, ConsumerOptionError, ForkedConsumerError, MembershipError, NotOwnedError
+    from consumer.kafka_consumer import KafkaConsumer
+    from consumer.listener import Observer
+    from consumer.options import DEFAULT_CONFIG
+
+_FROM = {
+    "KafkaConsumer": "consumer.kafka_consumer",
+    "DEFAULT_CONFIG": "consumer.options",
+    "Observer": "consumer.listener",
+    "ConsumerRebalanceListener": "kafka.consumer.subscription_state",
+    "OffsetAndMetadata": "kafka.structs",
+    "TopicPartition": "kafka.structs",
+    "CommitUnavailableError": "consumer.errors",
+    "ConsumerError": "consumer.errors",
+    "ConsumerOptionError": "consumer.errors",
+    "ForkedConsumerError": "consumer.errors",
+    "MembershipError": "consumer.errors",
+    "NotOwnedError": "consumer.errors",
+}
+
+__all__ = [
+    "DEFAULT_CONFIG",
+    "CommitUnavailableError",
+    "ConsumerError",
+    "ConsumerOptionError",
+    "ConsumerRebalanceListener",
+    "ForkedConsumerError",
+    "KafkaConsumer",
+    "MembershipError",
+    "NotOwnedError",
+    "Observer",
+    "OffsetAndMetadata",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module 'consumer' has no attribute {name!r}")
+    return getattr(importlib.import_module(_FROM[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,179 @@
+"""Commits: the application's, waiting or not, and the automatic ones.
+
+A commit goes to the agent's thread and is answered there (`answered`). The waiting form waits for the answer, and tries again as long as ZooKeeper is away and time is left; the other form gives a future whose
+callback runs on the application's thread (`run_callbacks`), as in kafka-python. Nothing waits without a limit. Only one automatic commit is under way at a time; one that failed is tried again at the
+next interval with the positions of then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka.errors import IllegalStateError
+from kafka.future import Future
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.core import messages as msg
+from consumer.core.messages import CommitOutcome
+from consumer.errors import CommitUnavailableError, NotOwnedError
+from consumer.membership import Membership
+from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.clock import boot_ms
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 100
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Any], Any]
+
+
+class Pending:
+    """One commit under way; `answer` once `answered` is set."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, int], then: Callable[[Pending], None] | None = None) -> None:
+        self.offsets = offsets
+        self.answered = threading.Event()
+        self.answer: msg.CommitDone | None = None
+        self.then = then
+
+    def error(self) -> Exception | None:
+        """What the application is told; None when the commit happened."""
+        done = self.answer
+        if done is None or done.outcome is CommitOutcome.UNAVAILABLE:
+            return CommitUnavailableError("ZooKeeper did not answer in time: the commit may not have happened, try it again")
+        if done.outcome is CommitOutcome.OK:
+            return None
+        if done.outcome is CommitOutcome.NOT_OWNED:
+            return NotOwnedError(done.partitions, "this consumer does not own them (any more); what it processed of them may be delivered again elsewhere")
+        return NotOwnedError(done.partitions or tuple(self.offsets), "this consumer is not a member of its group at the moment; after the next poll it is one again, with new positions")
+
+
+class Committer:
+    """Commits of one membership."""
+
+    def __init__(self, member: Membership, default_callback: CommitCallback, interval_ms: int | None, timeout_ms: int) -> None:
+        self.member = member
+        self.default_callback = default_callback
+        self.interval_ms = interval_ms
+        self.timeout_ms = timeout_ms
+        self.due_ms: int | None = None if interval_ms is None else boot_ms() + interval_ms
+        self._tokens = itertools.count(1)
+        self._pending: dict[int, Pending] = {}
+        self._finished: deque[Callable[[], Any]] = deque()
+        self._automatic: Pending | None = None
+        member.on_commit_done = self.answered
+
+    def answered(self, done: msg.CommitDone) -> None:
+        """The agent's answer, on its thread."""
+        pending = self._pending.pop(done.token, None)
+        if pending is None:
+            return
+        pending.answer = done
+        if done.outcome is CommitOutcome.OK:
+            self.member.desk.committed.update(pending.offsets)
+        pending.answered.set()
+        if pending.then is not None:
+            pending.then(pending)
+
+    def abandon(self) -> None:
+        """No more answers come: the ones waited for are `UNAVAILABLE`."""
+        for token in list(self._pending):
+            self.answered(msg.CommitDone(token, CommitOutcome.UNAVAILABLE))
+
+    def _send(self, pending: Pending) -> int:
+        token = next(self._tokens)
+        self._pending[token] = pending
+        self.member.tell(msg.Commit(token, {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()}))
+        return token
+
+    # the application's commits
+
+    def wait(self, offsets: Mapping[TopicPartition, int], timeout_ms: float | None) -> None:
+        """Commit and wait. Raises `NotOwnedError`, or `CommitUnavailableError` when ZooKeeper did not answer within `timeout_ms` (default `commit_timeout_ms`)."""
+        deadline = time.monotonic() + (self.timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        while offsets:
+            if self.member.failure is not None:
+                raise self.member.failure
+            pending = Pending(offsets)
+            token = self._send(pending)
+            if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
+                self._pending.pop(token, None)
+            error = pending.error()
+            if error is None:
+                return
+            left = deadline - time.monotonic()
+            if not isinstance(error, CommitUnavailableError) or left <= 0:
+                raise error
+            threading.Event().wait(min(RETRY_MS / 1000, left))
+
+    def start(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], numbers: Mapping[TopicPartition, int], callback: CommitCallback | None) -> Future:
+        """Commit without waiting."""
+        future = Future()
+        told = callback or self.default_callback
+
+        def finish(pending: Pending) -> None:
+            error = pending.error()
+            future.failure(error) if error is not None else future.success(pending.answer)
+            self._finished.append(lambda: told(offsets, error if error is not None else pending.answer))
+
+        pending = Pending(numbers, finish)
+        if numbers:
+            self._send(pending)
+        else:
+            pending.answer = msg.CommitDone(0, CommitOutcome.OK)
+            finish(pending)
+        return future
+
+    def run_callbacks(self) -> None:
+        """Call the callbacks of commits that ended, on the application's thread."""
+        while self._finished:
+            self._finished.popleft()()
+
+    # automatic commits
+
+    def automatic(self, now_ms: int) -> None:
+        """Commit what was processed, when it is time."""
+        if self.due_ms is None or self.interval_ms is None or now_ms < self.due_ms:
+            return
+        self.due_ms = now_ms + self.interval_ms
+        if self._automatic is not None and not self._automatic.answered.is_set():
+            return
+        positions = self.member.positions()
+        committed = self.member.desk.committed
+        changed = {tp: p for tp, p in positions.items() if committed.get(tp) != p.offset}
+        if changed:
+            self._automatic = Pending({tp: p.offset for tp, p in changed.items()}, lambda pending: self._automatic_done(changed, pending))
+            self._send(self._automatic)
+
+    def _automatic_done(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending) -> None:
+        error = pending.error()
+        if isinstance(error, CommitUnavailableError):
+            log.warning("the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it is tried again", len(offsets))
+        answer = error if error is not None else pending.answer
+        self._finished.append(lambda: self.default_callback(offsets, answer))
+
+
+def numbers_of(offsets: Mapping[Any, Any]) -> dict[TopicPartition, int]:
+    """{partition: next offset} of what the application gave: numbers or `OffsetAndMetadata`. Raises `TypeError` and `ValueError` as kafka-python does."""
+    numbers: dict[TopicPartition, int] = {}
+    for tp, given in offsets.items():
+        if not (isinstance(tp, tuple) and len(tp) == 2):
+            raise TypeError("commits are given as {TopicPartition: OffsetAndMetadata}")
+        offset = given.offset if isinstance(given, OffsetAndMetadata) else given
+        if isinstance(offset, bool) or not isinstance(offset, int):
+            raise TypeError(f"the offset of {tp[0]}-{tp[1]} is {offset!r}: give an OffsetAndMetadata or a whole number")
+        if offset < 0:
+            raise ValueError(f"the offset of {tp[0]}-{tp[1]} is {offset}: an offset is 0 or more")
+        numbers[TopicPartition(*tp)] = offset
+    return numbers
+
+
+def needs_group(group: str | None) -> None:
+    """Raises `IllegalStateError`, as kafka-python does, where there is no group to commit for."""
+    if group is None:
+        raise IllegalStateError("Requires group_id")

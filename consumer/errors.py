@@ -1,0 +1,105 @@
+"""What a consumer raises, as branches of zkcoord's tree that kafka-python's users already catch.
+
+    ZkcoordError
+    ├── ConfigurationError ── ConsumerOptionError            (also KafkaConfigurationError)    an option or a combination of options is refused
+    ├── ForkedProcessError ── ForkedConsumerError            (also IllegalStateError)          used in a forked child of the process that made it
+    └── ConsumerError
+        ├── MembershipError                                  (also KafkaError)                 the member cannot go on; poll raises it for ever
+        │   ├── RejectedError                                (also InconsistentGroupProtocolError)
+        │   ├── ConsumerIdInUseError
+        │   ├── FencedInstanceError                          (also FencedInstanceIdError)
+        │   ├── OtherLayoutError
+        │   ├── SessionRefusedError
+        │   ├── NoStoredOffsetError                          (also NoOffsetForPartitionError)
+        │   └── AgentFailedError                             the thread that keeps the membership ended by a defect
+        ├── NotOwnedError                                    (also CommitFailedError)          names the partitions that are not this member's
+        └── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
+
+Each keeps the class that kafka-python raises in the same situation as a second base, so that `except CommitFailedError` goes on working after the import is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import kafka.errors as kafka_errors
+
+from consumer.core.messages import Failed, FailureCode
+from zkcoord.errors import ConfigurationError, ForkedProcessError, ZkcoordError
+
+
+class ConsumerOptionError(ConfigurationError, kafka_errors.KafkaConfigurationError):
+    """An option, or a combination of options, that cannot be used."""
+
+
+class ForkedConsumerError(ForkedProcessError, kafka_errors.IllegalStateError):
+    """A consumer was used in a forked child: its connections belong to the parent."""
+
+
+class ConsumerError(ZkcoordError):
+    """Root of what happens while consuming."""
+
+
+class MembershipError(ConsumerError, kafka_errors.KafkaError):
+    """The member cannot go on."""
+
+    fatal = True
+
+
+class RejectedError(MembershipError, kafka_errors.InconsistentGroupProtocolError):
+    """The coordinator does not take this member into the group."""
+
+
+class ConsumerIdInUseError(MembershipError):
+    """Another live process uses the chosen consumer id."""
+
+
+class FencedInstanceError(MembershipError, kafka_errors.FencedInstanceIdError):
+    """Another process took over this group_instance_id."""
+
+
+class OtherLayoutError(MembershipError):
+    """The ensemble, or the group in it, is used with the other layout."""
+
+
+class SessionRefusedError(MembershipError):
+    """ZooKeeper cannot be used as configured."""
+
+
+class NoStoredOffsetError(MembershipError, kafka_errors.NoOffsetForPartitionError):
+    """No offset is stored and auto_offset_reset is 'none'."""
+
+
+class AgentFailedError(MembershipError):
+    """The agent's thread ended by a defect; the log has the traceback."""
+
+
+class NotOwnedError(ConsumerError, kafka_errors.CommitFailedError):
+    """A commit names partitions that this member does not own; `partitions` has them."""
+
+    def __init__(self, partitions: Iterable[tuple[str, int]], why: str) -> None:
+        self.partitions = tuple(sorted(partitions))
+        named = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
+        super().__init__(f"the commit was refused for {named}: {why}")
+
+
+class CommitUnavailableError(ConsumerError, kafka_errors.KafkaTimeoutError):
+    """ZooKeeper did not answer in time; the commit may have happened and may be tried again."""
+
+    retriable: ClassVar[bool] = True
+
+
+_BY_CODE: dict[FailureCode, type[MembershipError]] = {
+    FailureCode.REJECTED: RejectedError,
+    FailureCode.DUPLICATE_CONSUMER_ID: ConsumerIdInUseError,
+    FailureCode.FENCED_INSTANCE_ID: FencedInstanceError,
+    FailureCode.OTHER_LAYOUT: OtherLayoutError,
+    FailureCode.REFUSED: SessionRefusedError,
+    FailureCode.RESET_POLICY: NoStoredOffsetError,
+}
+
+
+def failure(message: Failed) -> MembershipError:
+    """The exception of an agent's failure."""
+    return _BY_CODE[message.code](message.message)

@@ -1,0 +1,355 @@
+"""`KafkaConsumer`: kafka-python's consumer, with its group coordinated over ZooKeeper.
+
+Three threads meet here. The application's thread runs every public method and all callbacks. The agent's thread (`consumer.agent_thread`) keeps the membership; what it has to say takes effect at
+once in `consumer.membership`. kafka-python's IO thread (`consumer.fetching`) fetches. The application's thread waits for one thing only, the fetching side's bell, and never without a limit.
+
+One turn of poll: the records handed out before are processed; errors, callbacks and answers that wait for this thread; a commit that is due; then, under the lock and only while the lease holds, records;
+then the next fetch. Iteration is the same with a cursor over what one turn gave: per record it costs a lock, a clock and a step through a list.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from kafka.errors import IllegalStateError
+from kafka.structs import TopicPartition
+
+from consumer.agent_thread import AgentThread, zk_options
+from consumer.brokers import BrokerReader, Follower, find_brokers
+from consumer.committing import Committer
+from consumer.core import messages as msg
+from consumer.cursor import Cursor
+from consumer.errors import AgentFailedError, ForkedConsumerError, MembershipError
+from consumer.data_path import DataPath
+from consumer.listener import Listening, Observer, check_listener
+from consumer.membership import Membership, model_offsets
+from consumer.notices import Notices
+from consumer.options import DEFAULT_CONFIG, ConsumerOptions, check
+from consumer.subscribing import subscription_of, topics_of
+from consumer.surface import BrokerSurface, OffsetSurface
+from zkcoord.core.model import Subscription
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.paths import layout_named
+
+log = logging.getLogger(__name__)
+
+POLLED_EVERY_MS = 500
+EXIT_TIMEOUT_MS = 2_000
+
+
+class KafkaConsumer(BrokerSurface, OffsetSurface):
+    """A consumer of Kafka topics in a group that zkcoord coordinates. Options: `DEFAULT_CONFIG`; an unknown or contradictory one raises `ConsumerOptionError`.
+
+    Use one consumer from one thread. It belongs to the process that made it: in a forked child every method raises `ForkedConsumerError`.
+    """
+
+    DEFAULT_CONFIG = DEFAULT_CONFIG
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        options = check(configs)
+        self._pid = os.getpid()
+        self._closed = False
+        self._options = options
+        self._zk: ZkOptions | None = zk_options(options) if options.config["zookeeper_connect"] is not None else None
+        self._layout = layout_named(options.config["zookeeper_layout"])
+        self.config: dict[str, Any] = dict(options.config)
+        self._observer: Observer = options.config["observer"] or Observer()
+        if self.config["bootstrap_servers"] is None:
+            assert self._zk is not None
+            self.config["bootstrap_servers"] = find_brokers(self._zk, self._layout, self.config["security_protocol"], (self._zk.connect_timeout_ms + self._zk.session_timeout_ms) / 1000)
+        self._data = DataPath(options.kafka_configs(self.config["bootstrap_servers"]), self._observer.on_first_fetch)
+        self.config["api_version"] = self._data.kafka.config["api_version"]
+        self._listening = Listening()
+        self._cursor = Cursor(self._data)
+        self._follower = Follower(self._look_for_brokers)
+        self._wanted: Subscription | None = None
+        self._manual = False
+        self._agent: AgentThread | None = None
+        self._member = self._new_member()
+        self._polled_ms = 0
+        self._duty_ms = 0
+        _open_consumers.add(self)
+        if topics:
+            self.subscribe(topics)
+
+    # membership
+
+    def _new_member(self) -> Membership:
+        member = Membership(self._data, self._cursor, self._listening, self._tell, bool(self.config["enable_auto_commit"]), Notices(self.config, self._layout, self._observer))
+        automatic = self.config["enable_auto_commit"] and self.config["group_id"] is not None
+        self._committer = Committer(member, self.config["default_offset_commit_callback"], int(self.config["auto_commit_interval_ms"]) if automatic else None,
+                                    int(self.config["commit_timeout_ms"]))
+        return member
+
+    def _make_agent(self, options: ConsumerOptions, zk: ZkOptions, to_fetcher: Callable[[msg.ToFetcher], None], on_end: Callable[[BaseException | None], None]) -> AgentThread:
+        return AgentThread(options, zk, to_fetcher, on_end)
+
+    def _tell(self, message: msg.FromFetcher) -> None:
+        if self._agent is not None:
+            self._agent.tell(message)
+
+    def _join(self) -> None:
+        if self._agent is None:
+            assert self._zk is not None
+            self._member = self._new_member()
+            self._agent = self._make_agent(self._options, self._zk, self._member.receive, partial(_agent_ended, self._member, self._committer))
+            self._agent.start()
+
+    def _leave(self, autocommit: bool, timeout_ms: float) -> None:
+        """Tell the application, the group and ZooKeeper, in this order."""
+        agent = self._agent
+        if agent is None:
+            return
+        positions = self._member.let_go()
+        automatic = autocommit and self.config["enable_auto_commit"]
+        agent.close(msg.Close(model_offsets(positions) if automatic else {}), timeout_ms / 1000)
+        self._agent = None
+        self._committer.abandon()
+        self._committer.run_callbacks()
+
+    # subscribing
+
+    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None) -> None:
+        """Join the group for these topics, or for all that `pattern` (RE2, full match) covers; replaces an earlier subscription, and partitions that stay subscribed do not stop.
+
+        Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both, or after `assign`), `TypeError` (a listener that is none), `ConfigurationError`.
+        """
+        self._check()
+        wanted = subscription_of(topics, pattern)
+        check_listener(listener)
+        if self._manual:
+            raise IllegalStateError("You must choose only one way to configure your consumer: unsubscribe before you subscribe after assign")
+        if self.config["group_id"] is None or self._zk is None:
+            raise IllegalStateError("subscribe needs a group: give group_id and zookeeper_connect, or use assign")
+        self._listening.listener = listener
+        self._wanted = wanted
+        self._data.prepare(topics_of(wanted))
+        self._join()
+        self._tell(msg.Subscribe(wanted))
+
+    def subscription(self) -> set[str] | None:
+        """Topics subscribed to (for a pattern: those of the assigned partitions); None without a subscription."""
+        self._check()
+        if self._wanted is None:
+            return None
+        return set(topics_of(self._wanted)) or {tp.topic for tp in self.assignment()}
+
+    def unsubscribe(self) -> None:
+        """Leave the group (or forget the manual assignment); `subscribe` joins again."""
+        self._check()
+        self._leave(True, self.config["commit_timeout_ms"])
+        if self._manual:
+            self._data.kafka.unsubscribe()
+        self._manual, self._wanted = False, None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume these partitions without a group; nothing is committed. Raises `IllegalStateError` after `subscribe`."""
+        self._check()
+        if self._wanted is not None:
+            raise IllegalStateError("You must choose only one way to configure your consumer: unsubscribe before you assign after subscribe")
+        listed = [TopicPartition(*tp) for tp in partitions]
+        with self._data.lock:
+            self._manual = bool(listed)
+            self._data.kafka.assign(listed)
+        self._data.bell.set()
+
+    def assignment(self) -> set[TopicPartition]:
+        """Partitions that this consumer consumes now."""
+        self._check()
+        return self._member.announced()
+
+    # records
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Any]]:
+        """Up to `max_records` (default `max_poll_records`) records by partition, within `timeout_ms`; {} when there are none.
+
+        Raises `ValueError`, `TypeError`, `IllegalStateError` (closed), `MembershipError` (this member cannot go on), `ListenerError`, and what kafka-python raises for records.
+        """
+        self._check()
+        if timeout_ms < 0:
+            raise ValueError("Timeout must not be negative")
+        wanted = self.config["max_poll_records"] if max_records is None else max_records
+        if not isinstance(wanted, int):
+            raise TypeError("max_records must be an integer")
+        if wanted <= 0:
+            raise ValueError("max_records must be positive")
+        with self._data.lock:
+            self._cursor.put_back()
+        return self._turns(time.monotonic() + timeout_ms / 1000, wanted, False)
+
+    def __iter__(self) -> KafkaConsumer:
+        return self
+
+    def __next__(self) -> Any:
+        """The next record, waiting for it up to `consumer_timeout_ms`. Raises `StopIteration` after that and when closed, else what `poll` raises."""
+        if self._closed:
+            raise StopIteration("KafkaConsumer closed")
+        record = self._step()
+        if record is not None:
+            return record
+        self._check()
+        timeout_ms = self.config["consumer_timeout_ms"]
+        deadline = math.inf if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+        while True:
+            self._turns(deadline, self.config["max_poll_records"], True)
+            record = self._step()
+            if record is not None:
+                return record
+            if self._closed or time.monotonic() >= deadline:
+                raise StopIteration
+
+    def _step(self) -> Any:
+        """The next record of the cursor, if it may be handed out and nothing else is to be done first."""
+        member = self._member
+        with self._data.lock:
+            if member.tasks or member.failure is not None or self._pid != os.getpid():
+                return None
+            now = boot_ms()
+            if now >= self._duty_ms or (now >= member.lease_seen_ms and not self._lease_holds(now)):
+                return None
+            record = self._cursor.next()
+            if record is not None:
+                member.handed_out = self._cursor.owner
+            return record
+
+    def _turns(self, deadline: float, max_records: int, iterating: bool) -> dict[TopicPartition, list[Any]]:
+        member, data = self._member, self._data
+        member.processed()
+        while True:
+            data.bell.clear()
+            self._duties()
+            if iterating and self._cursor.positions() and self._lease_holds(boot_ms()):
+                return {}
+            data.housekeeping(self._manual)
+            records, enough = self._take(max_records, iterating)
+            if records:
+                if not enough:
+                    data.fetcher.fetch_soon()
+                return records
+            if not enough and not member.tasks:
+                data.fetcher.send_fetches()
+            if self._closed or time.monotonic() >= deadline:
+                return {}
+            self._wait(deadline)
+
+    def _take(self, max_records: int, iterating: bool) -> tuple[dict[TopicPartition, list[Any]], bool]:
+        """Records, under the lock and only while the lease holds (checked again after decoding); and whether nothing more should be fetched now."""
+        member, data = self._member, self._data
+        with data.lock:
+            if member.tasks or not self._lease_holds(boot_ms()):
+                self._cursor.put_back()
+                return {}, True
+            records, enough = data.fetcher.take(max_records)
+            if records and not self._lease_holds(boot_ms()):
+                for tp, found in records.items():
+                    data.put_back(tp, found[0].offset)
+                return {}, True
+            if iterating:
+                self._cursor.fill(records)
+            else:
+                member.handed_out = records
+            return records, enough
+
+    def _lease_holds(self, now: int) -> bool:
+        member = self._member
+        if now < member.lease_seen_ms or self._manual:
+            return True
+        member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until_ms
+        return now < member.lease_seen_ms
+
+    def _duties(self) -> None:
+        """What is due on the application's thread before anything is handed out."""
+        member = self._member
+        member.run_tasks()
+        if member.failure is not None:
+            raise member.failure
+        self._listening.raise_error()
+        self._committer.run_callbacks()
+        now = boot_ms()
+        if now - self._polled_ms >= POLLED_EVERY_MS:
+            self._polled_ms = now
+            if not self._manual:
+                self._tell(msg.Polled())
+        self._committer.automatic(now)
+        due = self._committer.due_ms
+        self._duty_ms = min(self._polled_ms + POLLED_EVERY_MS, math.inf if due is None else due)
+
+    def _wait(self, deadline: float) -> None:
+        limit = self._data.wait_ms()
+        self._follower.note(limit is not None)
+        waits = [deadline - time.monotonic()] + ([] if limit is None else [limit / 1000])
+        if self._committer.due_ms is not None:
+            waits.append((self._committer.due_ms - boot_ms()) / 1000)
+        shortest = min(waits)
+        if shortest > 0:
+            self._data.bell.wait(None if shortest == math.inf else shortest)
+
+    def _look_for_brokers(self) -> None:
+        if self._agent is not None:
+            protocol = self.config["security_protocol"]
+            self._agent.with_port(lambda port: BrokerReader(port, self._layout, protocol, self._data.rebootstrap).begin())
+
+    def metrics(self, raw: bool = False) -> Any:
+        """kafka-python's metrics by group and name, and zkcoord's under "zkcoord"; `raw` gives kafka-python's objects."""
+        self._check()
+        found = self._data.kafka.metrics(raw)
+        if not raw and found is not None and self._agent is not None:
+            found["zkcoord"] = {"assigned-partitions": len(self._data.assigned()), "lease-left-ms": max(0, self._agent.lease_until_ms - boot_ms())}
+        return found
+
+    # the end
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Leave the group and close all connections, within `timeout_ms` (default `commit_timeout_ms`). Closing twice is closing once; in a forked child nothing happens."""
+        if self._closed or self._pid != os.getpid():
+            return
+        _open_consumers.discard(self)
+        try:
+            self._leave(autocommit, self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms)
+        finally:
+            self._closed = True
+            self._data.close()
+
+    def __enter__(self) -> KafkaConsumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(autocommit=kind is None)
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise ForkedConsumerError("this consumer was made before a fork: make a new one in the child process")
+        if self._closed:
+            raise IllegalStateError("KafkaConsumer is closed")
+
+
+def _agent_ended(member: Membership, committer: Committer, failure: BaseException | None) -> None:
+    """On the agent's thread, when it ends."""
+    if failure is not None:
+        member.fail(AgentFailedError(f"the thread that keeps the membership ended: {failure!r}; the log has the details, restart the consumer"))
+    committer.abandon()
+
+
+_open_consumers: weakref.WeakSet[KafkaConsumer] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """At the interpreter's exit: leave cleanly, so that nobody waits for a session timeout."""
+    for consumer in list(_open_consumers):
+        try:
+            consumer.close(timeout_ms=EXIT_TIMEOUT_MS)
+        except (MembershipError, OSError, RuntimeError) as e:
+            log.debug("closing at exit: %s", e)
+
+
+atexit.register(_close_all)

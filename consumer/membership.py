@@ -1,0 +1,296 @@
+"""The desk between the agent's thread and the application's: who may hand out what, and who answers which request.
+
+Messages of the agent arrive on its thread (`receive`) and take effect at once, under the fetching side's lock: a revoked or lost partition is not handed out any more from that moment on, an assigned one is
+fetched from that moment on. What needs the application's thread (callbacks, answers that wait for the records handed out last) is queued as a `Task` and done inside poll (`run_tasks`).
+
+Ordering contracts:
+* A record is handed out only under the lock, with no task queued. So `on_partitions_assigned` comes before any record of those partitions, and nothing of a revoked partition follows its `Revoke`.
+* Records of one poll count as processed when the application polls again (`processed`), or closes. A `Revoke` is answered at once on the agent's thread when it concerns none of them and no callback has
+  to run: a slow handler delays only what it works on.
+* What came and went before the application was told is never told: its callbacks cancel out.
+* `lease_seen_ms` is the end of the lease as the application's thread read it last; it is only good for partitions held since, so it is forgotten when any are lost.
+* With manual commits a `Revoked` carries no positions: nothing is stored that the application did not commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.core import messages as msg
+from consumer.cursor import Cursor
+from consumer.errors import MembershipError, failure
+from consumer.data_path import DataPath
+from consumer.listener import Listening, Observer
+from zkcoord.core.model import TopicPartition as ModelPartition
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[msg.FromFetcher], None]
+
+
+@dataclass
+class Task:
+    """Something for the application's thread: a callback for `partitions`, or (with `token`) the answer to a `Revoke`."""
+
+    callback: str
+    partitions: set[TopicPartition]
+    token: int | None = None
+    answer: tuple[TopicPartition, ...] = ()
+
+
+@dataclass
+class Given:
+    """A partition that was given up and may come back (`Resumed`): where it stood, and whether the application was told."""
+
+    position: OffsetAndMetadata | None
+    told: bool
+
+
+@dataclass
+class Desk:
+    """Bookkeeping by partition. `unannounced`: assigned, callback not run yet. `revoking`: by which token. `given`: answered. `committed`: stored, as far as known here."""
+
+    unannounced: set[TopicPartition] = field(default_factory=set)
+    revoking: dict[TopicPartition, int] = field(default_factory=dict)
+    given: dict[TopicPartition, Given] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class Membership:
+    """One member's partitions, between two threads."""
+
+    def __init__(self, data: DataPath, cursor: Cursor, listening: Listening, tell: Tell, auto_commit: bool, observer: Observer | None = None) -> None:
+        self.data = data
+        self.cursor = cursor
+        self.listening = listening
+        self.tell = tell
+        self.auto_commit = auto_commit
+        self.observer = observer or Observer()
+        self.lock = data.lock
+        self.desk = Desk()
+        self.tasks: deque[Task] = deque()
+        self.handed_out: Collection[TopicPartition] = ()
+        self.failure: MembershipError | None = None
+        self.on_commit_done: Callable[[msg.CommitDone], None] = lambda done: None
+        self.closed = False
+        self.lease_seen_ms = 0
+
+    # the agent's thread
+
+    def receive(self, message: msg.ToFetcher) -> None:
+        """Take one message of the agent. Never blocks for longer than a hand-out of records takes."""
+        with self.lock:
+            if not self.closed:
+                self._HANDLERS[type(message)](self, message)
+
+    def _assigned(self, m: msg.Assigned) -> None:
+        offsets = {TopicPartition(*tp): offset for tp, offset in m.offsets.items()}
+        for tp, offset in offsets.items():
+            self.desk.given.pop(tp, None)
+            self.desk.revoking.pop(tp, None)
+            self.desk.committed[tp] = offset
+        self.observer.on_assigned(offsets, time.time_ns())
+        self._come({tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()})
+
+    def _come(self, positions: Mapping[TopicPartition, OffsetAndMetadata], announce: bool = True) -> None:
+        if not positions:
+            return
+        self.data.add(positions)
+        if self.listening and announce:
+            self.desk.unannounced.update(positions)
+            self._queue(Task("on_partitions_assigned", set(positions)))
+
+    def _revoke(self, m: msg.Revoke) -> None:
+        assigned = self.data.assigned()
+        wanted = {tp for tp in map(_public, m.partitions) if tp in assigned}
+        self.observer.on_revoke(wanted, time.time_ns())
+        self.data.hold(wanted)
+        self.cursor.put_back(wanted)
+        for tp in wanted:
+            self.desk.revoking[tp] = m.token
+        told = self._unannounce(wanted) if self.listening else set()
+        if told or not wanted.isdisjoint(self.handed_out):
+            self._queue(Task("on_partitions_revoked", told, m.token, tuple(wanted)))
+        else:
+            self._answer(m.token, wanted, set())
+
+    def _answer(self, token: int, partitions: Iterable[TopicPartition], told: set[TopicPartition]) -> None:
+        """Give up what is still being revoked by this token, and say where it stands."""
+        mine = [tp for tp in partitions if self.desk.revoking.get(tp) == token]
+        positions: dict[TopicPartition, int] = {}
+        for tp in mine:
+            position = self.data.position(tp)
+            self.desk.given[tp] = Given(position, tp in told)
+            if position is not None:
+                positions[tp] = position.offset
+            del self.desk.revoking[tp]
+        self.data.remove(mine)
+        self.observer.on_revoked(positions, time.time_ns())
+        self.tell(msg.Revoked(token, model_offsets(positions) if self.auto_commit else {}))
+
+    def _resumed(self, m: msg.Resumed) -> None:
+        back: dict[TopicPartition, OffsetAndMetadata] = {}
+        told: set[TopicPartition] = set()
+        for tp in map(_public, m.partitions):
+            given = self.desk.given.pop(tp, None)
+            if given is not None and given.position is not None:
+                back[tp] = given.position
+                told.update({tp} if given.told else ())
+            elif self.desk.revoking.pop(tp, None) is not None:
+                self.data.hold([tp], held=False)
+                if self.listening and not self._still_queued("on_partitions_revoked", tp):
+                    self.desk.unannounced.add(tp)
+                    self._queue(Task("on_partitions_assigned", {tp}))
+        if told:
+            self._come({tp: back[tp] for tp in told})
+        self._come({tp: position for tp, position in back.items() if tp not in told}, announce=False)
+        self.data.bell.set()
+
+    def _still_queued(self, callback: str, tp: TopicPartition) -> bool:
+        """Take a partition out of the queued calls of a callback; False when none named it."""
+        found = False
+        for task in self.tasks:
+            if task.callback == callback and tp in task.partitions:
+                task.partitions.discard(tp)
+                found = True
+        return found
+
+    def _unannounce(self, partitions: set[TopicPartition]) -> set[TopicPartition]:
+        """Those that the application knows of; the others are taken out of the calls that would have told it."""
+        for tp in partitions & self.desk.unannounced:
+            self._still_queued("on_partitions_assigned", tp)
+        known = partitions - self.desk.unannounced
+        self.desk.unannounced -= partitions
+        return known
+
+    def _lost(self, m: msg.Lost) -> None:
+        self._drop({TopicPartition(*tp) for tp in m.partitions}, m.reason)
+
+    def _drop(self, partitions: set[TopicPartition], reason: str) -> None:
+        self.lease_seen_ms = 0
+        assigned = partitions & self.data.assigned()
+        told = self._unannounce(assigned)
+        for tp in partitions:
+            self.desk.given.pop(tp, None)
+            self.desk.committed.pop(tp, None)
+            if self.desk.revoking.pop(tp, None) is not None and not self._still_queued("on_partitions_revoked", tp):
+                told.discard(tp)
+        self.cursor.discard(partitions)
+        self.data.remove(partitions)
+        self.observer.on_lost(assigned, reason, time.time_ns())
+        if assigned:
+            log.warning("lost %d partitions (%s)", len(assigned), reason)
+        if told and self.listening:
+            self._queue(Task("on_partitions_lost", told))
+
+    def _seek(self, m: msg.Seek) -> None:
+        tp = TopicPartition(*m.partition)
+        log.warning("the stored offset of %s-%d was reset to %d by somebody else: going on there", tp.topic, tp.partition, m.offset)
+        self.desk.committed[tp] = m.offset
+        self.cursor.discard({tp})
+        self.data.seek(tp, m.offset)
+        self.data.fetcher.newcomers([tp] if tp in self.data.assigned() else [])
+
+    def _resolve(self, m: msg.Resolve) -> None:
+        wanted = [TopicPartition(*tp) for tp in m.partitions]
+        if not self.data.resolve(wanted, lambda found: self.tell(msg.Resolved(m.token, model_offsets(found)))):
+            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in wanted)
+            self.tell(msg.ResolveFailed(m.token, f"no offset is stored for {named} and auto_offset_reset is 'none': store an offset, or set auto_offset_reset to 'earliest' or 'latest'"))
+
+    def _commit_done(self, m: msg.CommitDone) -> None:
+        self.on_commit_done(m)
+
+    def _failed(self, m: msg.Failed) -> None:
+        self.fail(failure(m))
+
+    def fail(self, error: MembershipError) -> None:
+        """The member cannot go on: poll raises this from now on."""
+        with self.lock:
+            if self.failure is None:
+                self.failure = error
+            self._drop(self.data.assigned(), str(error))
+        self.data.bell.set()
+
+    def _notice(self, m: msg.Notice) -> None:
+        self.observer.on_notice(m, time.time_ns())
+        if m.kind is msg.NoticeKind.LEASE_BACK:
+            self.data.bell.set()
+
+    def _queue(self, task: Task) -> None:
+        self.tasks.append(task)
+        self.data.bell.set()
+
+    _HANDLERS: dict[type, Callable[[Membership, Any], None]] = {
+        msg.Assigned: _assigned,
+        msg.Revoke: _revoke,
+        msg.Resumed: _resumed,
+        msg.Lost: _lost,
+        msg.Seek: _seek,
+        msg.Resolve: _resolve,
+        msg.CommitDone: _commit_done,
+        msg.Failed: _failed,
+        msg.Notice: _notice,
+    }
+
+    # the application's thread
+
+    def processed(self) -> None:
+        """The records handed out last are processed."""
+        self.handed_out = ()
+
+    def run_tasks(self) -> None:
+        """Run the queued callbacks and answers, in order, without the lock. A callback's error waits in `listening` for `raise_error`."""
+        while self.tasks:
+            with self.lock:
+                task = self.tasks.popleft()
+                if task.callback == "on_partitions_assigned":
+                    self.desk.unannounced -= task.partitions
+            self.listening.call(task.callback, set(task.partitions))
+            if task.token is not None:
+                with self.lock:
+                    self._answer(task.token, task.answer, task.partitions)
+
+    def announced(self) -> set[TopicPartition]:
+        """What the application knows to be assigned."""
+        with self.lock:
+            return self.data.assigned() - self.desk.unannounced
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where each partition stands: the offset after the last record handed out."""
+        with self.lock:
+            consumed = dict(self.data.subscription.all_consumed_offsets())
+            consumed.update({tp: OffsetAndMetadata(offset, "", -1) for tp, offset in self.cursor.positions().items()})
+            return consumed
+
+    def let_go(self) -> dict[TopicPartition, int]:
+        """Leave: nothing is handed out any more, the application is told; gives the last positions."""
+        with self.lock:
+            held = self.data.assigned()
+            self.data.hold(held)
+            self.cursor.put_back(held)
+            told = self._unannounce(held)
+        self.processed()
+        self.run_tasks()
+        self.listening.call("on_partitions_revoked", told & self.data.assigned())
+        with self.lock:
+            left = self.data.assigned()
+            positions = {tp: position.offset for tp in left if (position := self.data.position(tp)) is not None}
+            self.data.remove(left)
+            self.closed = True
+        return positions
+
+
+def _public(tp: ModelPartition) -> TopicPartition:
+    return TopicPartition(*tp)
+
+
+def model_offsets(offsets: Mapping[TopicPartition, int]) -> dict[ModelPartition, int]:
+    """The same with the agent's type."""
+    return {ModelPartition(*tp): offset for tp, offset in offsets.items()}

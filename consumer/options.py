@@ -1,0 +1,177 @@
+"""Every option of `KafkaConsumer`: kafka-python's, with their meaning, and those of the ZooKeeper side, named after the old consumer's.
+
+`DEFAULT_CONFIG` is the whole table. An option that is not in it is refused with the nearest one that is; combinations that contradict each other are refused before anything is opened.
+
+Kafka's own group protocol is not spoken, which changes the meaning of three options: `session_timeout_ms` is another name of `zookeeper_session_timeout_ms`; `heartbeat_interval_ms` is accepted and has no
+effect (proofs of membership are due every third of a lease); `partition_assignment_strategy` lists names of zkcoord's assignors, and kafka-python's assignor classes are taken by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import kafka
+
+from consumer.errors import ConsumerOptionError
+
+COMMIT_TIMEOUT_MS = 10_000
+
+OWN_DEFAULTS: dict[str, Any] = {
+    "zookeeper_connect": None,
+    "zookeeper_session_timeout_ms": 18_000,
+    "zookeeper_connection_timeout_ms": 10_000,
+    "zookeeper_layout": "draft",
+    "zookeeper_auth": None,
+    "zookeeper_acl": None,
+    "zookeeper_ssl_cafile": None,
+    "zookeeper_ssl_certfile": None,
+    "zookeeper_ssl_keyfile": None,
+    "zookeeper_ssl_password": None,
+    "zookeeper_sasl_mechanism": None,
+    "zookeeper_sasl_username": None,
+    "zookeeper_sasl_password": None,
+    "consumer_id": None,
+    "rebalance_timeout_ms": None,
+    "commit_timeout_ms": COMMIT_TIMEOUT_MS,
+    "coordinator_warning_ms": 5_000,
+    "guardian": True,
+    "observer": None,
+}
+
+CHANGED_DEFAULTS: dict[str, Any] = {
+    "bootstrap_servers": None,
+    "allow_auto_create_topics": False,
+    "partition_assignment_strategy": ("sticky",),
+    "session_timeout_ms": None,
+}
+
+DEFAULT_CONFIG: dict[str, Any] = {**kafka.KafkaConsumer.DEFAULT_CONFIG, **CHANGED_DEFAULTS, **OWN_DEFAULTS}
+
+ASSIGNOR_NAMES: dict[str, str] = {
+    "range": "range",
+    "sticky": "sticky",
+    "cooperative-sticky": "sticky",
+    "roundrobin": "roundrobin",
+}
+RESET_POLICIES = {"earliest": "earliest", "latest": "latest", "none": "none", "smallest": "earliest", "largest": "latest"}
+LAYOUTS = ("draft", "isolated")
+NEEDS_GROUP = ("consumer_id", "group_instance_id")
+
+
+@dataclass(frozen=True)
+class ConsumerOptions:
+    """What was chosen: `config` is the whole table; the other fields are what it comes to."""
+
+    config: Mapping[str, Any]
+    assignors: tuple[str, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    reset_policy: str
+
+    def kafka_configs(self, bootstrap_servers: Any) -> dict[str, Any]:
+        """What kafka-python's consumer gets."""
+        configs = {k: v for k, v in self.config.items() if k in kafka.KafkaConsumer.DEFAULT_CONFIG}
+        for name in ("session_timeout_ms", "partition_assignment_strategy", "default_offset_commit_callback", "heartbeat_interval_ms", "max_poll_interval_ms"):
+            del configs[name]
+        return {**configs, "bootstrap_servers": bootstrap_servers, "auto_offset_reset": self.reset_policy}
+
+
+def check(configs: Mapping[str, Any]) -> ConsumerOptions:
+    """Options as given, completed and checked. Raises `ConsumerOptionError` with one sentence."""
+    for name in configs:
+        if name not in DEFAULT_CONFIG:
+            near = difflib.get_close_matches(name, DEFAULT_CONFIG, n=1, cutoff=0.0)
+            raise ConsumerOptionError(f"{name!r} is not an option of KafkaConsumer: did you mean {near[0]!r}?")
+    config = {**DEFAULT_CONFIG, **configs}
+    if isinstance(config["auto_offset_reset"], str) and config["auto_offset_reset"] in RESET_POLICIES:
+        config["auto_offset_reset"] = RESET_POLICIES[config["auto_offset_reset"]]
+    else:
+        raise ConsumerOptionError(f"auto_offset_reset is {config['auto_offset_reset']!r}: write 'earliest', 'latest' or 'none'")
+    session_timeout_ms = _session_timeout(config, configs)
+    for rule in (_check_times, _check_group, _check_zookeeper):
+        rule(config)
+    rebalance_timeout_ms = config["max_poll_interval_ms"] if config["rebalance_timeout_ms"] is None else config["rebalance_timeout_ms"]
+    return ConsumerOptions(config, assignor_names(config["partition_assignment_strategy"]), session_timeout_ms, rebalance_timeout_ms, config["auto_offset_reset"])
+
+
+def assignor_names(strategies: Any) -> tuple[str, ...]:
+    """Names of zkcoord's assignors, in order of preference, of names or of kafka-python's assignor classes."""
+    listed = [strategies] if isinstance(strategies, (str, type)) or not isinstance(strategies, Iterable) else list(strategies)
+    names: list[str] = []
+    for item in listed:
+        given = item if isinstance(item, str) else getattr(item, "name", None)
+        if not isinstance(given, str) or given not in ASSIGNOR_NAMES:
+            raise ConsumerOptionError(f"partition_assignment_strategy names {item!r}: use one of {', '.join(repr(n) for n in ASSIGNOR_NAMES)} (or kafka-python's classes of these names)")
+        if ASSIGNOR_NAMES[given] not in names:
+            names.append(ASSIGNOR_NAMES[given])
+    if not names:
+        raise ConsumerOptionError("partition_assignment_strategy is empty: name at least one assignor, for example ('sticky',)")
+    return tuple(names)
+
+
+def _session_timeout(config: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+    ours, theirs = config["zookeeper_session_timeout_ms"], config["session_timeout_ms"]
+    if theirs is not None and "zookeeper_session_timeout_ms" in given and theirs != ours:
+        raise ConsumerOptionError(f"session_timeout_ms ({theirs}) is another name of zookeeper_session_timeout_ms ({ours}): give only one of them")
+    chosen = ours if theirs is None else theirs
+    if not _is_ms(chosen) or chosen <= 0:
+        raise ConsumerOptionError(f"zookeeper_session_timeout_ms is {chosen!r}: give a number of milliseconds above 0 (18000 is usual)")
+    return int(chosen)
+
+
+def _is_ms(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_TIMES: dict[str, Callable[[float], bool]] = {
+    "auto_commit_interval_ms": lambda v: v > 0,
+    "max_poll_interval_ms": lambda v: v > 0,
+    "commit_timeout_ms": lambda v: v > 0,
+    "coordinator_warning_ms": lambda v: v > 0,
+    "zookeeper_connection_timeout_ms": lambda v: v >= 0,
+}
+
+
+def _check_times(config: Mapping[str, Any]) -> None:
+    for name, good in _TIMES.items():
+        if not _is_ms(config[name]) or not good(config[name]):
+            raise ConsumerOptionError(f"{name} is {config[name]!r}: give a positive number of milliseconds (the default is {DEFAULT_CONFIG[name]})")
+    rebalance = config["rebalance_timeout_ms"]
+    if rebalance is not None and (not _is_ms(rebalance) or rebalance <= 0):
+        raise ConsumerOptionError(f"rebalance_timeout_ms is {rebalance!r}: give a positive number of milliseconds, or None for max_poll_interval_ms")
+    if not isinstance(config["max_poll_records"], int) or config["max_poll_records"] <= 0:
+        raise ConsumerOptionError(f"max_poll_records is {config['max_poll_records']!r}: give a whole number above 0 (500 is the default)")
+
+
+def _check_group(config: Mapping[str, Any]) -> None:
+    group = config["group_id"]
+    if group is None:
+        for name in NEEDS_GROUP:
+            if config[name] is not None:
+                raise ConsumerOptionError(f"{name} needs a group: give group_id as well, or leave {name} out")
+        return
+    if not isinstance(group, str):
+        raise ConsumerOptionError(f"group_id is {group!r}: give the name of a group as text")
+    if config["zookeeper_connect"] is None:
+        raise ConsumerOptionError('a group is coordinated over ZooKeeper: give zookeeper_connect="host:port,host:port/chroot"')
+    instance = config["group_instance_id"]
+    if instance is not None:
+        raise ConsumerOptionError("group_instance_id (static membership) is not supported by this version: leave it out, and give consumer_id where a process needs a name of its own")
+
+
+def _check_zookeeper(config: Mapping[str, Any]) -> None:
+    connect = config["zookeeper_connect"]
+    if connect is None and config["bootstrap_servers"] is None:
+        raise ConsumerOptionError("neither zookeeper_connect nor bootstrap_servers is given: give zookeeper_connect=\"host:port/chroot\", which also names the brokers")
+    if connect is not None and not isinstance(connect, str):
+        raise ConsumerOptionError(f'zookeeper_connect is {connect!r}: write "host:port,host:port/chroot" as one text')
+    if config["zookeeper_layout"] not in LAYOUTS:
+        raise ConsumerOptionError(f"zookeeper_layout is {config['zookeeper_layout']!r}: write 'draft' or 'isolated'")
+    auth = config["zookeeper_auth"]
+    if auth is not None and not (isinstance(auth, (tuple, list)) and len(auth) == 2 and all(isinstance(part, str) for part in auth)):
+        raise ConsumerOptionError("zookeeper_auth must be a pair (user, password) for ZooKeeper's digest scheme")
+    if config["zookeeper_sasl_mechanism"] is None and (config["zookeeper_sasl_username"] or config["zookeeper_sasl_password"]):
+        raise ConsumerOptionError("zookeeper_sasl_username and zookeeper_sasl_password need zookeeper_sasl_mechanism: add it ('DIGEST-MD5'), or use zookeeper_auth for ZooKeeper's digest scheme")

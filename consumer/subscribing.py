@@ -1,0 +1,37 @@
+"""What an application subscribes to, as the value that the registration carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kafka.errors import IllegalStateError
+from kafka.util import ensure_valid_topic_name
+
+from zkcoord.core.model import Malformed, Pattern, PatternKind, Subscription
+from zkcoord.errors import InvalidSubscriptionError
+from zkcoord.znodes.patterns import check_regex
+
+
+def subscription_of(topics: Iterable[str], pattern: Any) -> Subscription:
+    """The subscription. Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both), `TypeError` (not a list of text), `InvalidSubscriptionError` (not an RE2 pattern)."""
+    if not topics and not pattern:
+        raise ValueError("Must provide topics or pattern")
+    if topics and pattern:
+        raise IllegalStateError("You must choose only one way to configure your consumer: topics by name, or a pattern")
+    if pattern:
+        regex = getattr(pattern, "pattern", pattern)
+        checked = check_regex(regex) if isinstance(regex, str) else Malformed("pattern", repr(regex), "it is not text")
+        if isinstance(checked, Malformed):
+            raise InvalidSubscriptionError(f"the pattern {regex!r} cannot be used ({checked.reason}): write a regular expression in RE2's syntax that matches whole topic names")
+        return Subscription(pattern=Pattern(PatternKind.WHITE_LIST, regex))
+    if isinstance(topics, str) or not isinstance(topics, (Sequence, set, frozenset)):
+        raise TypeError("Topics must be a list (or non-str sequence)")
+    for topic in topics:
+        ensure_valid_topic_name(topic)
+    return Subscription({topic: 1 for topic in topics})
+
+
+def topics_of(subscription: Subscription) -> tuple[str, ...]:
+    """The topics named; none for a pattern."""
+    return tuple(subscription.topics)

@@ -1,0 +1,162 @@
+"""The part of the public surface that asks and sets: questions to the brokers, pausing and seeking as in kafka-python, and stored offsets.
+
+Everything here runs on the application's thread. `_check` comes first in every method: it refuses a closed consumer and one that was carried into a forked child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka.future import Future
+from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+from consumer.agent_thread import AgentThread
+from consumer.committing import CommitCallback, Committer, needs_group, numbers_of
+from consumer.cursor import Cursor
+from consumer.data_path import DataPath
+from consumer.membership import Membership
+from consumer.stored import stored_offset
+from zkcoord.znodes.paths import Layout
+
+
+class BrokerSurface:
+    """Mix-in of `KafkaConsumer`."""
+
+    _data: DataPath
+    _cursor: Cursor
+    config: dict[str, Any]
+
+    def _check(self) -> None:
+        raise AssertionError("overridden by KafkaConsumer")
+
+    def bootstrap_connected(self) -> bool:
+        """Is the bootstrap connection open?"""
+        self._check()
+        return bool(self._data.kafka.bootstrap_connected())
+
+    def topics(self) -> set[str]:
+        """All topics that this client may see; asks the brokers."""
+        self._check()
+        return set(self._data.kafka.topics())
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Numbers of a topic's partitions; empty when there is no such topic."""
+        self._check()
+        return set(self._data.kafka.partitions_for_topic(topic))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+        """First offset of each partition. Raises `KafkaTimeoutError`."""
+        self._check()
+        return dict(self._data.kafka.beginning_offsets(list(partitions), timeout_ms))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+        """Offset of the next record of each partition. Raises `KafkaTimeoutError`."""
+        self._check()
+        return dict(self._data.kafka.end_offsets(list(partitions), timeout_ms))
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None = None) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """First offset at or after a time (ms since 1970) by partition; None where there is none. Raises `ValueError` for a negative time, `KafkaTimeoutError`."""
+        self._check()
+        return dict(self._data.kafka.offsets_for_times(dict(timestamps), timeout_ms))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Offset of the next record that will be written, as of the last fetch. Raises `IllegalStateError` for a partition that is not assigned."""
+        self._check()
+        found = self._data.kafka.highwater(TopicPartition(*partition))
+        return None if found is None else int(found)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these until `resume`. They stay assigned. Raises `KeyError` for one that is not assigned."""
+        self._check()
+        with self._data.lock:
+            self._data.kafka.pause(*partitions)
+            self._cursor.put_back(set(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """What is paused."""
+        self._check()
+        return set(self._data.kafka.paused())
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`."""
+        self._check()
+        with self._data.lock:
+            self._data.kafka.resume(*partitions)
+        self._data.bell.set()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at `offset` (0 or more). Raises `ValueError` for a partition that is not assigned."""
+        self._check()
+        with self._data.lock:
+            self._data.kafka.seek(TopicPartition(*partition), offset)
+            self._cursor.discard({TopicPartition(*partition)})
+        self._data.bell.set()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue at the first available record (of all assigned partitions when none is named). Raises `ValueError` when one, or none at all, is assigned."""
+        self._check()
+        with self._data.lock:
+            self._data.kafka.seek_to_beginning(*partitions)
+            self._cursor.discard(set(partitions) or self._data.assigned())
+        self._data.bell.set()
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue after the last record. As `seek_to_beginning`."""
+        self._check()
+        with self._data.lock:
+            self._data.kafka.seek_to_end(*partitions)
+            self._cursor.discard(set(partitions) or self._data.assigned())
+        self._data.bell.set()
+
+
+class OffsetSurface:
+    """Mix-in of `KafkaConsumer`: stored offsets and positions."""
+
+    _data: DataPath
+    _cursor: Cursor
+    _member: Membership
+    _committer: Committer
+    _agent: AgentThread | None
+    _layout: Layout
+    config: dict[str, Any]
+
+    def _check(self) -> None:
+        raise AssertionError("overridden by KafkaConsumer")
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None) -> None:
+        """Store next offsets (default: the positions of all assigned partitions) and wait for it.
+
+        Raises `IllegalStateError` (no group), `NotOwnedError` (a `CommitFailedError`), `CommitUnavailableError` (retriable; ZooKeeper did not answer within `timeout_ms`).
+        """
+        self._check()
+        needs_group(self.config["group_id"])
+        self._committer.wait(numbers_of(self._member.positions() if offsets is None else offsets), timeout_ms)
+
+    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: CommitCallback | None = None) -> Future:
+        """As `commit` without waiting. `callback(offsets, answer or exception)` is called by a later poll; the future has the same outcome."""
+        self._check()
+        needs_group(self.config["group_id"])
+        chosen = self._member.positions() if offsets is None else offsets
+        return self._committer.start(chosen, numbers_of(chosen), callback)
+
+    def committed(self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None) -> int | OffsetAndMetadata | None:
+        """The stored next offset of a partition, None where there is none. Raises `IllegalStateError` (no group), `CommitUnavailableError` (ZooKeeper did not answer in time)."""
+        self._check()
+        needs_group(self.config["group_id"])
+        tp = TopicPartition(*partition)
+        known = self._member.desk.committed.get(tp) if tp in self._data.assigned() else None
+        if known is None:
+            known = stored_offset(self._agent, self._layout, self.config["group_id"], tp, (self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000)
+        return OffsetAndMetadata(known, "", -1) if metadata and known is not None else known
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+        """The offset of the next record that will be handed out; None when it cannot be found out in time. Raises `IllegalStateError` for a partition that is not assigned."""
+        self._check()
+        tp = TopicPartition(*partition)
+        with self._data.lock:
+            left = self._cursor.positions().get(tp)
+        if left is not None:
+            return left
+        found = self._data.kafka.position(tp, self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms)
+        return None if found is None else int(found)
