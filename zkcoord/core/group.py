@@ -31,9 +31,8 @@ class Timers:
     """The core's own clocks of one group, all in ms; None = not running."""
 
     change_first_ms: int | None = None
-    change_last_ms: int | None = None
     assign_at_ms: int | None = None
-    window_ms: int = 0
+    assigned_ms: list[int] = field(default_factory=list)
     retry_at_ms: int = 0
     refusals: int = 0
     deadlines: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -83,16 +82,13 @@ class Group:
     def wants_target(self, now_ms: int, cause: Cause) -> None:
         """Members, subscriptions or partitions changed: assign anew after the quiet window."""
         t, o = self.timers, self.options
-        if t.change_last_ms is not None and now_ms - t.change_last_ms < o.storm_window_ms:
-            t.window_ms = min(max(t.window_ms, 1) * 2, o.debounce_step_max_ms)
-        else:
-            t.window_ms = o.debounce_ms
-        t.change_last_ms = now_ms
+        t.assigned_ms = [at for at in t.assigned_ms if now_ms - at < o.storm_window_ms]
+        window_ms = o.debounce_storm_ms if len(t.assigned_ms) >= o.assignments_per_storm_window else o.debounce_ms
         if t.change_first_ms is None:
             t.change_first_ms = now_ms
             self.cause = cause
             self.log.begin(now_ms, cause)
-        t.assign_at_ms = min(now_ms + t.window_ms, t.change_first_ms + o.debounce_max_ms)
+        t.assign_at_ms = min(now_ms + window_ms, t.change_first_ms + o.debounce_max_ms)
 
     def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
         """A write happened: the view takes its effects without reading them again."""
@@ -220,6 +216,7 @@ class Group:
         if t.assign_at_ms is None or now_ms < t.assign_at_ms:
             return
         t.assign_at_ms = t.change_first_ms = None
+        t.assigned_ms.append(now_ms)
         members = {n: m for n, m in self.view.members.items() if not m.legacy and n in self.view.channels}
         held = self.view.current_owners()
         result = compute_target(self.targets, members, held, self.options)

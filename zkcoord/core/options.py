@@ -11,7 +11,8 @@ class CoordinatorOptions:
 
     `lease_max_ms` is published in the epoch node: no member fetches longer than this after its last proof of membership, so an orphaned owner node may be removed after it
     plus a margin. `rebalance_timeout_max_ms` caps what a member may ask for as the deadline of a command. `debounce_ms` is the quiet window before a changed group is
-    assigned anew; under a storm of changes it doubles up to `debounce_step_max_ms`, and no change waits longer than `debounce_max_ms`.
+    assigned anew. A group that was assigned `assignments_per_storm_window` times within `storm_window_ms` waits until it is quiet for `debounce_storm_ms` instead, but no change
+    waits longer than `debounce_max_ms`.
     """
 
     default_assignor: str = "sticky"
@@ -20,9 +21,10 @@ class CoordinatorOptions:
     lease_margin_ms: int = 1_000
     rebalance_timeout_max_ms: int = 300_000
     debounce_ms: int = 10
-    debounce_step_max_ms: int = 500
+    debounce_storm_ms: int = 300
     debounce_max_ms: int = 2_000
     storm_window_ms: int = 1_000
+    assignments_per_storm_window: int = 2
     groups_in_flight_max: int = 64
     partitions_per_command_max: int = 150
     command_bytes_max: int = 48 * 1024
