@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 from zkcoord.errors import JarVerificationError, StackError
 from zkcoord.stack.java import Java
+from zkcoord.stack.process import owned_command
 from zkcoord.stack.truststore import system_truststore
 
 RESOLVE_TIMEOUT_S = 900.0
@@ -109,6 +110,8 @@ def resolve(artifact: Artifact, java: Java, progress: Progress) -> tuple[Path, .
     with _exclusive(home / f".{artifact.folder}.lock"):
         if not final.is_dir():
             progress(f"Fetching {artifact.group}:{artifact.name}:{artifact.version} with Ivy (about {artifact.megabytes} MB, about {artifact.seconds} s, once; kept in {home}) ...")
+            for abandoned in home.glob(f".{artifact.folder}-*"):  # of a run that was killed; no other run is at work, this one holds the lock
+                shutil.rmtree(abandoned)
             partial = Path(tempfile.mkdtemp(prefix=f".{artifact.folder}-", dir=home))
             try:
                 _run_ivy(artifact, java, partial)
@@ -194,7 +197,7 @@ def _run_ivy(artifact: Artifact, java: Java, target: Path) -> None:
     command += ["-dependency", artifact.group, artifact.name, artifact.version, "-confs", "default", "-types", "jar", "bundle"]
     command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-cache", str(cache_dir() / "ivy")]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
+        answer = subprocess.run(owned_command(command), capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         raise StackError(f"Ivy did not fetch {artifact.name} within {RESOLVE_TIMEOUT_S:.0f} s: check the network and try again.") from None
     if answer.returncode != 0 or not any(target.iterdir()):

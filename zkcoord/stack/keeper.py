@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> None:
 
 def _watch(owner: int, owner_fd: int | None, server: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != server:  # it ended before the signal was asked for
+        return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if owner_fd is not None:

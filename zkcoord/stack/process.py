@@ -23,7 +23,7 @@ from zkcoord.errors import ServerNotReadyError
 POLL_S = 0.02
 KILL_WAIT_S = 10.0
 LOG_TAIL_BYTES = 8192
-_STATE_FIELD, _START_FIELD = 0, 19  # of /proc/PID/stat, counted after the program's name
+_STATE_FIELD, _THREADS_FIELD, _START_FIELD = 0, 17, 19  # of /proc/PID/stat, counted after the program's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,11 @@ class ProcessId:
     started: int
 
     def alive(self) -> bool:
-        """Whether it runs (a zombie, which only waits to be reaped, does not)."""
+        """Whether any of it runs. A zombie that only waits to be reaped does not; one whose other threads are still ending does, and still holds its ports."""
         fields = _stat(self.pid)
-        return fields is not None and fields[_STATE_FIELD] not in ("Z", "X") and int(fields[_START_FIELD]) == self.started
+        if fields is None or int(fields[_START_FIELD]) != self.started:
+            return False
+        return fields[_STATE_FIELD] not in ("Z", "X") or int(fields[_THREADS_FIELD]) > 1
 
 
 def identify(pid: int) -> ProcessId | None:
@@ -57,7 +59,7 @@ class ServerProcess:
     def start(cls, command: Sequence[str], log: Path, owned: bool) -> ServerProcess:
         """Start `command` with its output appended to `log`. `owned`: it dies when this process does."""
         if owned:
-            command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")), str(os.getpid()), *command]
+            command = owned_command(command)
         with log.open("ab") as output:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=log.parent)
         process_id = identify(child.pid)
@@ -106,6 +108,11 @@ class ServerProcess:
             raise ServerNotReadyError(f"{what} ended while it was starting, see {self.log}: {last_line(self.log)}")
         if not ready():
             raise ServerNotReadyError(f"{what} was not ready within {timeout_s:.0f} s, see {self.log}: {last_line(self.log)}")
+
+
+def owned_command(command: Sequence[str]) -> list[str]:
+    """`command` so that it dies with this process, however that ends. The pid stays that of the started child."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")), str(os.getpid()), *command]
 
 
 def poll_until(condition: Callable[[], bool], timeout_s: float) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from zkcoord.stack import jars
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST, free_ports
 from zkcoord.stack.probe import broker_probe, four_letter
-from zkcoord.stack.process import ServerProcess, poll_until
+from zkcoord.stack.process import ProcessId, ServerProcess, poll_until
 
 TICK_MS = 500
 SESSION_TIMEOUT_MAX_MS = 60_000
@@ -48,7 +48,7 @@ rootLogger.appenderRef.file.ref = file
 
 
 class Server:
-    """What both kinds share: a folder, a process, signals. `home` is created if it is not there."""
+    """What both kinds share: a folder, a process, signals. `home` is created if it is not there; `on_launch` is told the process before it is ready."""
 
     kind = "server"
 
@@ -57,6 +57,7 @@ class Server:
         self.java = java
         self.owned = owned
         self.process: ServerProcess | None = None
+        self.on_launch: Callable[[ProcessId], None] = lambda _: None
         self.home.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -99,7 +100,8 @@ class Server:
         options = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={logging}", "-Dzookeeper.jmx.log4j.disable=true"]
         options += [f"-D{name}={value}" for name, value in properties.items()]
         command = [str(self.java.executable), *options, "-cp", class_path, *main]
-        self.process = ServerProcess.start(command, self.home / "server.log", self.owned)
+        self.process = ServerProcess.start(command, self.log, self.owned)
+        self.on_launch(self.process.id)
         return self.process
 
 
