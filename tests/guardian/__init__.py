@@ -1,0 +1,1 @@
+"""Tests of the guardian: real processes, really killed, against a real ZooKeeper."""
