@@ -1,4 +1,4 @@
-"""`zkcoord stack up|down|status`: the command line of the stack. What it prints is for people, except `status --json`.
+"""`zkcoord stack up|down|status|fetch`: the command line of the stack. What it prints is for people, except `status --json`.
 
 Exit status: 0 done (or, for `status`, a server runs and none is gone), 1 it cannot be done and one sentence on stderr says why, 130 after Ctrl-C.
 """
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 from zkcoord.errors import StackError
+from zkcoord.stack import jars
+from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import DEFAULT_FOLDER, ServerState, Stack, StackStatus, terminable
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
@@ -20,6 +22,7 @@ _EXAMPLES = """examples:
   zkcoord stack up --no-kafka        only ZooKeeper
   zkcoord stack status --json        addresses and pids for a script
   zkcoord stack down                 stop both; their data stays
+  zkcoord stack fetch                download what `up` will need, for later without a network
 """
 
 
@@ -32,13 +35,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    actions = parser.add_subparsers(dest="stack_action", required=True, metavar="up|down|status")
+    actions = parser.add_subparsers(dest="stack_action", required=True, metavar="up|down|status|fetch")
     up = actions.add_parser("up", help="start what does not run yet, and wait until it serves")
     up.add_argument("--no-kafka", action="store_true", help="only ZooKeeper")
     down = actions.add_parser("down", help="stop both; their data stays")
     status = actions.add_parser("status", help="say what runs, where")
     status.add_argument("--json", action="store_true", help="as JSON")
-    for action in (up, down, status):
+    fetch = actions.add_parser("fetch", help="download what `up` will need, and start nothing")
+    for action in (up, down, status, fetch):
         action.add_argument("--dir", type=Path, default=Path(DEFAULT_FOLDER), metavar="FOLDER", help=f"where everything is kept (default: {DEFAULT_FOLDER} in the current folder)")
 
 
@@ -52,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
         if args.stack_action == "down":
             stack.down()
             _say("Nothing runs.")
+            return EXIT_OK
+        if args.stack_action == "fetch":
+            jars.resolve(jars.KAFKA, find_java(), _say)
             return EXIT_OK
         return _show(stack.status(), args.json)
     except StackError as error:

