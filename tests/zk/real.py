@@ -12,8 +12,52 @@ from zkcoord.zk.options import ZkOptions, parse_hosts
 from zkcoord.zk.port import Closed, Expired, Port, PortEvent, Refused
 from zkcoord.zk.session import KazooEnsemble, KazooPort
 
-DRAIN_DEADLINE_S = 30.0
+DRAIN_DEADLINE_S = 60.0
 TERMINAL = (Closed, Expired, Refused)
+
+
+Tasks = queue.SimpleQueue[Callable[[], None]]
+
+
+def drain(tasks: Tasks, predicate: Callable[[], bool], what: str) -> None:
+    """Run the queue until the predicate is true; AssertionError, naming `what`, when it does not become true."""
+    until = time.monotonic() + DRAIN_DEADLINE_S
+    while not predicate():
+        try:
+            tasks.get(timeout=max(0.0, until - time.monotonic()))()
+        except queue.Empty:
+            raise AssertionError(f"waited {DRAIN_DEADLINE_S} s for {what}") from None
+
+
+class Loop:
+    """A `PortFixture` without links: sessions of `hosts`, with `options` of `ZkOptions`."""
+
+    def __init__(self, hosts: str, **options: object) -> None:
+        self.hosts = hosts
+        self.options = options
+        self.tasks: Tasks = queue.SimpleQueue()
+
+    def at(self, hosts: str) -> Loop:
+        """The same queue, other servers."""
+        other = Loop(hosts, **self.options)
+        other.tasks = self.tasks
+        return other
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> KazooPort:
+        """A new session."""
+        return KazooEnsemble(ZkOptions(self.hosts, **self.options), self.tasks.put).open(on_event)  # type: ignore[arg-type]
+
+    def drain(self, predicate: Callable[[], bool], what: str) -> None:
+        """Run the queue until the predicate is true."""
+        drain(self.tasks, predicate, what)
+
+    def cut(self, port: Port) -> None:
+        """There is no link to cut."""
+        raise AssertionError("there is no link to cut")
+
+    def heal(self, port: Port) -> None:
+        """There is no link to heal."""
+        raise AssertionError("there is no link to heal")
 
 
 class RealFixture:
@@ -23,7 +67,7 @@ class RealFixture:
         servers, self.chroot = parse_hosts(hosts)
         self.server = servers[0]
         self.options: dict[str, object] = {"session_timeout_ms": 10_000, **options}
-        self.tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.tasks: Tasks = queue.SimpleQueue()
         self.links: dict[int, Link] = {}
         self.over: dict[int, bool] = {}
         self.ports: list[KazooPort] = []
@@ -52,12 +96,7 @@ class RealFixture:
 
     def drain(self, predicate: Callable[[], bool], what: str) -> None:
         """Run the queue until the predicate is true."""
-        until = time.monotonic() + DRAIN_DEADLINE_S
-        while not predicate():
-            try:
-                self.tasks.get(timeout=max(0.0, until - time.monotonic()))()
-            except queue.Empty:
-                raise AssertionError(f"waited {DRAIN_DEADLINE_S} s for {what}") from None
+        drain(self.tasks, predicate, what)
 
     def cut(self, port: Port) -> None:
         """Close the port's connection and refuse new ones."""

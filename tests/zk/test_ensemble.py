@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Callable
-
 import pytest
 
 from tests.harness.zookeeper import Ensemble
 from tests.zk.port_contract import Session
-from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Closed, Committed, Connected, Create, MultiResult, Node, Port, PortEvent, ReadDone, ReadResult, SetData, GetData, Suspended, Unanswered
-from zkcoord.zk.session import KazooEnsemble, KazooPort
+from tests.zk.real import Loop
+from zkcoord.zk.port import Closed, Committed, Connected, Create, MultiResult, Node, ReadDone, ReadResult, SetData, GetData, Suspended, Unanswered
+from zkcoord.zk.session import KazooPort
 
 SESSION_MS = 6_000
 WRITES = 150
-DRAIN_DEADLINE_S = 60.0
-
-
-class Loop:
-    """A `PortFixture` without links: `hosts` decides where a port connects."""
-
-    def __init__(self, hosts: str) -> None:
-        self.hosts = hosts
-        self.tasks: queue.Queue[Callable[[], None]] = queue.Queue()
-
-    def at(self, hosts: str) -> Loop:
-        """The same queue, other servers."""
-        other = Loop(hosts)
-        other.tasks = self.tasks
-        return other
-
-    def open(self, on_event: Callable[[PortEvent], None]) -> KazooPort:
-        return KazooEnsemble(ZkOptions(self.hosts, session_timeout_ms=SESSION_MS, connect_timeout_ms=30_000), self.tasks.put).open(on_event)
-
-    def drain(self, predicate: Callable[[], bool], what: str) -> None:
-        while not predicate():
-            try:
-                self.tasks.get(timeout=DRAIN_DEADLINE_S)()
-            except queue.Empty:
-                raise AssertionError(f"waited {DRAIN_DEADLINE_S} s for {what}") from None
-
-    def cut(self, port: Port) -> None:
-        raise AssertionError("there is no link to cut")
-
-    def heal(self, port: Port) -> None:
-        raise AssertionError("there is no link to heal")
 
 
 def test_a_read_after_a_sync_is_fresh_on_every_member(ensemble: Ensemble) -> None:
     """A write acknowledged through one member is seen by sync + read through every other, every time (without the sync a follower answers with the past now and then)."""
-    loop = Loop(ensemble.hosts)
+    loop = Loop(ensemble.hosts, session_timeout_ms=SESSION_MS)
     writer = Session(loop.at(ensemble.leader().address))
     readers = [Session(loop.at(f.address)) for f in ensemble.followers()]
     writer.do(Create("/a", b"0"))
@@ -74,7 +40,7 @@ def test_a_read_after_a_sync_is_fresh_on_every_member(ensemble: Ensemble) -> Non
 @pytest.mark.parametrize("how", ["kill", "pause"])
 def test_a_session_outlives_its_server(ensemble: Ensemble, how: str) -> None:
     """The member that serves the session dies or hangs: Suspended, then Connected to another with the same session and its ephemerals; what was under way is told before."""
-    s = Session(Loop(ensemble.hosts))
+    s = Session(Loop(ensemble.hosts, session_timeout_ms=SESSION_MS))
     s.do(Create("/a", b""), Create("/e", b"", ephemeral=True))
     port = s.port
     assert isinstance(port, KazooPort) and port.connected_server is not None

@@ -391,3 +391,14 @@ def test_large_answers_arrive_whole(fixture: RealFixture) -> None:
         assert s.do(Create(f"/n{i}", block)).results == (Created(f"/n{i}"),)
     answers = s.reads(*[GetData(f"/n{i}") for i in range(8)], GetData("/"))
     assert [getattr(a, "data", None) for a in answers] == [block] * 8 + [b""]
+
+
+def test_many_large_calls_at_once_are_all_sent(fixture: RealFixture) -> None:
+    """More than one batch of the connection, made without waiting: none is left in the queue."""
+    s = Session(fixture)
+    s.do(Create("/a", b""))
+    results: list[MultiResult] = []
+    for _ in range(400):
+        s.port.multi([SetData("/a", bytes(10_000), -1)], results.append)
+    s.wait(lambda: len(results) == 400, "four hundred answers")
+    assert all(isinstance(r, Committed) for r in results) and s.node("/a").stat.version == 400

@@ -108,7 +108,7 @@ def test_a_black_hole_is_refused_after_the_connect_timeout(fixture: RealFixture,
 
 def test_only_the_first_connection_has_a_timeout(fixture: RealFixture, link: Link) -> None:
     """Once the ensemble was reached, a later port keeps trying."""
-    ensemble = fixture.ensemble(link, connect_timeout_ms=300)
+    ensemble = fixture.ensemble(link, connect_timeout_ms=100)
     first: list[PortEvent] = []
     port = ensemble.open(first.append)
     fixture.drain(lambda: bool(first), "Connected")
@@ -117,7 +117,7 @@ def test_only_the_first_connection_has_a_timeout(fixture: RealFixture, link: Lin
     late = ensemble.open(second.append)
     accepted = link.accepted
     fixture.tasks.put(lambda: None)
-    wait_until(lambda: link.accepted >= accepted + 4, WAIT_S, "four attempts")
+    wait_until(lambda: link.accepted >= accepted + 6, WAIT_S, "six attempts")
     link.mode = Mode.PASS
     fixture.drain(lambda: bool(second), "the second port's first event")
     assert isinstance(second[0], Connected)
