@@ -9,84 +9,23 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import multiprocessing
 import os
 import platform
 import secrets
 import statistics
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.sim import coverage
+from tests.sim.runner import Totals, digest, run_many, run_seed
 from tests.sim.variants import VARIANTS
-from tests.sim.world import Result, World
 
 REPORT = Path("build/reports/sim.json")
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 FRESH_SEEDS_MAX = 2**40
 VIOLATING_SEEDS_SHOWN_MAX = 20
-
-
-def run_seed(seed: int, variant: str = "", tracing: bool = False) -> Result:
-    """Run one seed in this process."""
-    if variant:
-        with VARIANTS[variant].applied():
-            return World(seed, tracing).run()
-    return World(seed, tracing).run()
-
-
-@dataclass(slots=True)
-class Totals:
-    """What all seeds did together."""
-
-    seeds: int = 0
-    steps: list[int] = field(default_factory=list)
-    seed_ms: list[int] = field(default_factory=list)
-    simulated_ms: int = 0
-    transactions: int = 0
-    commands: int = 0
-    evictions: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    covered: Counter[str] = field(default_factory=Counter)
-    violations: dict[int, list[str]] = field(default_factory=dict)
-
-    def add(self, result: Result, took_ms: int, covered: Counter[str]) -> None:
-        """Count one seed."""
-        self.seeds += 1
-        self.steps.append(result.steps)
-        self.seed_ms.append(took_ms)
-        self.simulated_ms += result.time_ms
-        self.transactions += result.transactions
-        self.commands += result.commands
-        self.evictions += result.evictions
-        self.faults.update(result.faults)
-        self.covered.update(covered)
-        if result.violations:
-            self.violations[result.seed] = [str(v) for v in result.violations]
-
-
-def _work(job: tuple[int, str]) -> tuple[Result, int, Counter[str]]:
-    seed, variant = job
-    coverage.reset()
-    began = time.perf_counter()
-    result = run_seed(seed, variant)
-    return result, int((time.perf_counter() - began) * 1000), coverage.taken()
-
-
-def run_many(seeds: list[int], variant: str, jobs: int) -> Iterator[tuple[Result, int, Counter[str]]]:
-    """Run seeds in `jobs` processes; results come as they are ready."""
-    work = [(seed, variant) for seed in seeds]
-    if jobs == 1:
-        yield from map(_work, work)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_work, work, chunksize=8)
 
 
 def _three(values: list[int]) -> dict[str, float]:
@@ -113,7 +52,8 @@ def _write_report(totals: Totals, arguments: argparse.Namespace, took_s: float) 
     rows = {table: {row: totals.covered[row] for row in rows} for table, rows in coverage.tables().items()}
     document = {
         "python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count(), "system": platform.platform(), "variant": arguments.variant,
-        "seconds": round(took_s, 1), **asdict(totals), "steps": _three(totals.steps), "seed_ms": _three(totals.seed_ms), "covered": rows,
+        "seconds": round(took_s, 1), "seeds": totals.seeds, "simulated_ms": totals.simulated_ms, "transactions": totals.transactions, "commands": totals.commands,
+        "evictions": totals.evictions, "faults": dict(totals.faults), "steps": _three(totals.steps), "seed_ms": _three(totals.seed_ms), "covered": rows,
         "violations": {str(seed): what for seed, what in totals.violations.items()},
     }
     REPORT.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
@@ -125,12 +65,6 @@ def _trace(seed: int, variant: str) -> int:
     for violation in result.violations:
         print(f"VIOLATION {violation}")
     return 1 if result.violations else 0
-
-
-def digest(seed: int) -> str:
-    """A hash of everything that a seed does."""
-    result = run_seed(seed, tracing=True)
-    return hashlib.sha256("\n".join(result.lines).encode()).hexdigest()[:16]
 
 
 def _arguments() -> argparse.Namespace:
