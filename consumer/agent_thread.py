@@ -84,10 +84,9 @@ class AgentThread:
         """Say something to the driver; any thread."""
         self._post(lambda: self.driver.tell(message))
 
-    @property
-    def lease_until_ms(self) -> int:
-        """Hand out only before this time (`boot_ms`)."""
-        return self.driver.lease_until_ms
+    def lease_until(self, era: int) -> int:
+        """Hand out what was assigned in `era` only before this time (`boot_ms`); 0: not at all."""
+        return self.driver.lease_until(era)
 
     @property
     def member_name(self) -> str:

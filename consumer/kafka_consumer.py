@@ -264,7 +264,7 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         member = self._member
         if now < member.lease_seen_ms or self._manual:
             return True
-        member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until_ms
+        member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until(member.era)
         return now < member.lease_seen_ms
 
     def _duties(self) -> None:
@@ -304,7 +304,7 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         self._check()
         found = self._data.kafka.metrics(raw)
         if not raw and found is not None and self._agent is not None:
-            found["zkcoord"] = {"assigned-partitions": len(self._data.assigned()), "lease-left-ms": max(0, self._agent.lease_until_ms - boot_ms())}
+            found["zkcoord"] = {"assigned-partitions": len(self._data.assigned()), "lease-left-ms": max(0, self._agent.lease_until(self._member.era) - boot_ms())}
         return found
 
     # the end

@@ -8,7 +8,8 @@ Ordering contracts:
 * Records of one poll count as processed when the application polls again (`processed`), or closes. A `Revoke` is answered at once on the agent's thread when it concerns none of them and no callback has
   to run: a slow handler delays only what it works on.
 * What came and went before the application was told is never told: its callbacks cancel out.
-* `lease_seen_ms` is the end of the lease as the application's thread read it last; it is only good for partitions held since, so it is forgotten when any are lost.
+* `lease_seen_ms` is the end of the lease (of `era`, that of the latest assignment) as the application's thread read it last; it is only good for partitions held since, so it is forgotten
+  when any are lost.
 * With manual commits a `Revoked` carries no positions: nothing is stored that the application did not commit.
 """
 
@@ -81,6 +82,7 @@ class Membership:
         self.on_commit_done: Callable[[msg.CommitDone], None] = lambda done: None
         self.closed = False
         self.lease_seen_ms = 0
+        self.era = 0
 
     # the agent's thread
 
@@ -96,6 +98,7 @@ class Membership:
             self.desk.given.pop(tp, None)
             self.desk.revoking.pop(tp, None)
             self.desk.committed[tp] = offset
+        self.era = m.era
         self.observer.on_assigned(offsets, time.time_ns())
         self._come({tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()})
 
