@@ -1,0 +1,118 @@
+"""`zkcoord`: the command line.
+
+    zkcoord coordinator     serve the groups of an ensemble
+    zkcoord groups          list and describe groups
+    zkcoord journal         what happened to a group, and why
+    zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
+    zkcoord guard           close a dead process's session at once, where it cannot have a companion of its own
+
+A command's module is imported when the command is used, so that `zkcoord --version` needs nothing and a base install, without the extras, does all that it can.
+
+Exit status: 0 done, 1 it cannot be done now (one sentence on standard error), 2 the command line or the configuration is wrong (one sentence), 130 after Ctrl-C. No traceback for anything
+that a user or a server did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from zkcoord import __version__
+from zkcoord.errors import ConfigurationError, ZkcoordError
+
+OK, CANNOT, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+SENTENCE_CHARS_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command's module has `add_parser(subparsers)` and `run(args) -> exit status`."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "coordinator": Command("zkcoord.runtime.coordinator_cli", "serve the consumer groups of an ensemble"),
+    "groups": Command("zkcoord.runtime.groups_cli", "list and describe consumer groups"),
+    "journal": Command("zkcoord.runtime.journal_cli", "what happened to a group, and why"),
+    "stack": Command("zkcoord.stack.cli", "start and stop a ZooKeeper and a Kafka broker for trying things"),
+    "guard": Command("zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one sentence, with the nearest flag where one was misspelt."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Exit status 2."""
+        raise ConfigurationError(f"{message}: see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = next((word for word in given if not word.startswith("-")), "")
+    prog = f"zkcoord {name}" if name in COMMANDS else "zkcoord"
+    try:
+        return _main(given, name)
+    except ConfigurationError as error:
+        return _refused(prog, error, BAD_USE)
+    except ZkcoordError as error:
+        return _refused(prog, error, CANNOT)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _main(given: list[str], name: str) -> int:
+    parser = Parser(prog="zkcoord", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"zkcoord {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    run: Callable[[argparse.Namespace], int] | None = None
+    for command, about in COMMANDS.items():
+        if command != name:
+            subparsers.add_parser(command, help=about.help, add_help=False)
+            continue
+        module = importlib.import_module(about.module)
+        module.add_parser(subparsers)
+        run = module.run
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        raise ConfigurationError(_unknown(unknown[0], subparsers.choices.get(name)))
+    if run is None:
+        if args.command is None:
+            parser.print_help()
+            return BAD_USE
+        raise ConfigurationError(f"{args.command!r} is no command: see zkcoord --help")
+    return run(args)
+
+
+def _unknown(word: str, parser: argparse.ArgumentParser | None) -> str:
+    from zkcoord.runtime.config import nearest_flag
+
+    flag = word.partition("=")[0]
+    near = nearest_flag(flag, [option for action in parser._actions for option in action.option_strings]) if parser is not None else ""
+    return f"{flag[:80]!a} is not known here: " + (f"write {near}" if near else f"see {parser.prog if parser is not None else 'zkcoord'} --help")
+
+
+def _refused(prog: str, error: ZkcoordError, status: int) -> int:
+    text = " ".join(str(error).split())[:SENTENCE_CHARS_MAX]
+    print(f"{prog}: {text}", file=sys.stderr, flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

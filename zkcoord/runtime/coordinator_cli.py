@@ -1,0 +1,36 @@
+"""`zkcoord coordinator`: options, then `zkcoord.runtime.service`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from zkcoord.runtime.config import add_flags, resolve
+from zkcoord.runtime.settings import coordinator_settings
+from zkcoord.runtime.table import Use
+
+EPILOG = """\
+examples:
+  zkcoord coordinator --zookeeper zk1:2181,zk2:2181,zk3:2181/kafka
+  zkcoord coordinator --zookeeper zk1:2181/kafka --broker-id 3 --http-port 9405
+  zkcoord coordinator --config /etc/zkcoord.toml --no-journal
+
+Every option may stand in the file (lease_max_ms = 12000) or in the environment (ZKCOORD_LEASE_MAX_MS=12000); a flag wins over the environment, that over the file.
+Start as many as you like on different machines: one leads, the others stand by. SIGTERM ends a coordinator cleanly.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `coordinator`."""
+    parser = subparsers.add_parser("coordinator", help="serve the consumer groups of an ensemble", description="Stand for election; lead, or stand by.", epilog=EPILOG)
+    add_flags(parser, Use.COORDINATOR)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after a signal, 1 after a failure. Raises `ConfigurationError`."""
+    from zkcoord.core.assignment import ASSIGNORS
+    from zkcoord.runtime.service import serve
+
+    settings = resolve(Use.COORDINATOR, vars(args), os.environ)
+    return serve(coordinator_settings(settings, tuple(ASSIGNORS), os.environ))

@@ -1,0 +1,104 @@
+"""What a coordinator measures, for Prometheus: a registry of its own, names zkcoord_*, no label that a stranger could make up.
+
+Counters and the histogram follow the journal's records, gauges the driver's status at each scrape. Labels come from fixed lists (states, causes, outcomes): group and member names are in the
+journal and under /groups, not here, so the number of series does not grow with the number of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from zkcoord import __version__
+from zkcoord.core.model import GroupState
+
+CAUSES = ("member joined", "member left", "subscription changed", "topic created", "topic deleted", "partitions changed", "topics matched by a wildcard changed", "coordinator took over")
+OTHER = "other"
+DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Metrics:
+    """Call `record` and `refresh` on the loop's thread; `text` anywhere."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        Gauge("zkcoord_info", "The version that runs; always 1.", ["version"], registry=registry).labels(__version__).set(1)
+        self.leader = Gauge("zkcoord_leader", "1 while this process leads.", registry=registry)
+        self.connected = Gauge("zkcoord_connected", "1 while the ZooKeeper session is connected.", registry=registry)
+        self.epoch = Gauge("zkcoord_epoch", "Epoch of the present term; 0 while not leading.", registry=registry)
+        self.contact_age = Gauge("zkcoord_session_contact_age_seconds", "Time since the session was last proved alive; -1 without a session.", registry=registry)
+        self.groups = Gauge("zkcoord_groups", "Groups by state.", ["state"], registry=registry)
+        self.topics = Gauge("zkcoord_topics", "Topics known.", registry=registry)
+        self.queue = Gauge("zkcoord_groups_queued", "Groups that wait for a decision.", registry=registry)
+        self.writing = Gauge("zkcoord_groups_writing", "Groups whose write is under way.", registry=registry)
+        self.events_queued = Gauge("zkcoord_events_queued", "Events that wait for the loop.", registry=registry)
+        self.malformed_now = Gauge("zkcoord_malformed_nodes", "Nodes that cannot be used at present.", registry=registry)
+        self.broker_up = Gauge("zkcoord_broker_up", "1 while the broker of --broker-id is registered; -1 without the option.", registry=registry)
+        self.broker_up.set(-1)
+        self.journal_lost = Gauge("zkcoord_journal_records_lost", "Journal records that could not be written.", registry=registry)
+        self.terms = Counter("zkcoord_terms", "Terms begun and ended.", ["event"], registry=registry)
+        self.rebalances = Counter("zkcoord_rebalances", "Rebalances completed, by cause.", ["cause"], registry=registry)
+        self.duration = Histogram("zkcoord_rebalance_duration_seconds", "From the first change to the moment every partition is where it shall be.", buckets=DURATION_BUCKETS_S, registry=registry)
+        self.moved = Counter("zkcoord_partitions_moved", "Partitions that changed their owner.", registry=registry)
+        self.commands = Counter("zkcoord_commands", "Commands sent to members.", ["option"], registry=registry)
+        self.evictions = Counter("zkcoord_evictions", "Members evicted.", registry=registry)
+        self.malformed = Counter("zkcoord_malformed", "Malformed nodes found, by kind.", ["what"], registry=registry)
+        self.writes = Counter("zkcoord_writes", "Multis sent to ZooKeeper, by outcome.", ["outcome"], registry=registry)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Series exist from the start, so that a rate over them sees the first event."""
+        for cause in (*CAUSES, OTHER):
+            self.rebalances.labels(cause)
+        for option in ("start-fetcher", "stop-fetcher"):
+            self.commands.labels(option)
+        for outcome in ("ok", "fenced", "refused", "unknown"):
+            self.writes.labels(outcome)
+        for event in ("elected", "resigned"):
+            self.terms.labels(event)
+        for state in GroupState:
+            self.groups.labels(state.value).set(0)
+
+    def record(self, record: Mapping[str, object]) -> None:
+        """Count a journal record."""
+        kind = record.get("kind")
+        if kind == "rebalance":
+            cause = str(record.get("cause", ""))
+            self.rebalances.labels(cause if cause in CAUSES else OTHER).inc()
+            self.duration.observe(_number(record, "duration_ms") / 1000)
+            self.moved.inc(_number(record, "moved"))
+            self.commands.labels("start-fetcher").inc(_number(record, "starts"))
+            self.commands.labels("stop-fetcher").inc(_number(record, "stops"))
+        elif kind == "evicted":
+            self.evictions.inc()
+        elif kind == "malformed":
+            self.malformed.labels(str(record.get("what", OTHER))).inc()
+        elif kind == "term":
+            self.terms.labels(str(record.get("event", OTHER))).inc()
+
+    def refresh(self, status: Mapping[str, object], events_queued: int, journal_lost: int) -> None:
+        """Set the gauges from `CoordinatorDriver.status()`."""
+        leading = bool(status.get("leading"))
+        self.leader.set(leading)
+        self.connected.set(bool(status.get("connected")))
+        self.epoch.set(_number(status, "epoch") if leading else 0)
+        age_ms = _number(status, "contact_age_ms")
+        self.contact_age.set(age_ms / 1000 if age_ms >= 0 else -1)
+        states = status.get("states")
+        for state in GroupState:
+            self.groups.labels(state.value).set(states.get(state.value, 0) if isinstance(states, Mapping) else 0)
+        for gauge, name in ((self.topics, "topics"), (self.queue, "queue"), (self.writing, "writing"), (self.malformed_now, "malformed")):
+            gauge.set(_number(status, name))
+        self.events_queued.set(events_queued)
+        self.journal_lost.set(journal_lost)
+
+    def text(self) -> bytes:
+        """Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+def _number(record: Mapping[str, object], name: str) -> float:
+    value = record.get(name, 0)
+    return float(value) if isinstance(value, (int, float)) else 0.0
