@@ -16,7 +16,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from .events import (Action, Elected, Event, GroupChanged, GroupGone, Outcome, ReadGroup, Ready, Record, Resign, Tick, TopicsChanged, Write, WriteOp, Written)
+from .events import (Action, Elected, Event, GroupChanged, GroupGone, GroupUnread, Outcome, Paused, ReadGroup, Ready, Record, Resign, TopicsChanged, Write, WriteOp, Written)
 from .group import Group
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
@@ -35,6 +35,7 @@ class Coordinator:
     def _clear(self) -> None:
         self.leading = False
         self.ready = False
+        self.begun = False
         self.world = TargetInput()
         self.groups: dict[str, Group] = {}
         self.consumer_groups_per_topic: dict[str, set[str]] = {}
@@ -43,6 +44,7 @@ class Coordinator:
         self.queue: deque[str] = deque()
         self.queued: set[str] = set()
         self.writing: dict[str, tuple[int, tuple[WriteOp, ...]]] = {}
+        self.unread: set[str] = set()
         self.reading: set[str] = set()
         self.wakes: list[tuple[int, str]] = []
         self.wake_of: dict[str, int] = {}
@@ -65,8 +67,13 @@ class Coordinator:
             self._group(event)
         elif isinstance(event, GroupGone):
             self._gone(event)
+        elif isinstance(event, GroupUnread):
+            self.unread.add(event.group)
+            self._enqueue(event.group)
         elif isinstance(event, Ready):
             self._begin(event.now_ms)
+        elif isinstance(event, Paused):
+            self.ready = False
         elif isinstance(event, Written):
             self._written(event, actions)
         if self.leading:
@@ -134,12 +141,15 @@ class Coordinator:
         next_state(group.state, Need.DELETED)
         self._reindex(event.group, set(), set())
         self.reading.discard(event.group)
+        if event.group in self.unread:
+            self._enqueue(event.group)
         self.wake_of.pop(event.group, None)
 
     def _begin(self, now_ms: int) -> None:
-        if self.ready:
-            return  # the same term after a reconnect: what was remembered still holds
         self.ready = True
+        if self.begun:
+            return  # the same term after a reconnect: what was remembered still holds
+        self.begun = True
         for name, group in sorted(self.groups.items()):
             if group.view.members or group.view.owners or group.view.commands:
                 group.take_over(now_ms)
@@ -215,6 +225,11 @@ class Coordinator:
         while self.queue and len(self.writing) < self.options.groups_in_flight_max:
             name = self.queue.popleft()
             self.queued.discard(name)
+            if name in self.unread and name not in self.writing and name not in self.reading:
+                self.unread.discard(name)
+                self.reading.add(name)
+                actions.append(ReadGroup(name, "the group's node was made or deleted"))
+                continue
             group = self.groups.get(name)
             if group is None or name in self.writing or name in self.reading:
                 continue

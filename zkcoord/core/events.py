@@ -64,9 +64,25 @@ class GroupGone:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The world has been read once: decide from now on."""
+    """The world has been read, at the beginning of a term or again after `Paused`: decide from now on."""
 
     now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The connection is gone: decide nothing before the next `Ready`."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUnread:
+    """A group must be read as a whole (it is new, or its node was deleted or made again). The core asks for it once no write of the group is under way: what a whole read says must
+    not be older than a write that is known to have happened."""
+
+    now_ms: int
+    group: str
 
 
 class Outcome(enum.Enum):
@@ -97,7 +113,7 @@ class Tick:
     now_ms: int
 
 
-Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, Ready, Written, Tick]
+Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, GroupUnread, Ready, Paused, Written, Tick]
 
 
 @dataclass(frozen=True, slots=True)

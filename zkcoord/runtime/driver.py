@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.events import Action, Elected, Event, ReadGroup, Record, Resign, Tick, Write
+from zkcoord.core.events import Action, Elected, Event, Paused, ReadGroup, Record, Resign, Tick, Write
 from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.contact import TimedPort
@@ -136,7 +136,9 @@ class CoordinatorDriver:
         self.restand_at_ms = None
         if self.mirror is not None:
             self.mirror.lost()
-            self.previous, self.mirror = self.mirror, None
+            self.previous = self.mirror if self.mirror.begun or self.previous is None else self.previous
+            self.mirror = None
+        self._feed(Paused(self.clock()))
 
     def _fired(self, event: Fired) -> None:
         if event.path == self.layout.leader:
@@ -172,7 +174,6 @@ class CoordinatorDriver:
             self.writer = Writer(self.port, self.layout, won.fence, self.acl, self.clock, self.wall_clock, self._feed)
             self._act(self.core.step(Elected(self.clock(), won.epoch)))
         self.mirror = Mirror(self.port, self.layout, won.epoch, self.clock, self._feed, self._related, self.previous)
-        self.previous = None
         self.mirror.begin()
 
     def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:

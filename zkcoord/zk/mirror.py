@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, Ready, TopicsChanged
+from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupUnread, Ready, TopicsChanged
 from zkcoord.core.model import Command, Malformed, Member, Owner, Pattern, Topic, TopicPartition
 from zkcoord.znodes import codec, names, paths
 from zkcoord.znodes.paths import Layout
@@ -108,7 +108,7 @@ class Mirror:
                 self._mark(Want("channel", where.group, where.member))
         elif isinstance(where, paths.GroupAt):
             if event.change is not Change.DATA:
-                self.read_group(where.group)
+                self._unread(where.group)
         elif isinstance(where, paths.TopicsAt):
             self._mark(Want("topics"))
         elif isinstance(where, paths.TopicAt):
@@ -116,9 +116,16 @@ class Mirror:
 
     def _mark(self, want: Want) -> None:
         if want.group and want.group not in self.known:
-            self.read_group(want.group)
+            self._unread(want.group)
         elif want not in self.inflight:
             self.wants[want] = None
+
+    def _unread(self, group: str) -> None:
+        """A group to read as a whole. The core says when: not while a write of it is under way."""
+        if self.begun:
+            self.emit(GroupUnread(self.clock(), group))
+        else:
+            self.sweeps[group] = None
 
     def _mark_member(self, group: str, member: str) -> None:
         self._mark(Want("registration", group, member))
@@ -132,7 +139,7 @@ class Mirror:
             self._mark(Want("owner", group, tp=tp))
 
     def read_group(self, group: str) -> None:
-        """Read all of a group (after a sync), then emit `GroupChanged(full)`."""
+        """Read all of a group (after a sync), then emit `GroupChanged(full)`. Only when the core asks: no write of the group may be under way."""
         self.sweeps[group] = None
 
     # reading
