@@ -313,6 +313,8 @@ class Agent(Membership):
         for tp in sorted(current.command.stop):
             held = self.held.get(tp)
             if held is not None and held.step is Step.RELEASED:
+                if not self.options.auto_commit:
+                    held.value = held.committed  # the application's last commit may have happened after it let go
                 held.sent.add(held.value)
                 gives.append(ev.Give(tp, held.value, held.version))
         ack = ev.Ack(self._token(), current.command.node, tuple(current.takes[tp] for tp in sorted(current.takes)), tuple(gives))
