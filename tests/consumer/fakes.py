@@ -1,0 +1,126 @@
+"""Stand-ins for the two neighbours of a membership: the fetching side (a table of positions) and the agent (a list of what it was told)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.core import messages as msg
+from consumer.cursor import Cursor
+from consumer.listener import Listening, Observer
+from consumer.membership import Membership
+from zkcoord.core.model import TopicPartition as ModelPartition
+
+
+def tp(number: int) -> TopicPartition:
+    """A partition of the topic t."""
+    return TopicPartition("t", number)
+
+
+def model(*numbers: int) -> tuple[ModelPartition, ...]:
+    """Partitions of the topic t, as the agent names them."""
+    return tuple(ModelPartition("t", n) for n in numbers)
+
+
+class FakeFetcher:
+    """Counts newcomers."""
+
+    def __init__(self) -> None:
+        self.asked: list[TopicPartition] = []
+
+    def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
+        self.asked.extend(partitions)
+
+
+class FakeData:
+    """The fetching side without fetching: positions and holds by partition."""
+
+    def __init__(self, policy: bool = True) -> None:
+        self.lock = threading.RLock()
+        self.bell = threading.Event()
+        self.fetcher = FakeFetcher()
+        self.at: dict[TopicPartition, int] = {}
+        self.held: set[TopicPartition] = set()
+        self.policy = policy
+        self.subscription = self
+
+    def all_consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {p: OffsetAndMetadata(o, "", -1) for p, o in self.at.items()}
+
+    def assigned(self) -> set[TopicPartition]:
+        return set(self.at)
+
+    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.at.update({p: o.offset for p, o in offsets.items()})
+        self.held -= set(offsets)
+
+    def hold(self, partitions: Iterable[TopicPartition], held: bool = True) -> None:
+        (self.held.update if held else self.held.difference_update)(partitions)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        for p in partitions:
+            self.at.pop(p, None)
+            self.held.discard(p)
+
+    def position(self, p: TopicPartition) -> OffsetAndMetadata | None:
+        return OffsetAndMetadata(self.at[p], "", -1) if p in self.at else None
+
+    def put_back(self, p: TopicPartition, offset: int) -> None:
+        self.at[p] = offset
+
+    def seek(self, p: TopicPartition, offset: int) -> None:
+        self.at[p] = offset
+
+    def resolve(self, partitions: Collection[TopicPartition], done: Callable[[dict[TopicPartition, int]], None]) -> bool:
+        if self.policy:
+            done({p: 7 for p in partitions})
+        return self.policy
+
+
+class Recorder:
+    """A rebalance listener that notes its calls, and may act in them."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[int, ...]]] = []
+        self.act: Callable[[str], None] = lambda name: None
+
+    def _note(self, name: str, partitions: Iterable[TopicPartition]) -> None:
+        self.calls.append((name, tuple(sorted(p.partition for p in partitions))))
+        self.act(name)
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._note("revoked", revoked)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._note("assigned", assigned)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._note("lost", lost)
+
+
+class Bench:
+    """A membership between two fakes."""
+
+    def __init__(self, listener: Recorder | None = None, auto_commit: bool = True, policy: bool = True, observer: Observer | None = None) -> None:
+        self.data: Any = FakeData(policy)
+        self.cursor = Cursor(self.data)
+        self.listening = Listening()
+        self.listening.listener = listener
+        self.told: list[msg.FromFetcher] = []
+        self.member = Membership(self.data, self.cursor, self.listening, self.told.append, auto_commit, observer)
+
+    def assign(self, *numbers: int, offset: int = 10, era: int = 1) -> None:
+        """The agent assigns partitions, and the application hears of it."""
+        self.member.receive(msg.Assigned({p: offset for p in model(*numbers)}, era))
+        self.member.run_tasks()
+
+    def hand_out(self, number: int, count: int) -> None:
+        """The application gets `count` records of a partition."""
+        self.data.at[tp(number)] += count
+        self.member.handed_out = (tp(number),)
+
+    def answers(self) -> list[msg.Revoked]:
+        return [m for m in self.told if isinstance(m, msg.Revoked)]

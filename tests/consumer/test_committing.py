@@ -1,0 +1,139 @@
+"""Commits: answers by name, retries while ZooKeeper is away, limits, and automatic ones."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kafka.errors import CommitFailedError, IllegalStateError, KafkaTimeoutError
+from kafka.structs import OffsetAndMetadata
+
+from consumer.committing import Committer, needs_group, numbers_of
+from consumer.core import messages as msg
+from consumer.core.messages import CommitOutcome
+from consumer.errors import CommitUnavailableError, NotOwnedError
+from tests.consumer.fakes import Bench, model, tp
+from tests.harness.wait import wait_until
+from zkcoord.zk.clock import boot_ms
+
+
+class Answering:
+    """A bench whose agent answers every commit with the next outcome, on another thread."""
+
+    def __init__(self, *outcomes: CommitOutcome, interval_ms: int | None = None, timeout_ms: int = 5_000) -> None:
+        self.bench = Bench()
+        self.outcomes = list(outcomes)
+        self.commits: list[msg.Commit] = []
+        self.calls: list[tuple[Any, Any]] = []
+        self.committer = Committer(self.bench.member, lambda offsets, answer: self.calls.append((offsets, answer)), interval_ms, timeout_ms)
+        self.bench.member.tell = self._tell
+
+    def _tell(self, message: msg.FromFetcher) -> None:
+        if isinstance(message, msg.Commit):
+            self.commits.append(message)
+            if self.outcomes:
+                done = msg.CommitDone(message.token, self.outcomes.pop(0), tuple(message.offsets))
+                threading.Thread(target=lambda: self.bench.member.receive(done), daemon=True).start()
+
+
+def test_a_commit_that_was_stored_is_known() -> None:
+    a = Answering(CommitOutcome.OK)
+    a.committer.wait({tp(0): 5}, None)
+    assert a.commits[0].offsets == {model(0)[0]: 5} and a.bench.member.desk.committed == {tp(0): 5}
+
+
+def test_a_commit_for_partitions_of_others_names_them() -> None:
+    a = Answering(CommitOutcome.NOT_OWNED)
+    with pytest.raises(NotOwnedError) as caught:
+        a.committer.wait({tp(3): 5}, None)
+    assert isinstance(caught.value, CommitFailedError) and caught.value.partitions == (("t", 3),) and "t-3" in str(caught.value)
+
+
+def test_a_commit_of_nobody_is_refused() -> None:
+    with pytest.raises(CommitFailedError):
+        Answering(CommitOutcome.NO_LONGER_MEMBER).committer.wait({tp(3): 5}, None)
+
+
+def test_a_commit_is_tried_again_while_zookeeper_is_away() -> None:
+    a = Answering(CommitOutcome.UNAVAILABLE, CommitOutcome.UNAVAILABLE, CommitOutcome.OK)
+    a.committer.wait({tp(0): 5}, None)
+    assert len(a.commits) == 3
+
+
+@pytest.mark.parametrize("outcomes", [(), (CommitOutcome.UNAVAILABLE,) * 50])
+def test_a_commit_ends_within_its_limit(outcomes: tuple[CommitOutcome, ...]) -> None:
+    a = Answering(*outcomes)
+    with pytest.raises(CommitUnavailableError) as caught:
+        a.committer.wait({tp(0): 5}, 150)
+    assert isinstance(caught.value, KafkaTimeoutError) and caught.value.retriable and not a.committer._pending
+
+
+def test_committing_nothing_asks_nobody() -> None:
+    a = Answering()
+    a.committer.wait({}, None)
+    assert not a.commits
+
+
+def test_a_callback_runs_on_the_application_thread() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.NOT_OWNED)
+    got: list[Any] = []
+    offsets = {tp(0): OffsetAndMetadata(5, "", -1)}
+    futures = [a.committer.start(offsets, {tp(0): 5}, lambda o, answer: got.append(answer)) for _ in range(2)]
+    wait_until(lambda: all(f.is_done for f in futures), 10, "both answers")
+    assert not got, "not on the agent's thread"
+    a.committer.run_callbacks()
+    kinds = sorted(type(answer).__name__ for answer in got)
+    assert kinds == ["CommitDone", "NotOwnedError"] and {f.succeeded() for f in futures} == {True, False}
+
+
+def test_the_end_of_the_agent_ends_every_wait() -> None:
+    a = Answering()
+    future = a.committer.start({tp(0): OffsetAndMetadata(5, "", -1)}, {tp(0): 5}, None)
+    a.committer.abandon()
+    assert isinstance(future.exception, CommitUnavailableError)
+
+
+def test_automatic_commits_store_what_was_processed_when_it_is_time() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.OK, interval_ms=1_000)
+    a.bench.assign(0, 1)
+    now = boot_ms()
+    a.bench.hand_out(0, 5)
+    a.committer.automatic(now + 500)
+    assert not a.commits, "not yet"
+    a.committer.automatic(now + 1_100)
+    assert a.commits[0].offsets == {model(0)[0]: 15}, "only what changed"
+    wait_until(lambda: a.bench.member.desk.committed[tp(0)] == 15, 10, "the answer")
+    a.committer.automatic(now + 2_200)
+    assert len(a.commits) == 1, "nothing new"
+    a.committer.run_callbacks()
+    assert len(a.calls) == 1
+
+
+def test_one_automatic_commit_at_a_time() -> None:
+    a = Answering(interval_ms=1_000)
+    a.bench.assign(0)
+    now = boot_ms()
+    for n in range(1, 4):
+        a.bench.hand_out(0, 1)
+        a.committer.automatic(now + 1_100 * n)
+    assert len(a.commits) == 1
+
+
+def test_without_automatic_commits_nothing_is_committed() -> None:
+    a = Answering()
+    a.bench.assign(0)
+    a.bench.hand_out(0, 5)
+    a.committer.automatic(boot_ms() + 10**9)
+    assert not a.commits
+
+
+def test_offsets_are_checked() -> None:
+    assert numbers_of({tp(0): OffsetAndMetadata(5, "note", -1), ("t", 1): 6}) == {tp(0): 5, tp(1): 6}
+    for wrong in ({tp(0): "5"}, {tp(0): True}, {"t": 5}):
+        with pytest.raises(TypeError):
+            numbers_of(wrong)
+    with pytest.raises(ValueError):
+        numbers_of({tp(0): -1})
+    with pytest.raises(IllegalStateError):
+        needs_group(None)

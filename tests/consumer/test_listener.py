@@ -1,0 +1,90 @@
+"""Listeners: which are accepted, and what their calls look like."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+from kafka.structs import TopicPartition
+
+from consumer.core.messages import Notice, NoticeKind
+from consumer.listener import Listening, Observer, check_listener
+from consumer.notices import Notices
+from tests.consumer.fakes import Recorder, tp
+from zkcoord.znodes.paths import Layout
+
+
+class Kafkas(ConsumerRebalanceListener):
+    """A listener without on_partitions_lost: kafka-python's default calls on_partitions_revoked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[TopicPartition]]] = []
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self.calls.append(("revoked", revoked))
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self.calls.append(("assigned", assigned))
+
+
+class Async(AsyncConsumerRebalanceListener):
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Nothing."""
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Nothing."""
+
+
+def test_what_can_be_a_listener() -> None:
+    check_listener(None)
+    check_listener(Kafkas())
+    check_listener(Recorder())
+    for wrong in (Async(), object(), "listener"):
+        with pytest.raises(TypeError):
+            check_listener(wrong)
+
+
+def test_lost_falls_back_to_revoked() -> None:
+    listening = Listening()
+    listening.listener = Kafkas()
+    listening.call("on_partitions_lost", {tp(1)})
+    assert listening.listener.calls == [("revoked", {tp(1)})]
+
+
+def test_nothing_is_called_for_no_partitions() -> None:
+    listening = Listening()
+    listening.listener = Kafkas()
+    listening.call("on_partitions_assigned", set())
+    assert listening.listener.calls == []
+
+
+class Seen(Observer):
+    def __init__(self) -> None:
+        self.notices: list[Notice] = []
+
+    def on_notice(self, notice: Notice, now_ns: int) -> None:
+        self.notices.append(notice)
+
+
+def test_without_a_coordinator_one_warning_says_where_and_what_to_start(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Seen()
+    notices = Notices({"group_id": "g", "zookeeper_connect": "h:1/k"}, Layout.ISOLATED, seen)
+    with caplog.at_level(logging.WARNING):
+        notices.on_notice(Notice(NoticeKind.NO_COORDINATOR, {"group_state": "Stable"}), 1)
+    (record,) = caplog.records
+    for part in ("/zkcoord/coordinator", "group g", "Stable", "zkcoord coordinator --zookeeper h:1/k --layout isolated"):
+        assert part in record.getMessage()
+    assert len(seen.notices) == 1
+
+
+def test_a_missing_topic_is_said_once_until_it_was_there(caplog: pytest.LogCaptureFixture) -> None:
+    notices = Notices({"group_id": "g", "zookeeper_connect": "h:1"}, Layout.DRAFT, Observer())
+    missing = Notice(NoticeKind.TOPIC_MISSING, {"topic": "t"})
+    with caplog.at_level(logging.WARNING):
+        notices.on_notice(missing, 1)
+        notices.on_notice(missing, 2)
+        assert len(caplog.records) == 1
+        notices.on_assigned({tp(0): 0}, 3)
+        notices.on_notice(missing, 4)
+    assert len(caplog.records) == 2

@@ -1,0 +1,208 @@
+"""The desk between the agent's thread and the application's: what takes effect at once, what waits, and what cancels out."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.core import messages as msg
+from consumer.errors import NoStoredOffsetError, RejectedError
+from consumer.listener import ListenerError
+from tests.consumer.fakes import Bench, Recorder, model, tp
+
+
+def positions(answer: msg.Revoked) -> dict[int, int]:
+    return {p.partition: o for p, o in answer.positions.items()}
+
+
+def test_a_revocation_of_what_was_not_handed_out_is_answered_at_once() -> None:
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.hand_out(0, 5)
+    bench.member.receive(msg.Revoke(1, model(1)))
+    assert [positions(a) for a in bench.answers()] == [{1: 10}]
+    assert bench.member.announced() == {tp(0)}
+
+
+def test_a_revocation_of_what_is_being_processed_waits_for_the_next_poll() -> None:
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.hand_out(0, 5)
+    bench.member.receive(msg.Revoke(1, model(0, 1)))
+    assert not bench.answers() and bench.data.held == {tp(0), tp(1)}, "held at once, answered later"
+    bench.member.processed()
+    bench.member.run_tasks()
+    assert [positions(a) for a in bench.answers()] == [{0: 15, 1: 10}]
+    assert not bench.data.assigned()
+
+
+def test_without_automatic_commits_an_answer_carries_no_positions() -> None:
+    bench = Bench(auto_commit=False)
+    bench.assign(0)
+    bench.member.receive(msg.Revoke(1, model(0)))
+    assert [positions(a) for a in bench.answers()] == [{}]
+
+
+def test_a_listener_is_called_on_the_application_thread_before_the_answer() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0, 1)
+    assert listener.calls == [("assigned", (0, 1))]
+    seen: list[int] = []
+    listener.act = lambda name: seen.append(len(bench.answers()))
+    bench.member.receive(msg.Revoke(1, model(0)))
+    assert listener.calls == [("assigned", (0, 1))] and bench.data.bell.is_set(), "the application's thread is woken, nothing is called on this one"
+    bench.member.run_tasks()
+    assert listener.calls[1:] == [("revoked", (0,))] and seen == [0]
+    assert [positions(a) for a in bench.answers()] == [{0: 10}]
+
+
+def test_what_came_and_went_unnoticed_is_never_told() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.member.receive(msg.Assigned({p: 0 for p in model(0, 1, 2)}, 1))
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.receive(msg.Lost(model(1), "evicted"))
+    assert [positions(a) for a in bench.answers()] == [{0: 0}], "nobody was told of it, so nobody has to be asked"
+    bench.member.run_tasks()
+    assert listener.calls == [("assigned", (2,))]
+
+
+def test_partitions_are_assigned_for_the_application_once_it_was_told() -> None:
+    bench = Bench(Recorder())
+    bench.member.receive(msg.Assigned({p: 0 for p in model(0)}, 1))
+    assert bench.member.announced() == set() and bench.data.assigned() == {tp(0)}
+    bench.member.run_tasks()
+    assert bench.member.announced() == {tp(0)}
+
+
+def test_a_withdrawn_revocation_goes_on_where_it_stood() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0, 1)
+    bench.hand_out(0, 3)
+    bench.member.processed()
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.run_tasks()
+    bench.member.receive(msg.Resumed(model(0)))
+    assert bench.data.at[tp(0)] == 13
+    bench.member.run_tasks()
+    assert listener.calls == [("assigned", (0, 1)), ("revoked", (0,)), ("assigned", (0,))]
+
+
+def test_a_revocation_withdrawn_before_the_callback_ran_is_not_noticed() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0)
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.receive(msg.Resumed(model(0)))
+    bench.member.run_tasks()
+    assert listener.calls == [("assigned", (0,))]
+    assert bench.data.assigned() == {tp(0)} and not bench.data.held
+    assert [positions(a) for a in bench.answers()] == [{}], "the question is still answered, void as the answer is"
+
+
+def test_a_revocation_withdrawn_while_the_callback_runs_is_announced_again() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0)
+    listener.act = lambda name: bench.member.receive(msg.Resumed(model(0))) if name == "revoked" else None
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.run_tasks()
+    assert listener.calls == [("assigned", (0,)), ("revoked", (0,)), ("assigned", (0,))]
+    assert bench.data.assigned() == {tp(0)}
+
+
+def test_lost_partitions_are_gone_at_once_and_the_application_hears_of_it() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0, 1)
+    bench.hand_out(0, 3)
+    bench.member.lease_seen_ms = 10**12
+    bench.member.receive(msg.Lost(model(0, 1), "evicted"))
+    assert not bench.data.assigned() and bench.member.lease_seen_ms == 0
+    bench.member.run_tasks()
+    assert listener.calls[1:] == [("lost", (0, 1))]
+
+
+def test_partitions_lost_while_they_were_being_given_up_are_not_told_twice() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0)
+    listener.act = lambda name: bench.member.receive(msg.Lost(model(0), "evicted")) if name == "revoked" else None
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.run_tasks()
+    assert listener.calls == [("assigned", (0,)), ("revoked", (0,))]
+    assert [positions(a) for a in bench.answers()] == [{}]
+
+
+def test_a_lost_partition_may_be_assigned_again() -> None:
+    bench = Bench()
+    bench.assign(0)
+    bench.member.receive(msg.Lost(model(0), "evicted"))
+    bench.assign(0, offset=42, era=2)
+    assert bench.data.at == {tp(0): 42} and bench.member.era == 2
+
+
+def test_an_error_in_a_callback_does_not_stop_the_hand_over() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0)
+
+    def fail(name: str) -> None:
+        raise ValueError("the application's own")
+
+    listener.act = fail
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.run_tasks()
+    assert len(bench.answers()) == 1
+    with pytest.raises(ListenerError) as caught:
+        bench.listening.raise_error()
+    assert isinstance(caught.value.__cause__, ValueError)
+    bench.listening.raise_error()
+
+
+def test_an_operators_reset_moves_the_position_and_drops_what_was_buffered() -> None:
+    bench = Bench()
+    bench.assign(0)
+    bench.member.receive(msg.Seek(model(0)[0], 3))
+    assert bench.data.at == {tp(0): 3} and bench.member.desk.committed == {tp(0): 3}
+
+
+def test_offsets_are_resolved_without_the_application() -> None:
+    bench = Bench()
+    bench.member.receive(msg.Resolve(5, model(0, 1)))
+    assert bench.told == [msg.Resolved(5, {p: 7 for p in model(0, 1)})]
+
+
+def test_without_a_reset_policy_the_question_is_refused_and_the_partition_named() -> None:
+    bench = Bench(policy=False)
+    bench.member.receive(msg.Resolve(5, model(0)))
+    assert isinstance(bench.told[0], msg.ResolveFailed) and "t-0" in bench.told[0].message
+
+
+@pytest.mark.parametrize(("code", "error"), [(msg.FailureCode.RESET_POLICY, NoStoredOffsetError), (msg.FailureCode.REJECTED, RejectedError)])
+def test_a_failure_takes_everything_away_and_is_kept(code: msg.FailureCode, error: type[Exception]) -> None:
+    bench = Bench()
+    bench.assign(0)
+    bench.member.receive(msg.Failed(code, "why"))
+    assert isinstance(bench.member.failure, error) and not bench.data.assigned() and bench.data.bell.is_set()
+
+
+def test_leaving_tells_the_application_and_gives_the_last_positions() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0, 1)
+    bench.hand_out(1, 4)
+    assert bench.member.let_go() == {tp(0): 10, tp(1): 14}
+    assert listener.calls[1:] == [("revoked", (0, 1))]
+    bench.member.receive(msg.Assigned({model(3)[0]: 0}, 1))
+    assert not bench.data.assigned(), "nothing is taken after the end"
+
+
+def test_leaving_answers_what_was_asked_before() -> None:
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.hand_out(0, 2)
+    bench.member.receive(msg.Revoke(9, model(0)))
+    assert bench.member.let_go() == {tp(1): 10}
+    assert [positions(a) for a in bench.answers()] == [{0: 12}]

@@ -1,0 +1,101 @@
+"""Options: the whole table, refusals in one sentence, and names that mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kafka
+import pytest
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+from consumer.agent_thread import agent_options, zk_options
+from consumer.errors import ConsumerOptionError
+from consumer.options import DEFAULT_CONFIG, OWN_DEFAULTS, check
+from zkcoord.errors import ConfigurationError, InvalidConsumerIdError, InvalidGroupError
+
+GROUP: dict[str, Any] = {"group_id": "g", "zookeeper_connect": "h:2181/k"}
+
+
+def test_every_option_of_kafka_python_is_one_of_ours() -> None:
+    assert set(kafka.KafkaConsumer.DEFAULT_CONFIG) <= set(DEFAULT_CONFIG)
+    assert not set(OWN_DEFAULTS) & set(kafka.KafkaConsumer.DEFAULT_CONFIG)
+
+
+def test_defaults_that_are_promised() -> None:
+    options = check(GROUP)
+    assert options.session_timeout_ms == 18_000 and options.assignors == ("sticky",) and options.config["fetch_max_wait_ms"] == 500
+    assert options.rebalance_timeout_ms == options.config["max_poll_interval_ms"] == 300_000
+
+
+@pytest.mark.parametrize(("configs", "says"), [
+    ({"groupid": "g"}, "'group_id'"),
+    ({"zookeeper_conect": "h"}, "'zookeeper_connect'"),
+    ({"group_id": "g"}, "give zookeeper_connect="),
+    ({"group_id": 5, "zookeeper_connect": "h"}, "as text"),
+    ({}, "neither zookeeper_connect nor bootstrap_servers"),
+    ({"bootstrap_servers": "h:1", "consumer_id": "me"}, "consumer_id needs a group"),
+    ({**GROUP, "zookeeper_connect": ["h:1"]}, "as one text"),
+    ({**GROUP, "session_timeout_ms": 5_000, "zookeeper_session_timeout_ms": 6_000}, "give only one of them"),
+    ({**GROUP, "session_timeout_ms": 0}, "above 0"),
+    ({**GROUP, "auto_offset_reset": "newest"}, "'earliest', 'latest' or 'none'"),
+    ({**GROUP, "auto_commit_interval_ms": 0}, "positive number of milliseconds"),
+    ({**GROUP, "max_poll_interval_ms": True}, "positive number of milliseconds"),
+    ({**GROUP, "rebalance_timeout_ms": -1}, "positive number of milliseconds"),
+    ({**GROUP, "max_poll_records": 0}, "above 0"),
+    ({**GROUP, "partition_assignment_strategy": ["fair"]}, "use one of"),
+    ({**GROUP, "partition_assignment_strategy": []}, "at least one assignor"),
+    ({**GROUP, "zookeeper_layout": "new"}, "'draft' or 'isolated'"),
+    ({**GROUP, "zookeeper_auth": "user:password"}, "a pair (user, password)"),
+    ({**GROUP, "zookeeper_sasl_username": "me"}, "zookeeper_sasl_mechanism"),
+    ({**GROUP, "group_instance_id": "a"}, "leave it out"),
+])
+def test_refusals_say_what_to_write_instead(configs: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConsumerOptionError) as caught:
+        check(configs)
+    message = caught.value.args[0]
+    assert says in message and "\n" not in message
+    assert isinstance(caught.value, ConfigurationError) and isinstance(caught.value, kafka.errors.KafkaConfigurationError)
+
+
+@pytest.mark.parametrize(("given", "names"), [
+    ("range", ("range",)),
+    (RangePartitionAssignor, ("range",)),
+    ([StickyPartitionAssignor, "range", "sticky"], ("sticky", "range")),
+    ((CooperativeStickyAssignor,), ("sticky",)),
+    (kafka.KafkaConsumer.DEFAULT_CONFIG["partition_assignment_strategy"], ("range", "roundrobin")),
+])
+def test_assignors_are_names_or_kafka_pythons_classes(given: Any, names: tuple[str, ...]) -> None:
+    assert check({**GROUP, "partition_assignment_strategy": given}).assignors == names
+
+
+def test_kafkas_session_timeout_is_another_name_of_ours() -> None:
+    options = check({**GROUP, "session_timeout_ms": 7_000})
+    assert zk_options(options).session_timeout_ms == 7_000
+
+
+def test_old_names_of_the_reset_policies_are_known() -> None:
+    assert check({**GROUP, "auto_offset_reset": "smallest"}).reset_policy == "earliest"
+
+
+def test_kafka_python_gets_only_what_it_knows() -> None:
+    configs = check({**GROUP, "max_poll_interval_ms": 5_000}).kafka_configs("b:1")
+    assert set(configs) <= set(kafka.KafkaConsumer.DEFAULT_CONFIG) and configs["bootstrap_servers"] == "b:1" and configs["allow_auto_create_topics"] is False
+
+
+def test_the_agent_gets_what_was_chosen() -> None:
+    agent = agent_options(check({**GROUP, "consumer_id": "me", "enable_auto_commit": False, "rebalance_timeout_ms": 9_000, "partition_assignment_strategy": "range"}))
+    assert (agent.group, agent.consumer_id, agent.auto_commit, agent.rebalance_timeout_ms, agent.assignors) == ("g", "me", False, 9_000, ("range",))
+
+
+def test_names_that_cannot_be_paths_are_refused() -> None:
+    with pytest.raises(InvalidGroupError):
+        agent_options(check({**GROUP, "group_id": "a/b"}))
+    with pytest.raises(InvalidConsumerIdError):
+        agent_options(check({**GROUP, "consumer_id": "a/b"}))
+
+
+def test_secrets_are_not_shown() -> None:
+    shown = repr(zk_options(check({**GROUP, "zookeeper_auth": ("user", "s3cret")})))
+    assert "s3cret" not in shown and "user" in shown
