@@ -188,6 +188,49 @@ def test_fewest_moves_on_join_and_leave(topics: dict[str, int], members: int, jo
     assert moves(before, assign_sticky(given_).targets) == fewest_moves(given_, sum(topics.values()))
 
 
+def owned(**members: str) -> dict[TopicPartition, Thread]:
+    """Owners written as member="x:0-3 y:5"."""
+    owners = {}
+    for member, text in members.items():
+        for part in text.split():
+            topic, _, run = part.partition(":")
+            first, _, last = run.partition("-")
+            owners |= {TopicPartition(topic, n): Thread(member, 0) for n in range(int(first), int(last or first) + 1)}
+    return owners
+
+
+def wanting(partitions: Mapping[str, int], owners: Owners, **members: str) -> AssignmentInput:
+    """Members written as member="x y", with one stream."""
+    return AssignmentInput({m: dict.fromkeys(topics.split(), 1) for m, topics in members.items()}, {t: tuple(range(n)) for t, n in partitions.items()}, owners)
+
+
+def test_a_member_that_can_give_nothing_stops_nobody() -> None:
+    given_ = wanting({"x": 10, "y": 6}, owned(A="x:0-9", B="y:0-5"), A="x", B="y", C="y")
+    assert loads(given_, assign_sticky(given_).targets) == {"A": 10, "B": 3, "C": 3}
+
+
+def test_what_becomes_possible_by_a_later_move_is_done() -> None:
+    """A (5) can give to B (4) only after B gave to C."""
+    given_ = wanting({"x": 5, "y": 4}, owned(A="x:0-4", B="y:0-3"), A="x", B="x y", C="y")
+    assert loads(given_, assign_sticky(given_).targets) == {"A": 4, "B": 3, "C": 2}
+
+
+def test_what_nobody_owned_moves_first() -> None:
+    """A gets five free partitions of y beside the one it owns, then B has room for some: B gets those that A did not own."""
+    owners = owned(A="y:5", B="z:0-5")
+    after = assign_sticky(wanting({"y": 6, "z": 6}, owners, A="y", B="y z", C="z")).targets
+    assert after[TopicPartition("y", 5)] == Thread("A", 0)
+    assert any(thread.member == "B" for tp, thread in after.items() if tp.topic == "y")
+
+
+def test_room_that_levelling_makes_is_used() -> None:
+    """Only A takes x, and is full; it can give one of y to B, and then take x."""
+    given_ = wanting({"x": 1, "y": 2}, owned(A="y:0-1"), A="x y", B="y")
+    capped = AssignmentInput(given_.members, given_.partitions, given_.owners, owner_path_bytes_max=2 * given_.path_bytes(TopicPartition("x", 0)))
+    found = assign_sticky(capped)
+    assert not found.unassigned and found.targets[TopicPartition("x", 0)] == Thread("A", 0)
+
+
 def test_a_join_takes_a_share_of_each_topic() -> None:
     before = assign_sticky(alike(3, {"a": 24, "b": 24})).targets
     after = assign_sticky(alike(4, {"a": 24, "b": 24}, before)).targets

@@ -119,6 +119,11 @@ def test_malformed(data: bytes) -> None:
     assert (found.what, found.name) == ("registration", "bad") and found.reason.isprintable() and len(found.reason) < 500
 
 
+def test_a_reason_never_carries_foreign_control_characters() -> None:
+    found = decode_registration("c", old(subscription={"\u001b[31m" + "x" * 5_000: None}), STAT)
+    assert isinstance(found, Malformed) and found.reason.isprintable() and len(found.reason) <= 300
+
+
 def test_a_persistent_registration_is_malformed() -> None:
     assert isinstance(decode_registration("c", old(), Stat(77, 77, 0, 0, 0, 0)), Malformed)
 
