@@ -111,8 +111,8 @@ class Membership:
 
     def _suspended(self, e: ev.SessionSuspended) -> None:
         self.connected = False
-        if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
-            self.intents.append(self.waiting.intent)
+        if self.waiting is not None and self.waiting.intent is not None:
+            self.intents.appendleft(self.waiting.intent)  # its outcome is unknown: it is due again after the doubt is settled
         self.waiting = None
         self.doubt = True
         self._fail_commits(msg.CommitOutcome.UNAVAILABLE)
