@@ -104,12 +104,14 @@ class Application:
     lease_until: Callable[[int], int]
     group: str
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    released: dict[TopicPartition, Position] = field(default_factory=dict)  # given up, but the revocation may still be withdrawn
     inbox: list[ToFetcher] = field(default_factory=list)
     revokes: dict[int, Pending] = field(default_factory=dict)
     failed: Failed | None = None
     era: int = 0
     busy_until_ms: int = 0
     stopped: bool = False
+    era: int = 0
     _token: int = 0
     _commits: dict[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     _next_commit_ms: int = 0
@@ -117,6 +119,10 @@ class Application:
 
     def lease_until_ms(self) -> int:
         """The lease of what was assigned, as far as this application has heard."""
+        return self.lease_until(self.era)
+
+    def lease_until_ms(self) -> int:
+        """Until when the agent's lease covers what this application was assigned."""
         return self.lease_until(self.era)
 
     def start(self) -> None:
@@ -162,7 +168,9 @@ class Application:
             self.witness.told(self, message)
             if isinstance(message, Assigned):
                 self.era = message.era
+                self.era = message.era
                 for tp, offset in sorted(message.offsets.items()):
+                    self.released.pop(tp, None)
                     self.positions[tp] = Position(offset, offset, offset)
                     self.witness.assigned(self, tp, offset)
             elif isinstance(message, Revoke):
@@ -170,15 +178,18 @@ class Application:
             elif isinstance(message, Resumed):
                 for tp in message.partitions:
                     self._void(tp)
+                    if tp in self.released:
+                        self.positions[tp] = self.released.pop(tp)
                     if tp in self.positions:
                         self.positions[tp].revoking = False
             elif isinstance(message, Lost):
                 for tp in message.partitions:
                     self._void(tp)
                     self.positions.pop(tp, None)
+                    self.released.pop(tp, None)
             elif isinstance(message, Seek):
-                if message.partition in self.positions:
-                    p = self.positions[message.partition]
+                p = self.positions.get(message.partition) or self.released.get(message.partition)
+                if p is not None:
                     p.handed = p.processed = p.committed = message.offset
             elif isinstance(message, Resolve):
                 self.tell(Resolved(message.token, {tp: 0 for tp in message.partitions}))
@@ -187,6 +198,7 @@ class Application:
             elif isinstance(message, Failed):
                 self.failed = message
                 self.positions.clear()
+                self.released.clear()
 
     def _revoke(self, message: Revoke) -> None:
         for tp in message.partitions:
@@ -210,8 +222,9 @@ class Application:
             if pending.answer_at_ms > self.kernel.now or pending.waits_for_commit is not None:
                 continue
             del self.revokes[token]
-            gone = {tp: self.positions.pop(tp).processed for tp in pending.partitions if tp in self.positions}
-            self.tell(Revoked(token, gone))
+            gone = {tp: self.positions.pop(tp) for tp in pending.partitions if tp in self.positions}
+            self.released.update(gone)
+            self.tell(Revoked(token, {tp: p.processed for tp, p in gone.items()}))
 
     # records
 

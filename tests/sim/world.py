@@ -255,6 +255,11 @@ class World:
             extra = sorted(set(fetchers) - self.wanted(group))
             if extra:
                 return f"{group}: {extra[0]} is fetched but nobody subscribes it"
+            names = [path for path in self.zk.tree.nodes if path.startswith(f"/consumers/groups/{group}/ids/")]
+            registered = {self._host_of_session(self.zk.tree.nodes[path].owner) for path in names}
+            for member in self.members(group):
+                if member.app.failed is None and member.host.name not in registered:
+                    return f"{group}: {member.host.name} is not registered"
         return ""
 
     def _settle(self, limit_ms: int) -> bool:
@@ -268,17 +273,20 @@ class World:
 
     @property
     def liveness_ms(self) -> int:
-        """How long a healed world may take."""
+        """How long a healed world may take: 2 session timeouts, the deadline of a command, the lease, and 5 s."""
         p = self.plan
-        healed = max(0, *(h.link_stalled_until - self.kernel.now for h in self._hosts()), *(h.link_cut_until - self.kernel.now for h in self._hosts()),
-                     *(s.isolated_until_ms - self.kernel.now for s in self.zk.servers), self.zk.frozen_until_ms - self.kernel.now, *(c.app.busy_until_ms - self.kernel.now for c in self.consumers))
-        return healed + 2 * max(p.session_ms, p.coordinator_session_ms) + p.deadline_ms + p.lease_max_ms + 5_000
+        return 2 * max(p.session_ms, p.coordinator_session_ms) + p.deadline_ms + p.lease_max_ms + 5_000
 
-    def _hosts(self) -> list[object]:
-        return [p.host for p in [*self.coordinators, *self.consumers]]
+    def _healed_at_ms(self) -> int:
+        """When the last link, server and slow application is well again."""
+        hosts = [p.host for p in [*self.coordinators, *self.consumers] if p.running]
+        times = [self.kernel.now, self.zk.frozen_until_ms, *(s.isolated_until_ms for s in self.zk.servers), *(c.app.busy_until_ms for c in self.consumers if c.running)]
+        return max([*times, *(h.link_stalled_until for h in hosts), *(h.link_cut_until for h in hosts)])
 
     def _liveness(self) -> bool:
         self._calm_down()
+        self.kernel.run_until(self._healed_at_ms())
+        self.kernel.trace("WORLD", "=== everything is healed")
         if not self._settle(self.liveness_ms):
             return False
         self.kernel.run_until(self.kernel.now + QUIET_MS)
