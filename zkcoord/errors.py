@@ -2,6 +2,9 @@
 
     ZkcoordError
     ├── ForkedProcessError                 a ZooKeeper session was used in a forked child of the process that opened it
+    ├── UnavailableError                   ZooKeeper did not answer in time, or refuses this client: one sentence
+    ├── UnknownGroupError                  no group of this name exists on the ensemble
+    ├── NoJournalError                     there is no journal where one was looked for
     ├── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
     │   ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
     │   ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
@@ -68,3 +71,17 @@ class JarVerificationError(StackError):
 
 class ServerNotReadyError(StackError):
     """A server ended while it started, or did not answer within its limit."""
+
+
+class UnavailableError(ZkcoordError):
+    """ZooKeeper cannot be asked now; the message is one sentence for the user."""
+
+    retriable = True
+
+
+class UnknownGroupError(ZkcoordError):
+    """No group of this name exists on the ensemble."""
+
+
+class NoJournalError(ZkcoordError):
+    """There is no journal where one was looked for."""

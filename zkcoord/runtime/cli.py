@@ -104,8 +104,18 @@ def _unknown(word: str, parser: argparse.ArgumentParser | None) -> str:
     from zkcoord.runtime.config import nearest_flag
 
     flag = word.partition("=")[0]
-    near = nearest_flag(flag, [option for action in parser._actions for option in action.option_strings]) if parser is not None else ""
+    near = nearest_flag(flag, _flags(parser)) if parser is not None else ""
     return f"{flag[:80]!a} is not known here: " + (f"write {near}" if near else f"see {parser.prog if parser is not None else 'zkcoord'} --help")
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """The flags of a command and of the commands below it."""
+    found: list[str] = []
+    for action in parser._actions:
+        found += action.option_strings
+        for below in action.choices.values() if isinstance(action.choices, dict) else ():
+            found += _flags(below)
+    return found
 
 
 def _refused(prog: str, error: ZkcoordError, status: int) -> int:

@@ -49,7 +49,7 @@ class KeyValueFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, whatever the values."""
-        head = f"t={timestamp(record.created)} level={record.levelname.lower()} logger={record.name}"
+        head = f"t={timestamp(int(record.created * 1000))} level={record.levelname.lower()} logger={record.name}"
         return head + "".join(f" {key}={_quoted(value)}" for key, value in fields_of(record).items())
 
 
@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, whatever the values."""
-        head = {"t": timestamp(record.created), "level": record.levelname.lower(), "logger": record.name}
+        head = {"t": timestamp(int(record.created * 1000)), "level": record.levelname.lower(), "logger": record.name}
         return json.dumps({**head, **fields_of(record)}, default=str)
 
 
@@ -140,10 +140,9 @@ class Logs:
             self._listener.stop()
 
 
-def timestamp(seconds: float) -> str:
-    """UTC with milliseconds, 2026-01-31T10:00:00.123Z."""
-    whole = int(seconds)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((seconds - whole) * 1000):03d}Z"
+def timestamp(wall_ms: int) -> str:
+    """UTC with milliseconds, 2026-01-31T10:00:00.123Z, of milliseconds since 1970."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ms // 1000)) + f".{wall_ms % 1000:03d}Z"
 
 
 def _quoted(value: Any) -> str:

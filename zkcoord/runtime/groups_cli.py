@@ -1,0 +1,175 @@
+"""`zkcoord groups list|describe`: what ZooKeeper holds of the groups, in the shape of kafka-consumer-groups.sh. Writes nothing anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from zkcoord.core.model import GroupState
+from zkcoord.errors import ConfigurationError
+from zkcoord.runtime import groups_view as view
+from zkcoord.runtime.config import Settings, add_flags, resolve
+from zkcoord.runtime.log_ends import LogEnds, registered_brokers
+from zkcoord.runtime.settings import zk_options
+from zkcoord.runtime.table import Use
+from zkcoord.zk.reader import SyncReader
+from zkcoord.zk.snapshot import GroupSnapshot, coordinator_seen, describe_group, list_groups
+from zkcoord.znodes.names import shown, validate_group
+from zkcoord.znodes.paths import Layout, layout_named
+
+INTERVAL_MS = 1_000
+INTERVAL_MS_MIN = 100
+CLEAR_SCREEN = "\x1b[H\x1b[2J"
+
+EPILOG_LIST = """\
+examples:
+  zkcoord groups list --zookeeper zk1:2181/kafka
+  zkcoord groups list --zookeeper zk1:2181/kafka --state                 names and states
+  zkcoord groups list --zookeeper zk1:2181/kafka --state Stable,Empty    only these
+  zkcoord groups list --zookeeper zk1:2181/kafka --json                  also: the groups of each topic
+"""
+EPILOG_DESCRIBE = """\
+examples:
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka                      partitions, offsets, lags, owners
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka --members --verbose  who owns what
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka --state --watch      drawn again every second
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka --json               everything
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `groups` with its two commands."""
+    parser = subparsers.add_parser("groups", help="list and describe consumer groups", description="List and describe consumer groups.", epilog="examples:\n  zkcoord groups list --help\n  zkcoord groups describe --help\n")
+    commands = parser.add_subparsers(dest="groups_command", metavar="list|describe", required=True)
+    listing = commands.add_parser("list", help="names of the groups", description="Names of the groups, one per line.", epilog=EPILOG_LIST)
+    listing.add_argument("--state", nargs="?", const="", metavar="STATE,...", help="with states; with a value, only groups in one of these")
+    describe = commands.add_parser("describe", help="one group", description="One group: partitions (the default), members or state.", epilog=EPILOG_DESCRIBE)
+    describe.add_argument("group", metavar="GROUP")
+    what = describe.add_mutually_exclusive_group()
+    what.add_argument("--offsets", dest="what", action="store_const", const="offsets", help="a row per partition (the default)")
+    what.add_argument("--members", dest="what", action="store_const", const="members", help="a row per member")
+    what.add_argument("--state", dest="what", action="store_const", const="state", help="one row")
+    describe.add_argument("--verbose", action="store_true", help="more columns: what members own; generation, epoch and cause")
+    describe.add_argument("--watch", action="store_true", help="draw again and again, until Ctrl-C")
+    describe.add_argument("--interval-ms", type=int, default=INTERVAL_MS, metavar="MS", help=f"how often --watch draws (default: {INTERVAL_MS})")
+    describe.add_argument("--times", type=int, default=0, metavar="N", help="draw N times with --watch, then end")
+    for command in (listing, describe):
+        command.add_argument("--json", action="store_true", help="JSON instead of a table")
+        add_flags(command, Use.GROUPS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; what cannot be done is raised (`ZkcoordError`)."""
+    settings = resolve(Use.GROUPS, vars(args), os.environ)
+    return _list(args, settings) if args.groups_command == "list" else _describe(args, settings)
+
+
+def _list(args: argparse.Namespace, settings: Settings) -> int:
+    wanted = _states(args.state) if args.state else frozenset(GroupState)
+    layout = layout_named(settings.text("layout"))
+    with SyncReader(zk_options(settings)) as reader:
+        groups = [group for group in list_groups(reader, layout) if group.state in wanted]
+        coordinator = coordinator_seen(reader, layout)
+    if args.json:
+        _print_json(view.list_json(groups, coordinator))
+    else:
+        sys.stdout.write(view.list_text(groups, with_state=args.state is not None))
+    return 0
+
+
+def _states(text: str) -> frozenset[GroupState]:
+    by_name = {state.value.lower(): state for state in GroupState}
+    given = [word.strip() for word in text.split(",")]
+    bad = next((word for word in given if word.lower() not in by_name), None)
+    if bad is not None:
+        raise ConfigurationError(f"{shown(bad)} is no state of a group: write one or more of {', '.join(state.value for state in GroupState)}")
+    return frozenset(by_name[word.lower()] for word in given)
+
+
+def _describe(args: argparse.Namespace, settings: Settings) -> int:
+    validate_group(args.group)
+    if args.interval_ms < INTERVAL_MS_MIN:
+        raise ConfigurationError(f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} or more")
+    if args.times < 0 or args.times and not args.watch:
+        raise ConfigurationError("--times is for --watch, and counts from 1: add --watch, or leave it out")
+    layout = layout_named(settings.text("layout"))
+    with SyncReader(zk_options(settings)) as reader:
+        with LogEnds(_servers(args, settings, reader, layout)) as ends:
+
+            def draw() -> str:
+                return _text(args, describe_group(reader, layout, args.group), ends)
+
+            if args.watch:
+                _watch(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
+            else:
+                sys.stdout.write(draw())
+        if ends.warning and _needs_ends(args):
+            print(f"zkcoord groups: {ends.warning}", file=sys.stderr)
+    return 0
+
+
+def _needs_ends(args: argparse.Namespace) -> bool:
+    return bool(args.json) or args.what in (None, "offsets")
+
+
+def _servers(args: argparse.Namespace, settings: Settings, reader: SyncReader, layout: Layout) -> tuple[str, ...]:
+    if not _needs_ends(args):
+        return ()
+    given = settings.text("bootstrap_servers")
+    return tuple(part.strip() for part in given.split(",") if part.strip()) if given else registered_brokers(reader, layout)
+
+
+def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogEnds) -> str:
+    found = ends.of(tp for tp in group.partitions if tp.topic in group.topics and tp.partition in group.topics[tp.topic].partitions) if _needs_ends(args) else {}
+    if args.json:
+        return json.dumps(view.group_json(group, found), indent=None if args.watch else 1) + "\n"
+    if not group.members:
+        print(f"Consumer group '{group.group}' has no active members.", file=sys.stderr)
+    if args.what == "members":
+        return view.members_table(group, args.verbose)
+    return view.state_table(group, args.verbose) if args.what == "state" else view.offsets_table(group, found)
+
+
+def _watch(draw: Callable[[], str], interval_s: float, times: int, json_lines: bool) -> None:
+    """Draw until Ctrl-C (or `times` times): in place on a terminal, one after the other elsewhere."""
+    show, done = _screen(json_lines)
+    drawn = 0
+    try:
+        while True:
+            show(draw())
+            drawn += 1
+            if drawn == times:
+                return
+            time.sleep(interval_s)
+    except KeyboardInterrupt:
+        return
+    finally:
+        done()
+
+
+def _screen(json_lines: bool) -> tuple[Callable[[str], None], Callable[[], None]]:
+    """How to show a drawing, and what to do in the end. rich is used where it is installed (the extra `cli`)."""
+    if json_lines or not sys.stdout.isatty():
+        return _plain, lambda: None
+    try:
+        from rich.live import Live
+        from rich.text import Text
+    except ModuleNotFoundError:
+        return lambda text: _plain(CLEAR_SCREEN + text), lambda: None
+    live = Live(auto_refresh=False, vertical_overflow="crop")
+    live.start()
+    return lambda text: live.update(Text(text, no_wrap=True), refresh=True), live.stop
+
+
+def _plain(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")

@@ -1,0 +1,98 @@
+"""Where the logs of partitions end, asked of the brokers through kafka-python: the other half of a lag.
+
+Brokers are those in /brokers/ids (plaintext listeners) or those that the user names. Asking never fails a listing: what is not answered within `ENDS_DEADLINE_MS` is missing from the
+result, and `warning` says once why. All partitions are asked at once; where that is not answered (one partition without a leader is enough), each topic alone, so that the others show.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.port import Children, GetChildren, GetData, Node
+from zkcoord.zk.reader import SyncReader
+from zkcoord.znodes import names
+from zkcoord.znodes.codec import decode_broker
+from zkcoord.znodes.paths import Layout
+
+ENDS_DEADLINE_MS = 5_000
+TOPIC_DEADLINE_MS = 1_000
+BOOTSTRAP_SERVERS_MAX = 16
+
+
+def registered_brokers(reader: SyncReader, layout: Layout) -> tuple[str, ...]:
+    """host:port of the plaintext listeners of live brokers, at most `BOOTSTRAP_SERVERS_MAX`. Raises `UnavailableError`."""
+    (answer,) = reader.read([GetChildren(layout.brokers_root)])
+    ids = [name for name in answer.names if names.is_number(name)] if isinstance(answer, Children) else []
+    found = []
+    for name, node in zip(ids, reader.read([GetData(layout.broker(name)) for name in ids])):
+        broker = decode_broker(name, node.data) if isinstance(node, Node) else None
+        if broker is None or isinstance(broker, Malformed):
+            continue
+        plain = [address for listener, address in broker.endpoints.items() if broker.protocols.get(listener, listener) == "PLAINTEXT"]
+        if not plain and broker.host and broker.port >= 0:
+            plain = [(broker.host, broker.port)]
+        found += [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in plain]
+    return tuple(found[:BOOTSTRAP_SERVERS_MAX])
+
+
+class LogEnds:
+    """Asks for ends, as often as wanted, with one client. A context manager; `warning` is empty as long as all is well."""
+
+    def __init__(self, servers: tuple[str, ...]) -> None:
+        self.servers = servers
+        self.warning = "" if servers else "no live broker with a plaintext listener is in /brokers/ids: log ends and lags are not shown (--bootstrap-servers names brokers)"
+        self._consumer: Any = None
+
+    def __enter__(self) -> LogEnds:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset that the next record of each partition will get, as far as brokers say."""
+        wanted = sorted(partitions)
+        if not wanted or not self._connect():
+            return {}
+        found, complete = self._ask(wanted, ENDS_DEADLINE_MS)
+        if complete:
+            return found
+        until_ms = boot_ms() + ENDS_DEADLINE_MS
+        for topic in sorted({tp.topic for tp in wanted}):
+            if boot_ms() < until_ms:
+                found.update(self._ask([tp for tp in wanted if tp.topic == topic], TOPIC_DEADLINE_MS)[0])
+        self.warning = f"not every partition's leader answered within {ENDS_DEADLINE_MS} ms: some log ends and lags are not shown"
+        return found
+
+    def _connect(self) -> bool:
+        """A client, or a warning. Not tried again after it failed: once is what a listing can wait for."""
+        if self._consumer is not None or self.warning:
+            return self._consumer is not None
+        from kafka import KafkaConsumer
+        from kafka.errors import KafkaError
+
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        try:
+            self._consumer = KafkaConsumer(bootstrap_servers=list(self.servers), group_id=None, bootstrap_timeout_ms=ENDS_DEADLINE_MS, request_timeout_ms=ENDS_DEADLINE_MS)
+        except (KafkaError, OSError, ValueError) as error:
+            self.warning = f"no broker answers at {', '.join(self.servers)} ({' '.join(str(error).split())}): log ends and lags are not shown"
+            return False
+        return True
+
+    def _ask(self, wanted: list[TopicPartition], deadline_ms: int) -> tuple[dict[TopicPartition, int], bool]:
+        """What was answered, and whether that is all."""
+        from kafka import TopicPartition as KafkaTopicPartition
+        from kafka.errors import KafkaError
+
+        try:
+            answer = self._consumer.end_offsets([KafkaTopicPartition(*tp) for tp in wanted], timeout_ms=deadline_ms)
+        except (KafkaError, OSError):
+            return {}, False
+        found = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in answer.items() if offset is not None}
+        return found, len(found) == len(wanted)
