@@ -67,13 +67,20 @@ def _command(member: str, node: str, document: JsonObject) -> Command:
 
 
 def _ownership(member: str, found: JsonObject) -> dict[TopicPartition, Thread]:
+    threads: dict[str, Thread] = {}
     ownership: dict[TopicPartition, Thread] = {}
-    for key in found:
-        thread = names.parse_thread(string(found, key, names.MEMBER_CHARS_MAX + 10))
-        if thread is None or thread.member != member:
-            raise Unfit(f"{names.shown(key)} is given to something that is not a thread of this member")
-        ownership[_partition(key)] = thread
+    for key, text in found.items():
+        if type(text) is not str or text not in threads:
+            threads[text] = _thread(member, key, string(found, key, names.MEMBER_CHARS_MAX + 10))
+        ownership[_partition(key)] = threads[text]
     return ownership
+
+
+def _thread(member: str, key: str, text: str) -> Thread:
+    thread = names.parse_thread(text)
+    if thread is None or thread.member != member:
+        raise Unfit(f"{names.shown(key)} is given to something that is not a thread of this member")
+    return thread
 
 
 def _partitions(document: JsonObject) -> tuple[TopicPartition, ...]:

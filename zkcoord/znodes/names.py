@@ -26,6 +26,7 @@ RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _MEMBER = re.compile(r"[!-.0-~]{1,640}", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+_PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,8})", re.ASCII)
 _CHOSEN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
 _BORN = re.compile(r"-[0-9]{1,15}-[0-9a-f]{8}", re.ASCII)
@@ -114,5 +115,5 @@ def parse_thread(text: str) -> Thread | None:
 
 def parse_partition(text: str) -> TopicPartition | None:
     """A partition's text, `<topic>-<n>`; topics may contain dashes, so the number is after the LAST one. None: it is not one."""
-    topic, dash, number = text.rpartition("-")
-    return TopicPartition(topic, int(number)) if dash and is_partition(topic, number) else None
+    match = _PARTITION.fullmatch(text)
+    return TopicPartition(match[1], int(match[2])) if match is not None and match[1] not in _DOTS else None
