@@ -88,7 +88,7 @@ class Committer:
     def _send(self, pending: Pending) -> int:
         token = next(self._tokens)
         self._pending[token] = pending
-        self.member.tell(msg.Commit(token, {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()}))
+        self.member.tell(msg.Commit(token, {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()}, self.member.era))
         return token
 
     # the application's commits
@@ -152,7 +152,7 @@ class Committer:
 
     def _automatic_done(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending) -> None:
         error = pending.error()
-        if isinstance(error, CommitUnavailableError):
+        if isinstance(error, CommitUnavailableError) and not self.member.closed:
             log.warning("the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it is tried again", len(offsets))
         answer = error if error is not None else pending.answer
         self._finished.append(lambda: self.default_callback(offsets, answer))

@@ -112,7 +112,7 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
             return
         positions = self._member.let_go()
         automatic = autocommit and self.config["enable_auto_commit"]
-        agent.close(msg.Close(model_offsets(positions) if automatic else {}), timeout_ms / 1000)
+        agent.close(msg.Close(model_offsets(positions) if automatic else {}, self._member.era), timeout_ms / 1000)
         self._agent = None
         self._committer.abandon()
         self._committer.run_callbacks()

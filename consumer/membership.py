@@ -174,6 +174,7 @@ class Membership:
         return known
 
     def _lost(self, m: msg.Lost) -> None:
+        self.era = m.era
         self._drop({TopicPartition(*tp) for tp in m.partitions}, m.reason)
 
     def _drop(self, partitions: set[TopicPartition], reason: str) -> None:
@@ -194,6 +195,7 @@ class Membership:
             self._queue(Task("on_partitions_lost", told))
 
     def _seek(self, m: msg.Seek) -> None:
+        self.era = m.era
         tp = TopicPartition(*m.partition)
         log.warning("the stored offset of %s-%d was reset to %d by somebody else: going on there", tp.topic, tp.partition, m.offset)
         self.desk.committed[tp] = m.offset

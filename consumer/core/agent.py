@@ -117,14 +117,14 @@ class Agent(Membership):
             self._void_commits(tp)
             if held.step is Step.ACTIVE:
                 held.reset = False
-                self._tell(msg.Seek(tp, held.committed))
+                self._tell_seek(tp)
         elif verdict is Judgement.LOST:
             del self.held[tp]
-            self._tell(msg.Lost((tp,), "another member owns it"))
+            self._tell_lost((tp,), "another member owns it")
         elif verdict is Judgement.OFFSET_GONE:
             del self.held[tp]
             self.intents.append(DropIntent(tp))
-            self._tell(msg.Lost((tp,), "its stored offset was deleted"))
+            self._tell_lost((tp,), "its stored offset was deleted")
 
     def _void_commits(self, tp: TopicPartition) -> None:
         """An operator's reset overrules what the application had asked to store before it knew."""
@@ -146,7 +146,7 @@ class Agent(Membership):
             for tp in back:
                 if self.held[tp].reset:
                     self.held[tp].reset = False
-                    self._tell(msg.Seek(tp, self.held[tp].committed))
+                    self._tell_seek(tp)
 
     def _drop_current(self) -> None:
         self.current = None
@@ -174,7 +174,7 @@ class Agent(Membership):
                 if offset is None:
                     current.unresolved.add(tp)
         if adopted:
-            self._tell(msg.Assigned(adopted, self.era))
+            self._tell_assigned(adopted)
         if not e.command_there:
             return self._drop_current()
         if current.unresolved:
@@ -369,7 +369,7 @@ class Agent(Membership):
         self.done = (current.command.epoch, current.command.seq)
         self._drop_current()
         if ack.takes:
-            self._tell(msg.Assigned({t.partition: t.offset for t in ack.takes}, self.era))
+            self._tell_assigned({t.partition: t.offset for t in ack.takes})
 
     def _unsure(self, waiting: Waiting, e: ev.Wrote) -> None:
         """Refused (it did not happen) or unknown (it may have): look before doing anything else."""

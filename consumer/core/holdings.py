@@ -25,7 +25,7 @@ class Step(enum.Enum):
 @dataclass(slots=True)
 class Held:
     """One partition of ours. `committed` is what is stored, as far as we know, at `version`; `sent` are the values whose writes are not known to have failed; `value` is what the
-    stop ack shall store; `reset` says that an operator overruled it."""
+    stop ack shall store; `reset` says that an operator overruled it. `era`: when the fetching side was told to fetch it; `reset_era`: when it was told of an operator's reset."""
 
     thread: Thread
     committed: int
@@ -34,6 +34,8 @@ class Held:
     step: Step = Step.ACTIVE
     value: int = 0
     reset: bool = False
+    era: int = 0
+    reset_era: int = 0
 
     def stored(self, value: int, version: int) -> None:
         """Our write happened."""

@@ -31,6 +31,7 @@ class Membership:
         self.tokens = 0
         self.generation = 0
         self.era = 0
+        self.floor = 0
         self.out: list[ev.AgentAction] = []
         self._leave_group("")
 
@@ -69,9 +70,10 @@ class Membership:
         return 0 if self.proof_ms is None else self.proof_ms + self.lease_ms
 
     def lease_until(self, era: int) -> int:
-        """Fetch and hand out what was assigned in `era` only before this time (0: not at all). Safe to ask from any thread: an era ends before its lease is replaced."""
+        """Fetch and hand out only before this time, having heard everything up to `era` (0: not at all, something lost has not been heard of). Safe to ask from any thread: the floor
+        rises before a lease is replaced."""
         until = self.lease_until_ms
-        return until if era == self.era else 0
+        return until if era >= self.floor else 0
 
     def next_wake_ms(self) -> int | None:
         """When an `AgentTick` may have something to do; None = only after an event."""
@@ -94,6 +96,23 @@ class Membership:
 
     def _notice(self, kind: msg.NoticeKind, **detail: Union[str, int]) -> None:
         self._tell(msg.Notice(kind, detail))
+
+    def _tell_lost(self, partitions: tuple[TopicPartition, ...], reason: str) -> None:
+        """From now on nothing may be handed out before this is heard."""
+        self.era += 1
+        self.floor = self.era
+        self._tell(msg.Lost(partitions, reason, self.era))
+
+    def _tell_assigned(self, offsets: dict[TopicPartition, int]) -> None:
+        self.era += 1
+        for tp in offsets:
+            self.held[tp].era = self.era
+        self._tell(msg.Assigned(offsets, self.era))
+
+    def _tell_seek(self, tp: TopicPartition) -> None:
+        self.era += 1
+        self.held[tp].reset_era = self.era
+        self._tell(msg.Seek(tp, self.held[tp].committed, self.era))
 
     def _token(self) -> int:
         self.tokens += 1
@@ -169,9 +188,8 @@ class Membership:
 
     def _drop_all(self, reason: str) -> None:
         if self.held:
-            self._tell(msg.Lost(tuple(sorted(self.held)), reason))
+            self._tell_lost(tuple(sorted(self.held)), reason)
         self.held.clear()
-        self.era += 1
         self.proof_ms = None
         if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
             self.intents.append(self.waiting.intent)
@@ -223,7 +241,7 @@ class Membership:
             self.intents.append(Duty.RESUBSCRIBE)
 
     def _commit(self, m: msg.Commit) -> None:
-        foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held))
+        foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held or m.era < self.held[tp].era))
         if self.phase is not Phase.MEMBER:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NO_LONGER_MEMBER, tuple(sorted(m.offsets))))
         elif foreign:
@@ -231,7 +249,7 @@ class Membership:
         elif not self.connected:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
         else:
-            self.intents.append(CommitIntent(m.token, dict(m.offsets)))
+            self.intents.append(CommitIntent(m.token, {tp: offset for tp, offset in m.offsets.items() if m.era >= self.held[tp].reset_era}))
 
     def _fail_commits(self, outcome: msg.CommitOutcome) -> None:
         for intent in self.intents:
@@ -274,7 +292,8 @@ class Membership:
     def _leave(self, m: msg.Close) -> None:
         if self.phase is Phase.MEMBER and self.connected and not self.leaving:
             self.leaving = True
-            offsets = {tp: offset for tp, offset in m.positions.items() if tp in self.held and self.held[tp].committed != offset}
+            known = {tp: held for tp, held in self.held.items() if m.era >= max(held.era, held.reset_era)}
+            offsets = {tp: offset for tp, offset in m.positions.items() if tp in known and known[tp].committed != offset}
             if self.options.auto_commit and offsets:
                 self.intents.append(CommitIntent(None, offsets))
         elif not self.leaving:

@@ -1,9 +1,10 @@
 """What the agent (the ZooKeeper side of a consumer) and the fetching side say to each other.
 
 The agent decides what this member may fetch; the fetching side (kafka-python behind the shim, Spark's source, or the simulator's application) fetches, hands out and
-processes. They share no state but the lease and talk through two queues of the values below. The lease has an *era*, one for each life of the registration: the fetching side asks
-`Agent.lease_until(era)` with the era of the latest `Assigned` that it took, before every hand-out. So a lease that is new after an eviction cannot cover partitions of the old
-one whose `Lost` has not been taken yet. Contracts:
+processes. They share no state but the lease and talk through two queues of the values below. Messages that change what may be fetched, or from where (`Assigned`, `Lost`, `Seek`), carry a
+rising *era*; the fetching side remembers the latest that it took and names it when it asks for the lease (`Agent.lease_until(era)`, before every hand-out) and when it commits. So
+nothing is handed out while a `Lost` waits to be taken, however new the lease, and no commit speaks of an earlier assignment of a partition, or overrules an operator's reset that
+the application has not heard of. Contracts:
 
 * The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after `Lost` or an answered `Revoke`); until then it must not be fetched.
 * `Revoke` is answered by exactly one `Revoked` with the same token, after every record handed out before is processed; from the moment `Revoke` is taken nothing more of these partitions
@@ -25,7 +26,7 @@ from zkcoord.core.model import Subscription, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Fetch these partitions from these offsets; call on_partitions_assigned. `era` names the lease under which they may be handed out: `Agent.lease_until(era)`."""
+    """Fetch these partitions from these offsets; call on_partitions_assigned."""
 
     offsets: Mapping[TopicPartition, int]
     era: int = 0
@@ -52,6 +53,7 @@ class Lost:
 
     partitions: tuple[TopicPartition, ...]
     reason: str = ""
+    era: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Seek:
 
     partition: TopicPartition
     offset: int
+    era: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +169,11 @@ class ResolveFailed:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Store these next offsets. Answered by `CommitDone`."""
+    """Store these next offsets, as known in `era`. Answered by `CommitDone`."""
 
     token: int
     offsets: Mapping[TopicPartition, int]
+    era: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +183,10 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave the group: commit `positions` where the commit is automatic, then close the session."""
+    """Leave the group: commit `positions`, as known in `era`, where the commit is automatic, then close the session."""
 
     positions: Mapping[TopicPartition, int]
+    era: int
 
 
 FromFetcher = Union[Subscribe, Revoked, Resolved, ResolveFailed, Commit, Polled, Close]

@@ -168,7 +168,6 @@ class Application:
             self.witness.told(self, message)
             if isinstance(message, Assigned):
                 self.era = message.era
-                self.era = message.era
                 for tp, offset in sorted(message.offsets.items()):
                     self.released.pop(tp, None)
                     self.positions[tp] = Position(offset, offset, offset)
@@ -183,11 +182,13 @@ class Application:
                     if tp in self.positions:
                         self.positions[tp].revoking = False
             elif isinstance(message, Lost):
+                self.era = message.era
                 for tp in message.partitions:
                     self._void(tp)
                     self.positions.pop(tp, None)
                     self.released.pop(tp, None)
             elif isinstance(message, Seek):
+                self.era = message.era
                 p = self.positions.get(message.partition) or self.released.get(message.partition)
                 if p is not None:
                     p.handed = p.processed = p.committed = message.offset
@@ -261,7 +262,7 @@ class Application:
             return None
         self._token += 1
         self._commits[self._token] = offsets
-        self.tell(Commit(self._token, offsets))
+        self.tell(Commit(self._token, offsets, self.era))
         return self._token
 
     def _commit_done(self, message: CommitDone) -> None:

@@ -148,4 +148,4 @@ class ConsumerProcess(Process):
     def _close(self) -> None:
         self.app.finish()
         self.app.stopped = True
-        self._to_agent(Close({tp: p.processed for tp, p in self.app.positions.items()}))
+        self._to_agent(Close({tp: p.processed for tp, p in self.app.positions.items()}, self.app.era))
