@@ -6,7 +6,8 @@ Every line has `event` and `t`, wall-clock nanoseconds of this machine. `t` is t
 
     start, registered {name}, assigned {offsets}, revoke {partitions}, revoked {positions}, lost {partitions, reason}, first_fetch {partition}, notice {kind, detail}: when they happened
     called {callback, partitions}: when the application's callback ran        records {ranges: {partition: [[first, last, count, newest producer timestamp in ms], ..]}, count}: when handed out
-    committed {offsets} or {error}: when a commit was answered               closed {ms}, error {type, message}: the end
+    committed {offsets} or {error}: when a commit was answered
+    closing: no record is handed out after this; closed {ms}, error {type, message}: the end
 
 Partitions are written topic-number. `ranges` holds every offset delivered: a new range begins where offsets are not consecutive. SIGTERM and SIGINT close cleanly; the exit status is 0 then, 1 after an
 error, 2 for options that cannot be used.
@@ -165,6 +166,7 @@ class Verifiable:
             self.journal.write("error", type=type(error).__name__, message=str(error.args[0] if error.args else error))
             print(error.args[0] if error.args else error, file=sys.stderr)
             status = 2 if isinstance(error, ConfigurationError) else 1
+        self.journal.write("closing")
         began = time.monotonic()
         if consumer is not None:
             consumer.close(timeout_ms=self.args.close_timeout_ms)

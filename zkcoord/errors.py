@@ -85,3 +85,17 @@ class UnknownGroupError(ZkcoordError):
 
 class NoJournalError(ZkcoordError):
     """There is no journal where one was looked for."""
+
+
+class ScenarioError(ZkcoordError):
+    """A scenario with real processes (the demo, a benchmark) cannot go on; the message is one sentence for the user."""
+
+    fatal = True
+
+
+class ConditionTimeoutError(ScenarioError):
+    """A condition that was waited for did not come true in time; the message says which."""
+
+
+class ChildEndedError(ScenarioError):
+    """A process that should run ended by itself; the message has its last words."""

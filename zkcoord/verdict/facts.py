@@ -1,0 +1,153 @@
+"""What can be known about a partition, one value per thing that happened. Times are wall-clock nanoseconds of one machine (or of machines whose clocks agree to better than a hand-over takes).
+
+What each time means is what makes the rules sharp:
+
+* `Assigned`: before the first record is handed out. `Released`: after the last record was handed out, before anybody else may be told to start. So the time between them contains the member's
+  true ownership and touches nobody else's, if all is well.
+* `Died`: the process was alive at no later time; for a killed one the moment before the signal was sent, or its last sign of life if that is later.
+* `Delivered`: after the hand-out and before the application asks for more. `Committed`: after the commit was answered. `Stored`: before an observer began to read the offset.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple, Union
+
+
+class Partition(NamedTuple):
+    """A partition, ordered by topic and number; `str()` is topic-number."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+class End(enum.Enum):
+    """How a member's ownership ended. Only KILLED excuses that records are handed out again."""
+
+    REVOKED = "revoked"
+    LOST = "lost"
+    CLOSED = "closed"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """`member` may hand out from `offset` on, which is the offset stored at that moment."""
+
+    t_ns: int
+    partition: Partition
+    member: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """`member` hands out nothing more of `partition`; None: of nothing at all."""
+
+    t_ns: int
+    partition: Partition | None
+    member: str
+    end: End
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """`member` handed out the records `first` .. `last`, both included."""
+
+    t_ns: int
+    partition: Partition
+    member: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit of next offset `offset` by `member` was acknowledged."""
+
+    t_ns: int
+    partition: Partition
+    member: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An observer that is no member read `offset` as the stored offset."""
+
+    t_ns: int
+    partition: Partition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """Records below `end` are in the partition for good."""
+
+    t_ns: int
+    partition: Partition
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStopped:
+    """Nothing is produced any more."""
+
+    t_ns: int
+
+
+PartitionFact = Union[Assigned, Released, Delivered, Committed, Stored, Produced, ProducerStopped]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFetch:
+    """The first fetch response of a partition since it was assigned to `member`."""
+
+    t_ns: int
+    partition: Partition
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSeen:
+    """`member` saw a command of a coordinator."""
+
+    t_ns: int
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegan:
+    """The scenario did something to the group. `quiet`: a step that must cause no command."""
+
+    t_ns: int
+    name: str
+    quiet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepBalanced:
+    """The group is at rest again after the step of this name, whose effect is counted from `clock_ns` on (a registration, a kill)."""
+
+    t_ns: int
+    name: str
+    clock_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """A coordinator's account of one rebalance."""
+
+    t_ns: int
+    cause: str
+    trigger: str
+    duration_ms: int
+    moved: int
+
+
+ScenarioFact = Union[FirstFetch, CommandSeen, StepBegan, StepBalanced, Rebalanced]
+Fact = Union[PartitionFact, ScenarioFact]

@@ -1,0 +1,78 @@
+"""JSON lines into facts. One parser per kind of process; a line that says nothing about a fact gives none, a line that is not what it should be is counted and left out.
+
+Consumers (`python -m consumer.verifiable`) and the producer write `{"event", "t", ...}` with nanoseconds, partitions as topic-number. A scenario (whoever started, stopped and killed the processes)
+writes in the same form: exit {process, killed}, stored {offsets}, step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind", ...}`.
+The name of a member is the name of its process, which outlives its registrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, StepBalanced, StepBegan,
+                                   Stored)
+
+MS_NS = 1_000_000
+
+Line = Mapping[str, Any]
+Parse = Callable[[str, Line], Iterable[Fact]]
+
+
+def partition(text: str) -> Partition:
+    """The partition written as topic-number. Raises `ValueError`."""
+    topic, dash, number = text.rpartition("-")
+    if not dash or not topic:
+        raise ValueError(f"{text!r} is not written as topic-number")
+    return Partition(topic, int(number))
+
+
+def consumer(member: str, line: Line) -> Iterator[Fact]:
+    """Facts of a consumer's line. Raises `ValueError`, `TypeError` or `KeyError` for a line that is not one."""
+    event, t = line["event"], int(line["t"])
+    if event == "records":
+        for name, ranges in line["ranges"].items():
+            at = partition(name)
+            yield from (Delivered(t, at, member, int(found[0]), int(found[1])) for found in ranges)
+    elif event == "committed":
+        yield from (Committed(t, partition(name), member, int(offset)) for name, offset in line.get("offsets", {}).items())
+    elif event == "assigned":
+        yield from (Assigned(t, partition(name), member, int(offset)) for name, offset in line["offsets"].items())
+    elif event == "revoked":
+        yield from (Released(t, partition(name), member, End.REVOKED) for name in line["positions"])
+    elif event == "lost":
+        yield from (Released(t, partition(name), member, End.LOST) for name in line["partitions"])
+    elif event == "first_fetch":
+        yield FirstFetch(t, partition(line["partition"]), member)
+    elif event == "notice" and line["kind"] == "command":
+        yield CommandSeen(t, member)
+    elif event in ("closing", "closed"):
+        yield Released(t, None, member, End.CLOSED)
+
+
+def producer(_: str, line: Line) -> Iterator[Fact]:
+    """Facts of the producer's line. Raises as `consumer` does."""
+    t = int(line["t"])
+    if line["event"] == "produced":
+        yield from (Produced(t, partition(name), int(end)) for name, end in line["ends"].items())
+    elif line["event"] == "stopped":
+        yield ProducerStopped(t)
+
+
+def scenario(_: str, line: Line) -> Iterator[Fact]:
+    """Facts of a scenario's line. Raises as `consumer` does."""
+    event, t = line["event"], int(line["t"])
+    if event == "exit":
+        yield Released(t, None, str(line["process"]), End.KILLED if line["killed"] else End.CLOSED)
+    elif event == "stored":
+        yield from (Stored(t, partition(name), int(offset)) for name, offset in line["offsets"].items())
+    elif event == "step":
+        yield StepBegan(t, str(line["name"]), bool(line["quiet"]))
+    elif event == "balanced":
+        yield StepBalanced(t, str(line["name"]), int(line["clock"]))
+
+
+def coordinator(_: str, line: Line) -> Iterator[Fact]:
+    """Facts of a record of a coordinator's journal. Raises as `consumer` does."""
+    if line["kind"] == "rebalance":
+        yield Rebalanced(int(line["t"]) * MS_NS, str(line["cause"]), str(line["trigger"]), int(line["duration_ms"]), int(line["moved"]))
