@@ -32,12 +32,12 @@ def alive(pid: int) -> bool:
 class GuardedApp:
     """A process of `guarded_app`, in a process group of its own."""
 
-    def __init__(self, hosts: str, front: tuple[str, ...] = (), environment: dict[str, str] | None = None, **options: Any) -> None:
+    def __init__(self, hosts: str, front: tuple[str, ...] = (), quiet: bool = False, **options: Any) -> None:
         self.options = options
         self.forked: list[int] = []
         command = [*front, sys.executable, "-m", "tests.guardian.guarded_app", hosts, json.dumps(options)]
-        self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, start_new_session=True)
         self.ready = self.expect("ready")
 
     @property
@@ -84,6 +84,27 @@ class GuardedApp:
                 pipe.close()
             except BrokenPipeError:
                 continue
+
+
+class Sidecar:
+    """A `zkcoord guard` process and what it said."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", *arguments], cwd=ROOT, text=True, stderr=subprocess.PIPE,
+                                        env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+    def expect(self, part: str) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if part in line:
+                return line
+        raise AssertionError(f"the sidecar ended without saying: {part}")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
 
 
 @pytest.fixture

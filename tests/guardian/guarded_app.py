@@ -2,10 +2,13 @@
 
     python -m tests.guardian.guarded_app HOSTS '{"node": "/n", ...}'
 
-Options (JSON): node; timeout_ms; servers [[host, port], ...] (what the guardian is told, default HOSTS'); report; socket; tls {ca_file: ...}.
+Options (JSON): node; timeout_ms; servers [[host, port], ...] (what the guardian is told, default HOSTS'); report; socket; tls {ca_file: ...};
+guardian (false: do without).
 Every event is one JSON line on standard output; the first says "ready" with the pids of the process and its companion, and the session.
-Commands, one per line: `fork` (a child that lives on), `session` (a new session, the old one closed after), `close` (clean: session, then guardian),
-`forget`, `state`, `return` (the process ends, nothing closed), `exec` (become `sleep`), `flood` (say the session more often than a pipe holds).
+Commands, one per line: `fork` (a child that lives on), `session` (a new session, the old one closed after),
+`both` (a new session, the old one left), `close` (clean: session, then guardian),
+`forget`, `state`, `return` (the process ends, nothing closed), `exec` (become `sleep`), `flood` (say the session more often than a pipe holds),
+`eat` (take memory until the kernel objects).
 """
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from zkcoord.guardian.client import Guardian, Off, TlsOptions, Waiting
 
 CHILD_LIFE_S = 120
 FLOOD_MESSAGES = 1000
+EATEN_BYTES = 1 << 20
 SAYING = threading.Lock()
 
 
@@ -39,8 +43,8 @@ class App:
         self.hosts = hosts
         self.options = options
         tls = TlsOptions(**options["tls"]) if "tls" in options else None
-        self.guardian = Guardian.start(tls, lambda line: say("log", line=line), socket_path=options.get("socket"),
-                                       report_path=options.get("report"))
+        self.guardian = Guardian.start(tls, lambda line: say("log", line=line), enabled=options.get("guardian", True),
+                                       socket_path=options.get("socket"), report_path=options.get("report"))
         self.client = self.connect()
 
     def connect(self) -> KazooClient:
@@ -63,14 +67,15 @@ class App:
 
     def obey(self, command: str) -> None:
         """One command of the test."""
-        if command == "fork":
-            self.fork()
-        elif command == "session":
+        if command in ("session", "both"):
             old = self.client
             self.options["node"] += "x"
             self.client = self.connect()
-            old.stop()
+            if command == "session":
+                old.stop()
             self.ready()
+        elif command == "fork":
+            self.fork()
         elif command == "close":
             self.client.stop()
             self.guardian.stop()
@@ -84,6 +89,10 @@ class App:
             for _ in range(FLOOD_MESSAGES):
                 self.guardian.watch(*self.watched)
             self.ready()
+        elif command == "eat":
+            eaten = bytearray()
+            while True:
+                eaten += b"x" * EATEN_BYTES
         elif command == "exec":
             say("exec")
             os.execvp("sleep", ["sleep", str(CHILD_LIFE_S)])

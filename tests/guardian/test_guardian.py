@@ -79,14 +79,45 @@ def test_the_death_of_a_forked_child_is_not_the_death_of_its_parent(start_app: S
     assert reported(report) == []
 
 
-def test_a_new_session_is_the_one_that_is_closed(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_a_new_session_is_guarded_and_the_old_one_found_closed(start_app: Start, observer: KazooClient, report: Path) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     later = app.ask("session", "ready")
     assert later["session"] != app.ready["session"]
     app.kill()
     until_gone(observer, "/memberx")
-    (line,) = wait_until(lambda: reported(report), PATIENCE_S, "the report")
-    assert (int(line["session"], 16), line["outcome"]) == (later["session"], "closed")
+    lines = wait_until(lambda: len(found := reported(report)) == 2 and found, PATIENCE_S, "both reports")
+    assert {int(line["session"], 16): line["outcome"] for line in lines} == {later["session"]: "closed", app.ready["session"]: "expired"}
+
+
+def test_a_process_killed_while_it_changes_its_session_leaves_neither(start_app: Start, observer: KazooClient) -> None:
+    app = start_app(timeout_ms=SESSION_MS)
+    app.ask("both", "ready")  # the new one is there, the old one not closed yet
+    assert observer.exists("/member") is not None
+    app.kill()
+    until_gone(observer, "/memberx")
+    until_gone(observer)
+
+
+def test_only_the_latest_sessions_are_kept_and_each_can_be_forgotten() -> None:
+    guardian = Guardian.start()
+    for session_id in (1, 2, 3, 2, -4):
+        guardian.watch(session_id, b"p" * 16, 1000, [(HOST, free_port())])
+    (keeper,) = client._keepers.values()
+    assert isinstance(keeper, client._Keeper)
+
+    def kept() -> set[int]:
+        inbox = client.handover.Inbox()
+        for message in keeper._messages.values():
+            inbox.feed(message)
+        return {session.session_id for session in inbox.sessions.values()}
+
+    assert kept() == {2, 2**64 - 4}
+    guardian.forget(3)
+    assert len(kept()) == client.SESSIONS_KEPT
+    guardian.forget(-4)
+    assert kept() == {2}
+    guardian.stop()
+    assert kept() == set()
 
 
 def test_after_a_clean_close_there_is_nothing_to_do(start_app: Start, observer: KazooClient, report: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.guardian.conftest import PATIENCE_S, ROOT, GuardedApp, alive
+from tests.guardian.conftest import PATIENCE_S, ROOT, GuardedApp, Sidecar, alive
 from tests.harness.wait import wait_until
 from zkcoord.guardian import cli, handover, link, serve
 from zkcoord.guardian.client import SOCKET_VARIABLE
@@ -22,27 +22,6 @@ from zkcoord.guardian.handover import Handover
 
 Start = Callable[..., GuardedApp]
 SESSION_MS = 50_000
-
-
-class Sidecar:
-    """A `zkcoord guard` process and what it said."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", *arguments], cwd=ROOT, text=True, stderr=subprocess.PIPE,
-                                        env={**os.environ, "PYTHONPATH": str(ROOT)})
-
-    def expect(self, part: str) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if part in line:
-                return line
-        raise AssertionError(f"the sidecar ended without saying: {part}")
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
 
 
 @pytest.fixture

@@ -6,7 +6,11 @@
     guardian.stop()
 
 Nothing here raises into the caller, and nothing waits for ZooKeeper. Ordering contract: say `watch` as soon as the session is known, and `forget`
-(or `stop`) only AFTER the session was closed: the other way round a kill in between is noticed by nobody.
+(or `stop`) only AFTER the session was closed: the other way round a kill in between is noticed by nobody. Register (create ephemeral nodes) only
+after `watch`: then there is no moment in which a registration exists and its guardian has not been told.
+
+While a session is replaced there are two, so a Guardian keeps the SESSIONS_KEPT latest: a process killed between "new one told" and "old one closed"
+leaves neither. Should the older one be closed already, then ZooKeeper says so and nothing happens.
 
 One companion serves all Guardians of a process: a `_Keeper` per way of reaching it holds the current messages, sends each at once, and has one
 thread that waits for the companion's end. A companion that was killed is started again, at most once per `RESTART_MS`, and told everything that
@@ -31,6 +35,7 @@ from zkcoord.guardian.link import Link, OffReason, OpenFailure
 __all__ = ["Guardian", "OffReason", "Off", "Running", "State", "TlsOptions", "Waiting"]
 
 RESTART_MS = 1_000
+SESSIONS_KEPT = 2
 SOCKET_VARIABLE = "ZKCOORD_GUARDIAN_SOCKET"
 
 
@@ -91,18 +96,18 @@ class _Keeper:
                 self._thread.start()
             return self.state
 
-    def join(self, key: int) -> bool:
+    def join(self, user: int) -> bool:
         """A Guardian uses this keeper; False when it is already being stopped."""
         with self._lock:
             if self._stopping.is_set() or isinstance(self.state, Off):
                 return False
-            self._users.add(key)
+            self._users.add(user)
             return True
 
-    def say(self, key: int, message: bytes | None) -> None:
-        """Set what counts for a key (None = nothing any more) and tell it."""
+    def say(self, user: int, key: int, message: bytes | None) -> None:
+        """Set what counts for a key of a user (None = nothing any more) and tell it."""
         with self._lock:
-            if key not in self._users:
+            if user not in self._users:
                 return
             if message is None:
                 if self._messages.pop(key, None) is None:
@@ -112,11 +117,10 @@ class _Keeper:
                 self._messages[key] = message
             self._send(message)
 
-    def leave(self, key: int) -> None:
+    def leave(self, user: int) -> None:
         """A Guardian is done; the last one ends the companion and waits a moment for that."""
-        self.say(key, None)
         with self._lock:
-            self._users.discard(key)
+            self._users.discard(user)
             if self._users or self._stopping.is_set():
                 return
             self._stopping.set()
@@ -183,6 +187,7 @@ class _Keeper:
 _registry_lock = threading.Lock()
 _keepers: dict[str, _Keeper] = {}
 _every_keeper: weakref.WeakSet[_Keeper] = weakref.WeakSet()
+_users = itertools.count(1)
 _keys = itertools.count(1)
 
 
@@ -207,7 +212,9 @@ class Guardian:
         self._tls = tls.absolute() if tls is not None else None
         self._report_path = os.path.abspath(report_path) if report_path is not None else None
         self._log = log
-        self._key = next(_keys)
+        self._user = next(_users)
+        self._sessions_lock = threading.Lock()
+        self._sessions: list[tuple[int, int]] = []  # (session id, key), latest last
 
     @classmethod
     def start(cls, tls: TlsOptions | None = None, log: Log | None = None, *, enabled: bool = True, sasl_demanded: bool = False,
@@ -233,7 +240,7 @@ class Guardian:
         """Share the process's keeper for this way, or open one."""
         with _registry_lock:
             keeper = _keepers.get(socket_path)
-            if keeper is not None and keeper.join(self._key):
+            if keeper is not None and keeper.join(self._user):
                 self._keeper = keeper
                 return
             keeper = _Keeper(_opener(socket_path, log), log)
@@ -243,7 +250,7 @@ class Guardian:
                 return
             _keepers[socket_path] = keeper
             _every_keeper.add(keeper)
-            keeper.join(self._key)
+            keeper.join(self._user)
             self._keeper = keeper
 
     @property
@@ -255,25 +262,40 @@ class Guardian:
         return self._keeper.state
 
     def watch(self, session_id: int, password: bytes, timeout_ms: int, servers: Sequence[tuple[str, int]]) -> None:
-        """Guard this session instead of the one before. `timeout_ms` as negotiated; `servers` (host, port) in the order to try, connected one first."""
+        """Guard this session, too. `timeout_ms` as negotiated; `servers` (host, port) in the order to try, the connected one first."""
         session = Handover(session_id, bytes(password), timeout_ms, servers, self._tls, self._report_path)
-        message = handover.encode_watch(self._key, session)
-        if isinstance(handover.parse(message), handover.Malformed):
+        if isinstance(handover.parse(handover.encode_watch(0, session)), handover.Malformed):
             self._log(f"The guardian cannot guard {session}: it needs a session id, a password, a timeout and at least one host and port.")
-        elif self._keeper is not None and self._off is None:
-            self._keeper.say(self._key, message)
+            return
+        if self._keeper is None or isinstance(self.state, Off):  # asked without the lock: a forked child may have inherited it locked
+            return
+        with self._sessions_lock:
+            known = dict(self._sessions)
+            key = known.get(session.session_id) or next(_keys)
+            self._sessions = [entry for entry in self._sessions if entry[0] != session.session_id] + [(session.session_id, key)]
+            self._keeper.say(self._user, key, handover.encode_watch(key, session))
+            for _, old in self._sessions[:-SESSIONS_KEPT]:
+                self._keeper.say(self._user, old, None)
+            self._sessions = self._sessions[-SESSIONS_KEPT:]
 
-    def forget(self) -> None:
-        """The session is closed: nothing is to be done for it when the process ends."""
-        if self._keeper is not None and self._off is None:
-            self._keeper.say(self._key, None)
+    def forget(self, session_id: int | None = None) -> None:
+        """This session (None: every one) is closed: nothing is to be done for it when the process ends."""
+        if self._keeper is None or isinstance(self.state, Off):  # asked without the lock: a forked child may have inherited it locked
+            return
+        with self._sessions_lock:
+            for known, key in list(self._sessions):
+                if session_id is None or known == session_id & handover.SESSION_ID_MASK:
+                    self._sessions.remove((known, key))
+                    self._keeper.say(self._user, key, None)
 
     def stop(self) -> None:
         """Do without a guardian from now on; the last Guardian of a process ends the companion. More than once is fine."""
         if self._keeper is not None and self._off is None:
             forked = self._keeper.state == Off(OffReason.FORKED)
+            if not forked:
+                self.forget()
             self._off = Off(OffReason.FORKED if forked else OffReason.STOPPED)
-            self._keeper.leave(self._key)
+            self._keeper.leave(self._user)
 
 
 def _opener(socket_path: str, log: Log) -> link.Opener:
