@@ -113,6 +113,8 @@ class DataPath:
     def wait_ms(self) -> int | None:
         """How long a wait for the bell may be; None = until it rings."""
         with self.lock:
+            if self.fetcher.has_lost_place:
+                return 0
             if self.fetcher.waiting_for_broker or not self.subscription.fetchable_partitions():
                 return None
         return IDLE_RETRY_MS

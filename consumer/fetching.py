@@ -4,8 +4,8 @@ This module and `consumer.data_path` are the only ones that touch what kafka-pyt
 that moves one fails there and not in production). What it adds to kafka-python's `Fetcher`, and why:
 
 * **First fetch.** kafka-python has one fetch in flight per broker, and an idle one stays out for `fetch_max_wait_ms`. A partition assigned meanwhile would wait for its return. So newcomers are
-  fetched at once by a request of their own, without a fetch session and without waiting at the broker: on the main connection when nothing is in flight there, else on a second connection
-  (a broker answers the requests of one connection in order). While the long poll is still out, the newcomers are looked after every `BRIDGE_MS`; the next main fetch adopts them.
+  fetched at once by a request of their own, without a fetch session and without waiting at the broker: on the main connection when no fetch is out there, else on a second connection
+  (a broker answers the requests of one connection in order; so metadata and offset look-ups go there too). While the long poll is still out, the newcomers are looked after every `BRIDGE_MS`; the next main fetch adopts them.
   A record that arrives twice this way is dropped where kafka-python drops stale responses: a response counts only if it was asked at the current position.
 * **One lock, the subscription's.** Assignments change on the agent's thread, records are drained on the application's, requests are built on kafka-python's IO thread. Each holds `lock` while it does
   so; nobody waits for another thread while holding it.
@@ -91,6 +91,12 @@ class HandoverFetcher(Fetcher):
         """Is a main fetch out?"""
         return bool(self._nodes_with_pending_fetch_requests)
 
+    @property
+    def has_lost_place(self) -> bool:
+        """Must an offset be looked up or validated (the last records said so), and nobody does it yet? Call under `lock`."""
+        resetting, validating = ((task is not None and not task.is_done) for task in (self._reset_task, self._validation_task))
+        return bool((not resetting and self._subscriptions.partitions_needing_reset()) or (not validating and self._subscriptions.partitions_needing_validation()))
+
     # records
 
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
@@ -161,7 +167,7 @@ class HandoverFetcher(Fetcher):
         """Send one request per leader for those that may be fetched now; (node, future) of each."""
         sent = []
         for node_id, asked in self._by_leader(partitions).items():
-            lane = self._side_lane(node_id) if node_id in self._nodes_with_pending_fetch_requests else node_id
+            lane = self._free_lane(node_id)
             future = self._manager.send(self._side_request(asked), node_id=lane)
             offsets = {tp: data.fetch_offset for tp, data in asked.items()}
             self._asked.update(offsets)
@@ -195,8 +201,10 @@ class HandoverFetcher(Fetcher):
             topics=[FetchRequest.FetchTopic(topic=name, partitions=data) for name, data in topics.items()], forgotten_topics_data=[], rack_id=self.config["client_rack"],
             min_version=FetchRequest.min_version_for_isolation_level(self._isolation_level), max_version=FETCH_VERSION_MAX)
 
-    def _side_lane(self, node_id: Any) -> str:
-        """Name of the second connection to a broker, known to the cluster as a broker of its own."""
+    def _free_lane(self, node_id: Any) -> Any:
+        """A connection to a broker on which no long poll is out: the main one, else the second, known to the cluster as a broker of its own."""
+        if node_id not in self._nodes_with_pending_fetch_requests:
+            return node_id
         cluster = self._manager.cluster
         broker = cluster.broker_metadata(node_id)
         lane = f"handover-{node_id}"
@@ -262,9 +270,12 @@ class HandoverFetcher(Fetcher):
         names = cluster._topics | topics
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=n) for n in sorted(names)], allow_auto_topic_creation=cluster.config["allow_auto_create_topics"],
                                   include_cluster_authorized_operations=False, include_topic_authorized_operations=False)
-        response = await self._manager.send(request, node_id=self._manager.least_loaded_node())
+        response = await self._manager.send(request, node_id=self._free_lane(self._manager.least_loaded_node()))
         cluster.update_metadata(response)
         cluster._topics.update(t for t in topics if cluster.partitions_for_topic(t))
+
+    async def _send_list_offsets_request(self, node_id: Any, timestamps_and_epochs: Any) -> Any:
+        return await super()._send_list_offsets_request(self._free_lane(node_id), timestamps_and_epochs)
 
     async def look_up_async(self, partitions: Partitions, spec: int, timeout_ms: int) -> dict[TopicPartition, int]:
         """Beginning (-2) or end (-1) offsets of those partitions that exist and have a leader."""
