@@ -25,6 +25,7 @@ class Membership:
         self.options = options
         self.phase = Phase.IDLE
         self.subscription = Subscription()
+        self.asked_subscription = Subscription()  # what the latest change of the registration said
         self.connected = False
         self.timeout_ms = 0
         self.polled_ms = 0

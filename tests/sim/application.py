@@ -108,7 +108,6 @@ class Application:
     inbox: list[ToFetcher] = field(default_factory=list)
     revokes: dict[int, Pending] = field(default_factory=dict)
     failed: Failed | None = None
-    era: int = 0
     busy_until_ms: int = 0
     stopped: bool = False
     era: int = 0
@@ -119,10 +118,6 @@ class Application:
 
     def lease_until_ms(self) -> int:
         """The lease of what was assigned, as far as this application has heard."""
-        return self.lease_until(self.era)
-
-    def lease_until_ms(self) -> int:
-        """Until when the agent's lease covers what this application was assigned."""
         return self.lease_until(self.era)
 
     def start(self) -> None:
