@@ -97,11 +97,14 @@ class Agent(Membership):
         for tp in sorted(self.held):
             if tp in e.holdings:
                 self._settle_one(tp, self.held[tp], e)
+        for drop in [i for i in self.intents if isinstance(i, DropIntent) and i.partition in e.holdings and e.holdings[i.partition].whose is not ev.Whose.MINE]:
+            self.intents.remove(drop)  # it happened, and the node is another session's by now (version 1 says that a node is one of ours, not whose)
         if e.incarnation != self.incarnation:
             self.incarnation = e.incarnation
             self.pending.clear()
             self.read_channel = True
-            self.intents = deque(i for i in self.intents if i is not Duty.RESUBSCRIBE)
+            if self.asked_subscription == self.subscription:  # else the application has changed its mind since: what is due stays due
+                self.intents = deque(i for i in self.intents if i is not Duty.RESUBSCRIBE)
             if self.current is not None:
                 self._withdraw(self.current)
         current = self.current
@@ -173,6 +176,7 @@ class Agent(Membership):
                 current.takes[tp] = ev.Take(tp, thread, offset or 0, read.version)
                 if offset is None:
                     current.unresolved.add(tp)
+        self.intents = deque(i for i in self.intents if not (isinstance(i, DropIntent) and i.partition in adopted))
         if adopted:
             self._tell_assigned(adopted)
         if not e.command_there:
@@ -235,7 +239,7 @@ class Agent(Membership):
     def _look(self, asked: Asked, sync: bool) -> None:
         """Read what a command and everything we hold look like now."""
         current = self.current
-        wanted = set(self.held) if asked is Asked.DOUBT else set()
+        wanted = set(self.held) | {i.partition for i in self.intents if isinstance(i, DropIntent)} if asked is Asked.DOUBT else set()
         if current is not None:
             wanted.update(tp for tp in current.command.partitions if asked is Asked.DOUBT or tp not in self.held)
         self.waiting = Waiting(asked, self._token())
@@ -278,6 +282,7 @@ class Agent(Membership):
                 self._write_ack()
             else:
                 self.waiting = Waiting(Asked.RESUBSCRIBE, self._token(), intent)
+                self.asked_subscription = self.subscription
                 self.out.append(ev.Resubscribe(self.waiting.token, self.name, self.subscription, tuple(sorted(self.pending))))
         if self.waiting is not None or self.proof_ms is None:
             return

@@ -93,13 +93,20 @@ class Coordinator:
         dirty: dict[str, Cause] = {}
         for name, topic in event.topics.items():
             self._one_topic(name, topic, dirty, actions)
-        for pattern, names in event.matches.items():
+        self._matched(event.matches, dirty)
+        self._retarget(event.now_ms, dirty)
+
+    def _matched(self, matches: Mapping[Pattern, frozenset[str]], dirty: dict[str, Cause]) -> None:
+        """Wildcards were matched anew; a group whose matches changed needs a new target, whatever was read to find out."""
+        for pattern, names in matches.items():
             if self.world.matches.get(pattern) != names:
                 self.world.matches[pattern] = names
                 for group in self.groups_with_wildcard_topics.get(pattern, ()):
                     dirty.setdefault(group, Cause("topics matched by a wildcard changed", pattern.regex))
+
+    def _retarget(self, now_ms: int, dirty: Mapping[str, Cause]) -> None:
         for group in sorted(dirty):
-            self.groups[group].wants_target(event.now_ms, dirty[group])
+            self.groups[group].wants_target(now_ms, dirty[group])
             self._index(group)
             self._enqueue(group)
 
@@ -126,12 +133,14 @@ class Coordinator:
         group = self.groups.get(event.group)
         if group is None:
             group = self.groups[event.group] = Group(event.group, self.options, self.epoch, self.world, self._next_seq)
-        self.world.matches.update(event.matches)
+        dirty: dict[str, Cause] = {}
+        self._matched(event.matches, dirty)
         if event.delta.full:
             self.reading.discard(event.group)
         group.changed(event.now_ms, event.delta)
         if event.delta.members or event.delta.full:
             self._index(event.group)
+        self._retarget(event.now_ms, dirty)
         self._enqueue(event.group)
 
     def _gone(self, event: GroupGone) -> None:
