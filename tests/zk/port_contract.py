@@ -7,13 +7,13 @@ would differ, the simulator proves something about another system. A test assert
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
     AclEntry,
-    Change,
     Check,
     Children,
     Closed,
@@ -82,7 +82,8 @@ class Session:
 
     def multi(self, *ops: Op) -> MultiResult:
         """Run one transaction."""
-        return self._call(lambda done: self.port.multi(ops, done), "the answer to a multi")
+        result: MultiResult = self._call(partial(self.port.multi, ops), "the answer to a multi")
+        return result
 
     def do(self, *ops: Op) -> Committed:
         """Run one transaction that must succeed."""
@@ -92,7 +93,7 @@ class Session:
 
     def reads(self, *reads: Read) -> tuple[ReadAnswer, ...]:
         """One multiRead that must be answered."""
-        result = self._call(lambda done: self.port.read(reads, done), "the answer to a read")
+        result = self._call(partial(self.port.read, reads), "the answer to a read")
         assert isinstance(result, ReadDone) and len(result.answers) == len(reads), (reads, result)
         return result.answers
 
@@ -118,7 +119,7 @@ class Session:
 
     def watch(self, path: str, mode: WatchMode) -> None:
         """Add a watch that must be accepted."""
-        assert self._call(lambda done: self.port.watch(path, mode, done), "the answer to a watch") == ReadDone(())
+        assert self._call(partial(self.port.watch, path, mode), "the answer to a watch") == ReadDone(())
 
     def close(self) -> None:
         """Close and wait for `Closed`."""

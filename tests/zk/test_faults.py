@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kazoo.client import KazooClient
 
+from tests.harness.wait import wait_until
 from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
@@ -35,6 +36,9 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
+
+
+WAIT_S = 30.0
 
 
 @pytest.fixture
@@ -152,6 +156,23 @@ def test_every_call_ends_once_under_flapping(fixture: RealFixture) -> None:
     assert sorted(told) == list(range(count))
     s.sync()
     assert set(committed) <= set(s.names("/d"))
+
+
+def test_a_call_made_before_the_reconnection_is_seen_is_not_sent(fixture: RealFixture) -> None:
+    """The connection is back, but the owner has seen neither its loss nor its return: its call ends before `Connected`, because watches and reads of the old connection are void."""
+    s = Session(fixture)
+    order: list[object] = s.events  # type: ignore[assignment]
+    client = fixture.ports[0]._client
+    fixture.cut(s.port)
+    wait_until(lambda: not client.usable, WAIT_S, "the cut")
+    fixture.heal(s.port)
+    wait_until(lambda: client.usable, WAIT_S, "the reconnection")
+    s.port.multi([Create("/a", b"")], order.append)
+    s.port.read([GetData("/")], order.append)
+    assert not order
+    s.wait(lambda: len(order) >= 4, "two events and two answers")
+    assert order == [Suspended(), Unanswered(), Unanswered(), Connected(s.session_id, 10_000)]
+    assert s.names("/") == ()
 
 
 def test_a_black_hole_ends_calls_by_the_deadline(zk_hosts: str) -> None:

@@ -11,7 +11,7 @@ from kazoo.exceptions import EXCEPTIONS
 
 from zkcoord.zk import requests
 from zkcoord.zk.connection import GARBAGE
-from zkcoord.zk.port import Check, Children, Committed, Create, Created, Delete, Denied, Done, GetChildren, GetData, Missing, Node, ReadDone, Rejected, SetData, Stat, Unanswered, WatchMode, ZkError
+from zkcoord.zk.port import Check, Children, Committed, Create, Created, Delete, Denied, Done, GetChildren, GetData, Missing, Node, Op, ReadDone, Rejected, SetData, Stat, Unanswered, WatchMode, ZkError
 
 STAT = struct.pack("!qqqqiiiqiiq", 5, 6, 0, 0, 7, 8, 0, 9, 1, 10, 11)
 
@@ -25,7 +25,7 @@ def text(value: str) -> bytes:
 
 
 END = struct.pack("!iBi", -1, 1, -1)
-OPS = [Create("/a", b""), SetData("/b", b"", 1), Delete("/c"), Check("/d", 2)]
+OPS: list[Op] = [Create("/a", b""), SetData("/b", b"", 1), Delete("/c"), Check("/d", 2)]
 
 
 @pytest.mark.parametrize("code", sorted(c for c in EXCEPTIONS if c not in (0, -2)))

@@ -20,7 +20,7 @@ from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import ZooKeeperOptions, ZooKeeperServer
 from zkcoord.zk.options import Tls
-from zkcoord.zk.port import Closed, Connected, Create, GetData, PortEvent, Refused, Rejected, SetData, ZkError
+from zkcoord.zk.port import Create, Created, GetData, PortEvent, Refused, Rejected, SetData, WatchMode, ZkError
 
 PEM = Path(__file__).parent / "pem"
 MUTUAL = Tls(ca=str(PEM / "ca.pem"), cert=str(PEM / "client.pem"))
@@ -132,17 +132,14 @@ def _closed_at_once(sock: socket.socket) -> bool:
 def test_a_full_server_is_said(strict: ZooKeeperServer) -> None:
     """The connection limit shows as a connection that the server closes at once."""
     with ExitStack() as stack:
-        for _ in range(2):
-            stack.enter_context(socket.create_connection(("127.0.0.1", strict.port)))
+        wait_until(lambda: _closed_at_once(stack.enter_context(socket.create_connection(("127.0.0.1", strict.port)))), WAIT_S, "the server to be full")
         assert "maxClientCnxns" in reason_of(strict.address, connect_timeout_ms=400)
 
 
 def test_paths_without_a_chroot(secure: tuple[ZooKeeperServer, int]) -> None:
-    """The root of the server's own tree."""
-    loop = Loop(secure[0].address)
-    events: list[PortEvent] = []
-    port = loop.open(events.append)
-    loop.drain(lambda: bool(events), "Connected")
-    assert isinstance(events[0], Connected)
-    port.close()
-    loop.drain(lambda: Closed() in events, "Closed")
+    """The root of the server's own tree: paths go out and come back as they are."""
+    s = Session(Loop(secure[0].address))
+    s.watch("/plain", WatchMode.RECURSIVE)
+    assert s.do(Create("/plain", b""), Create("/plain/n-", b"", sequential=True)).results == (Created("/plain"), Created("/plain/n-0000000000"))
+    assert s.seen() == [("CREATED", "/plain"), ("CREATED", "/plain/n-0000000000")] and "plain" in s.names("/")
+    s.close()

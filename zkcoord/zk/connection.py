@@ -6,7 +6,8 @@ frame, and each frame becomes one call of the `Observer` or of a `Call` before t
 the order of the bytes on the wire, so a watch event that the server sent before an answer is told before it.
 
 * The gate (`_gate`) makes "usable" and the queue one thing: `submit` puts a call into the queue only while the session is usable, and losing the connection empties queue and pending calls under the same gate.
-  So no call is ever sent on another connection than the one it was made on, and nothing is sent again.
+  `generation` makes it true for the owner too, who learns of a reconnection later than this thread: a call made before that is not sent on a connection its maker does not know of. So no call is sent
+  on another connection than the one it was made on, and nothing is sent again.
 * `usable` begins when the session is established, authenticated and, the first time, the chroot has been seen; it ends with the connection.
 * Every end of a session is told once, as an `End`; after it the thread ends and the sockets are closed. A session id that changed on reconnect is an expiry: some servers hand out a new session silently.
 * A call without an answer for `request_deadline_ms` drops the connection. It is checked only where the socket has nothing to read, so a process that was stopped for a while first reads what has arrived.
@@ -23,11 +24,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol import serialization as wire
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
@@ -36,9 +37,9 @@ from kazoo.retry import KazooRetry
 
 from zkcoord.zk import requests
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Change, Denied, GetData, Missing, ReadDone, ZkError
+from zkcoord.zk.port import Change, GetData
 from zkcoord.zk.requests import CLOSE_REQUEST, Request, Result
-from zkcoord.zk.sockets import EdgeHandler, wait_ready
+from zkcoord.zk.sockets import EdgeHandler, quiet_logger, wait_ready
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,8 @@ class End(enum.Enum):
 class Observer(Protocol):
     """Who is told about a session: on the connection's thread, in the order of the wire. Must not block and must not raise."""
 
-    def connected(self, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
-        """The session is usable."""
+    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
+        """The session is usable; `generation` counts its connections from 1."""
 
     def suspended(self, reason: str) -> None:
         """The connection is lost. Told before the calls under way are told."""
@@ -109,6 +110,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         self.last_error = "no attempt was made yet"
         self._received = bytearray()
         self._seen_chroot = False
+        self._xid: int
 
     @contextmanager
     def _socket_error_handling(self) -> Iterator[None]:
@@ -159,9 +161,16 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         except SASLException as e:
             client.refuse(f"SASL authentication at {host}:{port} cannot be done ({e}): install pure-sasl and check mechanism, name and password")
             raise AuthFailedError() from e
-        except AuthFailedError as e:
-            client.refuse(str(e) or f"the ZooKeeper at {host}:{port} refused the credentials: correct user name, password and scheme")
+        except _Refusal as e:
+            client.refuse(str(e))
             raise
+        except SessionExpiredError:
+            raise
+        except ZookeeperError as e:
+            if isinstance(e.__cause__, ConnectionDropped) and self._seen_chroot:
+                raise self._drop(f"{host}:{port}: {e.__cause__}") from e
+            client.refuse(f"the ZooKeeper at {host}:{port} refused the credentials ({type(e).__name__}): correct scheme, user name and password")
+            raise AuthFailedError() from e
         except GARBAGE as e:
             self.last_error = f"{host}:{port} does not answer like a ZooKeeper server"
             raise ConnectionDropped(self.last_error) from e
@@ -170,25 +179,21 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         return read_timeout_ms, connect_timeout_ms
 
     def _look_at_chroot(self, timeout_s: float) -> None:
-        """The first request of a port: does the server know multiRead (3.6), does the chroot exist, may it be read? Raises `_Refusal`."""
+        """The first request of a port; raises `_Refusal` when its answer says that this ensemble cannot be used. A chroot is only missing if it is after a sync, too."""
         options = self.client.options
-        path = options.chroot or "/"
-        request = requests.read_request("", [GetData(path)])
-        self._xid = 1
+        look = requests.read_request("", [GetData(options.chroot or "/")])
+        refusal = requests.refusal_of_first_look(options, *self._ask(look, timeout_s))
+        if refusal.startswith("the chroot"):
+            self._ask(requests.sync_request(options.chroot), timeout_s)
+            refusal = requests.refusal_of_first_look(options, *self._ask(look, timeout_s))
+        if refusal:
+            raise _Refusal(refusal)
+
+    def _ask(self, request: Request, timeout_s: float) -> tuple[int, Result]:
+        self._xid += 1
         self._submit(request, timeout_s, self._xid)
         header, body, offset = self._read_header(timeout_s)
-        if header.err == requests.UNIMPLEMENTED:
-            raise _Refusal(f"the ZooKeeper at {options.address} is older than 3.6 (no multiRead, no persistent watches): use a server of 3.6 or newer")
-        if header.err == requests.SASL_REQUIRED:
-            raise _Refusal(f"the ZooKeeper at {options.address} demands SASL authentication: configure SASL (mechanism, name and password)")
-        result = request.decode(header.err, body, offset)
-        if not isinstance(result, ReadDone):
-            raise ConnectionDropped(f"the first request was answered with error {header.err}")
-        answer = result.answers[0]
-        if isinstance(answer, Missing):
-            raise _Refusal(f"the chroot {path} does not exist at {options.address}: create it with `create {path}` in zkCli.sh, or correct the path after the last server")
-        if isinstance(answer, Denied) and answer.error is ZkError.NO_AUTH and options.chroot:
-            raise _Refusal(f"the chroot {path} at {options.address} may not be read with these credentials: correct user name and password, or ask for read permission")
+        return header.err, request.decode(header.err, body, offset)
 
     def idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
         """Wait in the main loop for the server, a call to send, or `timeout_s`. Raises `ConnectionDropped` when the oldest call is overdue."""
@@ -272,13 +277,6 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         return None
 
 
-def _quiet_logger() -> logging.Logger:
-    logger = logging.Logger("zkcoord.zk.kazoo", logging.CRITICAL)
-    logger.propagate = False
-    logger.addHandler(logging.NullHandler())
-    return logger
-
-
 class EdgeClient(KazooClient):  # type: ignore[misc]
     """kazoo's client as one session: see the module's text. `submit` and `shut` may be called from any thread."""
 
@@ -286,6 +284,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         self.options = options
         self.observer = observer
         self.usable = False
+        self.generation = 0
         self.request_deadline_s = (options.request_deadline_ms or options.session_timeout_ms / 2) / 1000
         self._gate = threading.RLock()
         self.ended = False
@@ -303,7 +302,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             auth_data={("digest", f"{options.digest.username}:{options.digest.password}")} if options.digest else None,
             connection_retry=retry,
             use_ssl=tls is not None,
-            logger=_quiet_logger(),
+            logger=quiet_logger(),
         )
         self._connection = EdgeConnection(self, options.sasl.arguments() if options.sasl else None)
 
@@ -312,21 +311,22 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         """Why the last attempt to connect failed, as text for a sentence."""
         return str(self._connection.last_error)
 
-    def submit(self, call: Call) -> bool:
-        """Queue a call on this connection. False: not usable, nothing was queued."""
+    def submit(self, call: Call, generation: int) -> bool:
+        """Queue a call on the connection that is the owner's latest (`generation`), or tell it lost. False: the owner has not seen the latest yet; the call is neither queued nor told."""
         with self._gate:
-            if not self.usable:
+            if generation != self.generation:
                 return False
-            self._queue.append((call.request, call))
-            self.wake()
+            if self.usable:
+                self._queue.append((call.request, call))
+                self.wake()
+            else:
+                call.set_exception(ConnectionDropped("not connected"))
         return True
 
     def wake(self) -> None:
         """Make the connection's thread look at the queue."""
-        try:
+        with suppress(OSError, AttributeError):  # so many wakes are waiting already that no more fit, or the thread is over
             self._connection._write_sock.send(b"\0")
-        except (OSError, AttributeError):
-            pass  # so many wakes are waiting already that no more fit, or the thread is over
 
     def shut(self) -> None:
         """Close the session after the calls under way. Without a connection, the next one closes it."""
@@ -352,24 +352,22 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             self._cut()
 
     def _cut(self) -> None:
-        try:
-            sock = self._connection._socket
-            if sock is not None:
+        sock = self._connection._socket
+        if sock is not None:
+            with suppress(OSError):  # it is closed already, which was the wish
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
-        except OSError:
-            pass  # it is closed already, which was the wish
 
     def established(self, timeout_ms: int, server: tuple[str, int]) -> None:
         """The session is there (connection's thread)."""
         with self._gate:
             self.request_deadline_s = (self.options.request_deadline_ms or timeout_ms / 2) / 1000
-            if self._closing:
+            if self._closing or self._stopped.is_set():
                 self._queue.append((CLOSE_REQUEST, None))
                 self.wake()
                 return
-            if not self._stopped.is_set():
-                self.usable = True
-                self.observer.connected(self._session_id, self._session_passwd, timeout_ms, server)
+            self.usable = True
+            self.generation += 1
+            self.observer.connected(self.generation, self._session_id, self._session_passwd, timeout_ms, server)
 
     def _session_callback(self, state: str) -> None:
         with self._gate:

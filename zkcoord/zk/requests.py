@@ -20,11 +20,11 @@ from typing import Union
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
 
+from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import (
     Check,
     Children,
     Committed,
-    Create,
     Created,
     Delete,
     Denied,
@@ -124,15 +124,16 @@ def multi_request(chroot: str, ops: Sequence[Op]) -> Request:
 def _encode_op(chroot: str, op: Op) -> bytes:
     path = absolute(chroot, op.path)
     if isinstance(op, Check):
-        return wire.multiheader_struct.pack(CHECK, False, -1) + bytes(wire.CheckVersion(path, op.version).serialize())
-    if isinstance(op, SetData):
-        return wire.multiheader_struct.pack(SET_DATA, False, -1) + bytes(wire.SetData(path, op.data, op.version).serialize())
-    if isinstance(op, Delete):
-        return wire.multiheader_struct.pack(DELETE, False, -1) + bytes(wire.Delete(path, op.version).serialize())
-    assert isinstance(op, Create), op
-    acl = [ACL(a.perms, Id(a.scheme, a.id)) for a in op.acl]
-    flags = (EPHEMERAL_FLAG if op.ephemeral else 0) | (SEQUENTIAL_FLAG if op.sequential else 0)
-    return wire.multiheader_struct.pack(CREATE, False, -1) + bytes(wire.Create(path, op.data, acl, flags).serialize())
+        kind, record = CHECK, wire.CheckVersion(path, op.version)
+    elif isinstance(op, SetData):
+        kind, record = SET_DATA, wire.SetData(path, op.data, op.version)
+    elif isinstance(op, Delete):
+        kind, record = DELETE, wire.Delete(path, op.version)
+    else:
+        acl = [ACL(a.perms, Id(a.scheme, a.id)) for a in op.acl]
+        flags = (EPHEMERAL_FLAG if op.ephemeral else 0) | (SEQUENTIAL_FLAG if op.sequential else 0)
+        kind, record = CREATE, wire.Create(path, op.data, acl, flags)
+    return bytes(wire.multiheader_struct.pack(kind, False, -1) + record.serialize())
 
 
 def _decode_multi(chroot: str, count: int, err: int, body: bytes, offset: int) -> MultiResult:
@@ -225,6 +226,22 @@ def _decode_empty(err: int, body: bytes, offset: int) -> ReadResult:
     if err in UNANSWERED_CODES:
         return Unanswered()
     return ReadDone((Denied(error_of(err)),)) if err else ReadDone(())
+
+
+def refusal_of_first_look(options: ZkOptions, err: int, result: Result) -> str:
+    """What the answer to the first request (a multiRead of the chroot) says about the ensemble: the sentence that refuses it, or "". Raises `ValueError` when it says nothing."""
+    where, path = options.address, options.chroot or "/"
+    if err == UNIMPLEMENTED:
+        return f"the ZooKeeper at {where} is older than 3.6 (no multiRead, no persistent watches): use a server of 3.6 or newer"
+    if err == SASL_REQUIRED:
+        return f"the ZooKeeper at {where} demands SASL authentication: configure SASL (mechanism, name and password)"
+    if not isinstance(result, ReadDone):
+        raise ValueError(f"the first request was answered with error {err}")
+    if isinstance(result.answers[0], Missing):
+        return f"the chroot {path} does not exist at {where}: create it with `create {path}` in zkCli.sh, or correct the path after the last server"
+    if result.answers == (Denied(ZkError.NO_AUTH),) and options.chroot:
+        return f"the chroot {path} at {where} may not be read with these credentials: correct user name and password, or ask for read permission"
+    return ""
 
 
 def _refuse_to_decode(err: int, body: bytes, offset: int) -> Result:

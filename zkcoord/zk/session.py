@@ -6,7 +6,8 @@ owner's thread runs the thunks in order. Callbacks and events happen nowhere els
 What is guaranteed, in the order of the owner's queue:
 
 * answers and watch events stand in the order in which the server sent them: a read's answer never overtakes an event that the server sent before it;
-* `Suspended` comes first when a connection is lost, then `Unanswered` for every call under way, then, if the session lives, `Connected`; no call is sent again or on another connection;
+* `Suspended` comes first when a connection is lost, then `Unanswered` for every call under way, then, if the session lives, `Connected`; no call is sent again or on another connection. A call made
+  while `Suspended` and `Connected` are still in the queue belongs to the old connection: it is not sent, and ends `Unanswered` just before that `Connected`;
 * after one of `Expired`, `Closed`, `Refused` no event follows, and every later call ends `Unanswered`;
 * `Closed` follows `close()` within `close_deadline_ms`. A session that cannot be closed at the server by then ends there by its timeout.
 
@@ -85,6 +86,8 @@ class KazooPort:
         self._on_event = on_event
         self._post = post
         self._pid = os.getpid()
+        self._generation = 0
+        self._early: list[Callable[[], None]] | None = []  # calls made while a `Connected` waits in the queue; None while they are told
         self._client: EdgeClient
         self._connect_timer: threading.Timer | None = None
         self._close_timer: threading.Timer | None = None
@@ -148,12 +151,12 @@ class KazooPort:
 
     # What the connection's thread calls (see `zkcoord.zk.connection.Observer`) -----------------------------------------------------------------------------------
 
-    def connected(self, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
+    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
         """The session is usable."""
         self._ensemble.was_reached = True
         if self._connect_timer is not None:
             self._connect_timer.cancel()
-        self._post(partial(self._on_connected, session_id, password, timeout_ms, server))
+        self._post(partial(self._on_connected, generation, session_id, password, timeout_ms, server))
         log.info("connected to ZooKeeper at %s:%d, session timeout %d ms", server[0], server[1], timeout_ms)
 
     def suspended(self, reason: str) -> None:
@@ -178,8 +181,12 @@ class KazooPort:
 
     # Within ---------------------------------------------------------------------------------------------------------------------------------------------------------
 
-    def _on_connected(self, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
+    def _on_connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
         self.session_id, self.password, self.timeout_ms, self.connected_server = session_id, password, timeout_ms, server
+        early, self._early = self._early, None
+        for end in early or ():
+            end()
+        self._early, self._generation = [], generation
         self._on_event(Connected(session_id, timeout_ms))
 
     def _event(self, event: PortEvent) -> None:
@@ -191,8 +198,12 @@ class KazooPort:
         def tell(result: T | None) -> None:
             post(partial(done, Unanswered() if result is None else result))  # type: ignore[arg-type]
 
-        if not self._client.submit(Call(request, tell)):  # type: ignore[arg-type]
+        if self._client.submit(Call(request, tell), self._generation):  # type: ignore[arg-type]
+            return
+        if self._early is None:
             tell(None)
+        else:
+            self._early.append(partial(done, Unanswered()))  # type: ignore[arg-type]
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -6,6 +6,7 @@ connector retries a failing TLS handshake until a bare timeout, and does not ver
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import ssl
@@ -63,3 +64,11 @@ def wait_ready(readers: list[Any], writers: list[Any], timeout_s: float | None) 
         poller.register(fd, mask)
         by_fd[fd] = sock
     return [by_fd[fd] for fd, _ in poller.poll(None if timeout_s is None else max(0, int(timeout_s * 1000 + 0.999)))]
+
+
+def quiet_logger() -> logging.Logger:
+    """A logger that goes nowhere: kazoo's lines hold credentials, session passwords and data at debug level, and repeat themselves at the others."""
+    logger = logging.Logger("zkcoord.zk.kazoo", logging.CRITICAL)
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
+    return logger
