@@ -1,17 +1,17 @@
 """One pass over everything that was written down: files are read line by line, merged by time, and each fact goes to the judge of its partition. Memory is bounded by the number of partitions,
 files and steps, not by the records.
 
-Order. The threads of a process write as they come, so lines of one file may be out of order by a little: each file is sorted within a window of `REORDER_NS` before the files are merged.
+Order. The threads of a process write as they come, so lines of one file may be out of order by a little: each file is sorted within a window of `REORDER_NS` before the files are merged. A scenario learns later when
+something had happened, so its few lines have a window of their own.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from zkcoord.verdict import lines
 from zkcoord.verdict.facts import CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, StepBalanced, StepBegan
@@ -19,6 +19,7 @@ from zkcoord.verdict.lines import Line, Parse
 from zkcoord.verdict.rules import Finding, PartitionJudge, PartitionReport, Rule
 
 REORDER_NS = 2_000_000_000
+SCENARIO_REORDER_NS = 600_000_000_000
 SUFFIX = ".jsonl"
 CONSUMERS, COORDINATORS, PRODUCERS, SCENARIO = "consumers", "coordinators", "producers", "scenario"
 
@@ -141,11 +142,21 @@ def judge(facts: Iterable[Fact]) -> Verdict:
 def judge_folder(folder: Path) -> Verdict:
     """The verdict over a run's folder: `consumers/NAME.jsonl`, `producers/NAME.jsonl`, `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`."""
     unreadable = Unreadable()
-    sources: list[tuple[str, Parse]] = [(CONSUMERS, lines.consumer), (PRODUCERS, lines.producer), (SCENARIO, lines.scenario), (COORDINATORS, lines.coordinator)]
-    streams = [in_order(facts_of(path, parse, unreadable)) for name, parse in sources for path in sorted((folder / name).rglob(f"*{SUFFIX}"))]
-    verdict = judge(heapq.merge(*streams, key=lambda fact: fact.t_ns))
+    verdict = judge(facts_in(folder, unreadable))
     verdict.unreadable = unreadable.count
     return verdict
+
+
+def facts_in(folder: Path, unreadable: Unreadable) -> Iterator[Fact]:
+    """All facts of a run's folder, by time."""
+    sources: list[tuple[str, Parse, int]] = [
+        (CONSUMERS, lines.consumer, REORDER_NS),
+        (PRODUCERS, lines.producer, REORDER_NS),
+        (COORDINATORS, lines.coordinator, REORDER_NS),
+        (SCENARIO, lines.scenario, SCENARIO_REORDER_NS),
+    ]
+    streams = [in_order(facts_of(path, parse, unreadable), window_ns) for name, parse, window_ns in sources for path in sorted((folder / name).rglob(f"*{SUFFIX}"))]
+    return heapq.merge(*streams, key=lambda fact: fact.t_ns)
 
 
 @dataclass
@@ -168,14 +179,13 @@ def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]
                 unreadable.count += 1
 
 
-def in_order(facts: Iterable[Fact], window_ns: int = REORDER_NS, key: Callable[[Any], int] = lambda fact: fact.t_ns) -> Iterator[Fact]:
+def in_order(facts: Iterable[Fact], window_ns: int = REORDER_NS) -> Iterator[Fact]:
     """`facts` by time, where none is later in the stream than `window_ns` after one that it belongs before."""
     waiting: list[tuple[int, int, Fact]] = []
     newest = 0
     for number, fact in enumerate(facts):
-        t = key(fact)
-        newest = max(newest, t)
-        heapq.heappush(waiting, (t, number, fact))
+        newest = max(newest, fact.t_ns)
+        heapq.heappush(waiting, (fact.t_ns, number, fact))
         while waiting and waiting[0][0] <= newest - window_ns:
             yield heapq.heappop(waiting)[2]
     while waiting:

@@ -1,0 +1,187 @@
+"""Everybody who plays in the demo: starts them, talks to them, ends them, and writes each end down. Every process is a real one: `zkcoord coordinator`, `consumer.verifiable`, a producer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafka.admin import KafkaAdminClient
+
+from zkcoord.demo.observer import Observer
+from zkcoord.demo.options import GROUP, TOPIC, Break, Options
+from zkcoord.demo.processes import Child, Children, Line, signal_name
+from zkcoord.demo.state import GroupState, Kind, Phase
+from zkcoord.demo.story import Story
+from zkcoord.errors import ScenarioError
+from zkcoord.stack.ports import free_port
+from zkcoord.verdict import engine
+
+READY_TIMEOUT_S = 0.5
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the servers are."""
+
+    zookeeper: str
+    kafka: str
+
+
+class Cast:
+    """The processes of one run. `say` shows a sentence to the user."""
+
+    def __init__(self, options: Options, addresses: Addresses, story: Story, say: Callable[[str], None]) -> None:
+        self.options = options
+        self.addresses = addresses
+        self.story = story
+        self.say = say
+        self.state = GroupState()
+        self.runs = options.folder / "run"
+        self.partitions = options.pace.partitions
+        self.children = Children(self._line)
+        self.observer = Observer(addresses.zookeeper, GROUP, TOPIC, lambda: self.partitions, self._seen)
+        self._ready: dict[str, str] = {}
+
+    def _line(self, name: str, line: Line) -> None:
+        self.state.line(name, line)
+
+    def _seen(self, t_ns: int, offsets: Mapping[int, int]) -> None:
+        self.story.stored(t_ns, TOPIC, offsets)
+        with self.children.lock:
+            self.state.stored(offsets)
+        self.children.changed()
+
+    def close(self) -> None:
+        """End everything that still runs; safe to call twice."""
+        self.children.close()
+        self.observer.close()
+        self.story.close()
+
+    # starting
+
+    def _start(self, name: str, kind: Kind, module: list[str], folder: str) -> Child:
+        with self.children.lock:
+            self.state.expect(name, kind)
+        plain = name.replace(" ", "-")
+        return self.children.start(name, module, self.runs / folder / f"{plain}{engine.SUFFIX}", self.options.folder / "logs" / f"{plain}.log")
+
+    def start_coordinator(self, name: str) -> None:
+        """`zkcoord coordinator`, with a journal of its own."""
+        journal = self.runs / engine.COORDINATORS / name.replace(" ", "-")
+        again = journal.exists()
+        port = free_port()
+        self._ready[name] = f"http://127.0.0.1:{port}/ready"
+        flags = ["--zookeeper", self.addresses.zookeeper, "--session-timeout-ms", str(self.options.coordinator_session_timeout_ms), "--http-port", str(port), "--journal-dir", str(journal)]
+        self._start(name, Kind.COORDINATOR, ["zkcoord.runtime.cli", "coordinator", *flags], "output")
+        if not again:
+            self.children.follow_folder(name, journal)
+
+    def start_consumer(self, name: str, fault: Break | None = None, wait_for_go: bool = False) -> None:
+        """A consumer with automatic commit and small batches."""
+        o = self.options
+        flags = ["--zookeeper", self.addresses.zookeeper, "--group", GROUP, "--topic", TOPIC, "--commit", "auto", "--commit-interval-ms", str(o.commit_interval_ms),
+                 "--session-timeout-ms", str(o.consumer_session_timeout_ms), "--max-poll-records", str(o.max_poll_records), "--batch-delay-ms", str(o.batch_delay_ms), "--client-id", name]
+        acting = (["--wait"] if wait_for_go else []) + ([] if fault is None else ["--fault", fault.value])
+        self._start(name, Kind.CONSUMER, ["zkcoord.demo.actor", *acting, "--", *flags], engine.CONSUMERS)
+
+    def start_producer(self) -> None:
+        """The producer."""
+        flags = ["--bootstrap-servers", self.addresses.kafka, "--topic", TOPIC, "--partitions", str(self.partitions), "--rate", str(self.options.pace.rate)]
+        self._start("producer", Kind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS)
+
+    def start_rogue(self, number: int) -> str:
+        """Somebody who fetches a partition that is not his; his name."""
+        self._start("rogue", Kind.ROGUE, ["zkcoord.demo.rogue", "--bootstrap-servers", self.addresses.kafka, "--topic", TOPIC, "--partition", str(number)], engine.CONSUMERS)
+        return "rogue"
+
+    # talking
+
+    def is_waiting(self, name: str) -> bool:
+        """Is this consumer loaded and waiting for `go`? (under the lock)"""
+        return self.state.consumers[name].phase is Phase.WAITING
+
+    def go(self, name: str) -> None:
+        """Let a waiting consumer begin."""
+        os.kill(self.children.children[name].pid, signal.SIGUSR2)
+
+    def trigger(self, name: str) -> None:
+        """Make a broken consumer do what is wrong with it."""
+        os.kill(self.children.children[name].pid, signal.SIGUSR1)
+
+    def is_ready(self, name: str) -> bool:
+        """Does this coordinator lead or stand by?"""
+        try:
+            with urllib.request.urlopen(self._ready[name], timeout=READY_TIMEOUT_S) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    # ending
+
+    def ask_to_leave(self, name: str) -> int:
+        """SIGTERM; the time just before it."""
+        return self.children.terminate(self.children.children[name])
+
+    def left(self, name: str) -> None:
+        """Wait for the end of a process that was asked to leave. Raises `ScenarioError` when it did not end cleanly."""
+        child = self.children.children[name]
+        status = self.children.wait_gone(child)
+        self._gone(child, killed=False)
+        if status != 0:
+            raise ScenarioError(f"{name} did not end cleanly: {signal_name(status)} (its log is {child.log})")
+
+    def kill(self, name: str) -> int:
+        """kill -9; the time just before it."""
+        child = self.children.children[name]
+        killed_ns = self.children.kill(child)
+        self._gone(child, killed=True)
+        return killed_ns
+
+    def _gone(self, child: Child, killed: bool) -> None:
+        self.story.exit(child.name, killed, self.children.last_sign_ns(child))
+        with self.children.lock:
+            self.state.gone(child.name, killed)
+        self.children.changed()
+
+    def stop_producer(self) -> None:
+        """Stop producing, and know what is in the topic for good."""
+        self.ask_to_leave("producer")
+        self.left("producer")
+
+    def end_coordinators(self) -> None:
+        """SIGTERM for all coordinators that run."""
+        running = [child for child in self.children.children.values() if child.alive and self.state.kinds[child.name] is Kind.COORDINATOR]
+        for child in running:
+            self.ask_to_leave(child.name)
+        for child in running:
+            self.left(child.name)
+
+    # the topic
+
+    def create_topic(self) -> None:
+        """The topic, empty, with a leader for every partition."""
+        admin = KafkaAdminClient(bootstrap_servers=self.addresses.kafka)
+        try:
+            admin.create_topics({TOPIC: {"num_partitions": self.partitions, "replication_factor": 1}})
+            self.children.wait_for(lambda: _led(admin) == self.partitions, self.options.step_timeout_s, "the topic's leaders")
+        finally:
+            admin.close()
+
+    def grow(self, partitions: int) -> None:
+        """Add partitions to the topic."""
+        admin = KafkaAdminClient(bootstrap_servers=self.addresses.kafka)
+        try:
+            admin.create_partitions({TOPIC: partitions})
+        finally:
+            admin.close()
+        self.partitions = partitions
+
+
+def _led(admin: KafkaAdminClient) -> int:
+    """Partitions of the topic that have a leader."""
+    found = admin.describe_topics([TOPIC])
+    return sum(partition["leader_id"] >= 0 for partition in found[0]["partitions"]) if found else 0
