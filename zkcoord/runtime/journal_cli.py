@@ -117,7 +117,7 @@ def row(record: Mapping[str, Any]) -> list[str]:
     what, why, trigger = _story(kind, record)
     took = f"{record['duration_ms']} ms" if isinstance(record.get("duration_ms"), int) else ""
     cells = [_time(record["t"]), _text(record, "group"), what, why, trigger, took, _text(record, "moved"), _text(record, "members"), _waited(record.get("waited_for"))]
-    return [_cut(cell) or "-" for cell in cells]
+    return [_cut(_plain(cell)) or "-" for cell in cells]
 
 
 def _time(wall_ms: int) -> str:
@@ -152,11 +152,12 @@ def _waited(found: Any) -> str:
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
-    """A field's text, on one line and harmless on a terminal."""
     value = record.get(name)
-    if value is None:
-        return ""
-    text = str(value)
+    return "" if value is None else str(value)
+
+
+def _plain(text: str) -> str:
+    """On one line, and harmless on a terminal."""
     return text if text.isprintable() else shown(text)
 
 
