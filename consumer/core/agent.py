@@ -101,10 +101,11 @@ class Agent(Membership):
             self.intents.remove(drop)  # it happened, and the node is another session's by now (version 1 says that a node is one of ours, not whose)
         if e.incarnation != self.incarnation:
             self.incarnation = e.incarnation
+            self.registered = self.asked
             self.pending.clear()
             self.read_channel = True
-            if self.asked_subscription == self.subscription:  # else the application has changed its mind since: what is due stays due
-                self.intents = deque(i for i in self.intents if i is not Duty.RESUBSCRIBE)
+            self.intents = deque(i for i in self.intents if i is not Duty.RESUBSCRIBE)
+            self._resubscribe()
             if self.current is not None:
                 self._withdraw(self.current)
         current = self.current
@@ -172,6 +173,8 @@ class Agent(Membership):
             if read.whose is ev.Whose.MINE and offset is not None and read.version is not None:
                 self.held[tp] = Held(thread, offset, read.version)
                 adopted[tp] = offset
+            elif read.whose is ev.Whose.MINE:
+                self.intents.append(DropIntent(tp))  # the ack happened, and then somebody deleted or spoilt its offset: let it be started anew
             elif read.whose is ev.Whose.NOBODY:
                 current.takes[tp] = ev.Take(tp, thread, offset or 0, read.version)
                 if offset is None:
@@ -281,8 +284,8 @@ class Agent(Membership):
             elif intent is Duty.ACK:
                 self._write_ack()
             else:
+                self.asked = self.subscription
                 self.waiting = Waiting(Asked.RESUBSCRIBE, self._token(), intent)
-                self.asked_subscription = self.subscription
                 self.out.append(ev.Resubscribe(self.waiting.token, self.name, self.subscription, tuple(sorted(self.pending))))
         if self.waiting is not None or self.proof_ms is None:
             return

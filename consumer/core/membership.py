@@ -25,7 +25,7 @@ class Membership:
         self.options = options
         self.phase = Phase.IDLE
         self.subscription = Subscription()
-        self.asked_subscription = Subscription()  # what the latest change of the registration said
+        self.asked = self.registered = self.subscription
         self.connected = False
         self.timeout_ms = 0
         self.polled_ms = 0
@@ -127,7 +127,7 @@ class Membership:
         self.phase = next_phase(self.phase, Happening.OPENED)
         self._leave_group(e.name)
         self.connected, self.timeout_ms = True, e.timeout_ms
-        self.out.append(ev.Join(e.name, self.subscription))
+        self._join()
 
     def _suspended(self, e: ev.SessionSuspended) -> None:
         self.connected = False
@@ -139,10 +139,14 @@ class Membership:
         if self.leaving:
             self._close("closed while ZooKeeper was away")
 
+    def _join(self) -> None:
+        self.asked = self.subscription
+        self.out.append(ev.Join(self.name, self.subscription))
+
     def _resumed(self, e: ev.SessionResumed) -> None:
         self.connected = True
         if self.phase is Phase.JOINING:
-            self.out.append(ev.Join(self.name, self.subscription))
+            self._join()
         elif self.phase is Phase.MEMBER:
             self.doubt = self.read_channel = True
 
@@ -170,6 +174,8 @@ class Membership:
         self.known_epoch = self.seen_epoch = e.epoch
         self.lease_max_ms = e.lease_max_ms
         self.read_channel = True
+        self.registered = self.asked
+        self._resubscribe()
         self._notice(msg.NoticeKind.REGISTERED, name=self.name, incarnation=e.incarnation)
 
     def _break(self, code: msg.FailureCode, message: str) -> None:
@@ -234,11 +240,15 @@ class Membership:
             self.out.append(ev.OpenSession())
 
     def _subscribe(self, m: msg.Subscribe) -> None:
-        changed = m.subscription != self.subscription
         self.subscription = m.subscription
         if self.phase in (Phase.IDLE, Phase.PARKED, Phase.PARKING):
             self._want()
-        elif changed and self.phase in (Phase.JOINING, Phase.MEMBER):
+        elif self.phase is Phase.MEMBER and not (self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE):
+            self._resubscribe()
+
+    def _resubscribe(self) -> None:
+        """The registration shall say what the application wants by now."""
+        if self.subscription != self.registered and Duty.RESUBSCRIBE not in self.intents:
             self.intents.append(Duty.RESUBSCRIBE)
 
     def _commit(self, m: msg.Commit) -> None:
