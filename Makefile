@@ -34,7 +34,7 @@ $(STAMP):
 	@rm -f .venv/.ready-* && touch $(STAMP)
 
 test: setup ## every test but the nightly ones
-	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m "not nightly" $(PYTEST_ARGS) $(TESTS)
+	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
 sim: setup ## the simulator: make sim SEEDS=2000
 	@$(PY) -m tests.sim --seeds $(SEEDS) --jobs $(JOBS)
@@ -46,7 +46,7 @@ bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-
 	@$(PY) -m tests.bench.rebalance
 
 nightly: setup ## all tests, 2,000 seeds, the benchmark
-	@$(PY) -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
+	@$(PY) -m pytest -n $(JOBS) $(TESTS)
 	@$(PY) -m tests.sim --seeds 2000 --jobs $(JOBS)
 	@$(PY) -m tests.bench.rebalance
 

@@ -25,7 +25,7 @@ PIP_TIMEOUT_S = 600.0
 # What the base may bring with everything that it depends on. Something that appears here by accident makes every consumer process heavier.
 BASE = {"zkcoord", "kazoo", "kafka-python", "tenacity", "google-re2", "prometheus-client", "pip", "setuptools"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.slow
 
 
 def run(*command: str | Path, cwd: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
