@@ -219,7 +219,7 @@ class Group:
         t.assigned_ms.append(now_ms)
         members = {n: m for n, m in self.view.members.items() if not m.legacy and n in self.view.channels}
         held = self.view.current_owners()
-        result = compute_target(self.targets, members, held, self.options)
+        result = compute_target(self.name, self.targets, members, held, self.options)
         moved = sum(1 for tp, thread in result.target.items() if held.get(tp) != thread) + sum(1 for tp in held if tp not in result.target)
         if dict(result.target) != self.view.target and (moved or self.view.target):
             self.generation += 1

@@ -53,7 +53,7 @@ INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
 GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"
 
 
-def compute_target(world: TargetInput, members: Mapping[str, Member], held: Mapping[TopicPartition, Thread], options: CoordinatorOptions) -> Targets:
+def compute_target(group: str, world: TargetInput, members: Mapping[str, Member], held: Mapping[TopicPartition, Thread], options: CoordinatorOptions) -> Targets:
     """Vote, then assign. Pure and deterministic; `held` is who owns what now."""
     accepted, rejected = _admit(members, options)
     assignor = _vote(accepted, options)
@@ -61,7 +61,8 @@ def compute_target(world: TargetInput, members: Mapping[str, Member], held: Mapp
     subscribed = sorted({t for topics in wants.values() for t in topics})
     partitions = {t: world.topics[t].partitions for t in subscribed}
     owners = {tp: thread for tp, thread in held.items() if thread.member in accepted}
-    result = ASSIGNORS[assignor](AssignmentInput(members=wants, partitions=partitions, owners=owners, owner_path_bytes_max=options.owner_path_bytes_max))
+    fixed = options.owner_path_prefix_bytes + len(group)
+    result = ASSIGNORS[assignor](AssignmentInput(wants, partitions, owners, options.owner_path_bytes_max, fixed))
     return Targets(result.targets, assignor, rejected, tuple(result.unassigned), tuple(subscribed))
 
 

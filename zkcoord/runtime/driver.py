@@ -8,6 +8,7 @@ and carries out what the core says. Ends of a term: the session expired, a write
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Action, Elected, Event, Paused, ReadGroup, Record, Resign, Tick, Write
@@ -26,14 +27,14 @@ RESTAND_MS = 1_000
 
 
 class CoordinatorDriver:
-    """One coordinator. `journal` takes flat records; `on_session(session_id)` tells of a new session (the guardian's cue); `failure` is a sentence when it cannot go on."""
+    """One coordinator. `journal` takes flat records; `on_session(session_id)` tells of a new session (the guardian's cue); `failure` is a sentence when it cannot go on. `chroot` only counts in the cap on owner paths."""
 
     def __init__(self, ensemble: Ensemble, layout: Layout, options: CoordinatorOptions, clock: Callable[[], int], wall_clock: Callable[[], int],
                  journal: Callable[[dict[str, object]], None], candidate: Candidate | None = None, acl: tuple[AclEntry, ...] = OPEN_ACL,
-                 on_session: Callable[[int], None] = lambda session_id: None) -> None:
+                 on_session: Callable[[int], None] = lambda session_id: None, chroot: str = "") -> None:
         self.ensemble = ensemble
         self.layout = layout
-        self.options = options
+        self.options = replace(options, owner_path_prefix_bytes=layout.owner_fixed_bytes("", chroot))
         self.clock = clock
         self.wall_clock = wall_clock
         self.journal = journal

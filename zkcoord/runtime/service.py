@@ -60,7 +60,7 @@ class CoordinatorService:
         self.guardian = Guardian.start(_guardian_tls(settings), log.warning, enabled=settings.guardian, sasl_demanded=settings.zk.sasl is not None, report_path=settings.guardian_report_path)
         ensemble = ObservedEnsemble(KazooEnsemble(settings.zk, self.loop.post), settings.layout, settings.broker_id, lambda outcome: self.metrics.writes.labels(outcome).inc(), self._broker)
         candidate = Candidate(settings.host, self.http.port if self.http else 0, settings.broker_id, settings.core.lease_max_ms)
-        self.driver = CoordinatorDriver(ensemble, settings.layout, settings.core, boot_ms, wall_ms, self.record, candidate, settings.zk.acl, self._session)
+        self.driver = CoordinatorDriver(ensemble, settings.layout, settings.core, boot_ms, wall_ms, self.record, candidate, settings.zk.acl, self._session, settings.zk.chroot)
 
     def run(self) -> int:
         """Serve until a signal or a failure; 0 after a signal, 1 after a failure, which is told in one sentence on standard error."""
