@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from consumer.core.messages import Assigned, Commit, CommitDone, CommitOutcome, Failed, FromFetcher, Lost, Notice, Polled, Resolve, Resolved, Resumed, Revoke, Revoked, Seek, ToFetcher
+from consumer.core.messages import Assigned, Commit, CommitDone, CommitOutcome, Failed, FromFetcher, Lost, Notice, Polled, Resolve, ResolveFailed, Resolved, Resumed, Revoke, Revoked, Seek, ToFetcher
 from zkcoord.core.model import TopicPartition
 
 from tests.sim.kernel import Host, Kernel
@@ -89,6 +89,7 @@ class Habits:
     slow_revoke_max_ms: int = 4_000
     commit_every_ms: int = 700
     doorbell_chance: float = 0.7
+    resets: bool = True  # auto_offset_reset: earliest, or none
 
 
 @dataclass(slots=True)
@@ -188,13 +189,21 @@ class Application:
                 if p is not None:
                     p.handed = p.processed = p.committed = message.offset
             elif isinstance(message, Resolve):
-                self.tell(Resolved(message.token, {tp: 0 for tp in message.partitions}))
+                self._resolve(message)
             elif isinstance(message, CommitDone):
                 self._commit_done(message)
             elif isinstance(message, Failed):
                 self.failed = message
                 self.positions.clear()
                 self.released.clear()
+
+    def _resolve(self, message: Resolve) -> None:
+        """Begin at the beginning; sometimes part of it can only be told when asked again. Without a reset policy that is the end."""
+        if not self.habits.resets:
+            self.tell(ResolveFailed(message.token, "no offset is stored"))
+            return
+        known = [tp for tp in message.partitions if not self.kernel.chance(0.1)]
+        self.tell(Resolved(message.token, {tp: 0 for tp in known}))
 
     def _revoke(self, message: Revoke) -> None:
         for tp in message.partitions:
@@ -223,6 +232,10 @@ class Application:
             self.tell(Revoked(token, {tp: p.processed for tp, p in gone.items()}))
 
     # records
+
+    def hang(self, duration_ms: int) -> None:
+        """The application does not poll for a while."""
+        self.busy_until_ms = max(self.busy_until_ms, self.kernel.now + duration_ms)
 
     def finish(self) -> None:
         """Process what is in flight (before a clean close)."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONSUMERS_MAX = 6
 TOPICS_MAX = 5
 PARTITIONS_MAX = 9
+FOREIGN_PATHS = ("/zkcoord/coordinator",)
 JUNK = (b"", b"{}", b"\xff\xfe", b"not json", b"[1,2", b'{"version":1}', b'{"version":1,"option":"start-fetcher","epoch":"x"}', b"-1", b"007", b"9" * 40)
 
 
@@ -166,8 +167,14 @@ def _grow(world: World) -> str | None:
 def _new_topic(world: World) -> str | None:
     if len(world.topics) >= TOPICS_MAX:
         return None
-    name = f"t{len(world.topics)}"
-    world.add_topic(name, world.kernel.between(1, 4))
+    return world.new_topic(world.kernel.between(1, 4))
+
+
+def _delete_topic(world: World) -> str | None:
+    if len(world.topics) < 2:
+        return None
+    name = world.kernel.rng.choice(sorted(world.topics))
+    world.delete_topic(name)
     return name
 
 
@@ -225,6 +232,89 @@ def _junk(world: World) -> str | None:
     return f"{path} = {data!r}"
 
 
+def _hang(world: World) -> str | None:
+    able = _consumers(world)
+    if not able:
+        return None
+    process = world.kernel.rng.choice(able)
+    duration = world.kernel.between(500, 8_000)
+    process.app.hang(duration)
+    return f"{process.host.name} does not poll for {duration} ms"
+
+
+def _stillborn(world: World) -> str | None:
+    process = world.add_consumer(world.kernel.rng.choice(world.groups), stillborn=True)
+    return process.host.name
+
+
+def _newborn(world: World) -> str | None:
+    """A process that is closed, paused or cut off while it joins."""
+    group = world.kernel.rng.choice(world.groups)
+    if len(world.members(group)) >= CONSUMERS_MAX:
+        return None
+    process = world.add_consumer(group)
+    what = world.kernel.rng.choice(("close", "pause", "cut"))
+    delay = world.kernel.between(0, 15)
+    if what == "close":
+        world.kernel.after(delay, process.close)
+        world.kernel.after(delay + world.kernel.between(0, 10), process.close)
+    elif what == "pause":
+        world.kernel.after(delay, process.host.pause)
+        world.kernel.after(delay + world.kernel.between(1_000, 3 * process.timeout_ms), process.host.resume)
+    else:
+        world.kernel.after(delay, lambda: world.zk.cut_link(process.host, world.kernel.between(1_000, 3 * process.timeout_ms)))
+    return f"{process.host.name} {what} after {delay} ms"
+
+
+def _tree_below(world: World, root: str) -> list[str]:
+    return sorted((p for p in world.zk.tree.nodes if p == root or p.startswith(root + "/")), key=len, reverse=True)
+
+
+def _erase_group(world: World) -> str | None:
+    """Every member dies, and an operator deletes the group before anybody can react."""
+    group = world.kernel.rng.choice(world.groups)
+    for process in world.members(group):
+        process.host.kill()
+        for port in process.zk.ports:
+            world.zk.end_session(port.session_id)
+    for path in _tree_below(world, f"/consumers/groups/{group}"):
+        world.zk.commit([Delete(path)], 0, "operator")
+    for _ in range(world.plan.consumers):
+        world.kernel.after(world.kernel.between(0, 2_000), lambda: world.add_consumer(group))
+    return group
+
+
+def _foreign_owner(world: World) -> str | None:
+    """A foreign tool makes an owner node where nobody owns, and takes it away later."""
+    keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
+    free = [owner_path(key) for key in keys if owner_path(key) not in world.zk.tree.nodes and parent_of(owner_path(key)) in world.zk.tree.nodes]
+    if not free:
+        return None
+    path = world.kernel.rng.choice(free)
+    world.zk.commit([Create(path, b"somebody-0")], 0, "operator")
+    czxid = world.zk.tree.nodes[path].czxid
+
+    def take_away() -> None:
+        node = world.zk.tree.nodes.get(path)
+        if node is not None and node.czxid == czxid:
+            world.zk.commit([Delete(path)], 0, "operator")
+
+    world.kernel.after(world.kernel.between(100, 4_000), take_away)
+    return path
+
+
+def _foreign_leader(world: World) -> str | None:
+    """Somebody runs a coordinator with the other layout, for a moment."""
+    if FOREIGN_PATHS[0] in world.zk.tree.nodes or not world.kernel.chance(0.3):
+        return None
+    if "/zkcoord" not in world.zk.tree.nodes:
+        world.zk.commit([Create("/zkcoord", b"")], 0, "operator")
+    path = FOREIGN_PATHS[0]
+    world.zk.commit([Create(path, b"{}")], 0, "operator")
+    world.kernel.after(world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
+    return path
+
+
 FAULTS: tuple[FaultKind, ...] = (
     FaultKind("pause_short", lambda w: _pause(w, 0.02, 0.6)),
     FaultKind("pause_long", lambda w: _pause(w, 0.9, 2.5)),
@@ -245,7 +335,11 @@ FAULTS: tuple[FaultKind, ...] = (
     FaultKind("reset_offset", _reset_offset),
     FaultKind("delete_offset", _delete_offset),
     FaultKind("junk", _junk),
+    FaultKind("delete_topic", _delete_topic),
+    FaultKind("application_hangs", _hang),
+    FaultKind("stillborn", _stillborn),
+    FaultKind("newborn", _newborn),
+    FaultKind("erase_group", _erase_group),
+    FaultKind("foreign_owner", _foreign_owner),
+    FaultKind("foreign_leader", _foreign_leader),
 )
-
-
-__all__ = ["FAULTS", "FaultKind", "owner_path"]

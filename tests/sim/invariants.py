@@ -223,7 +223,7 @@ class Checker:
 
     def _start_sent(self, key: Key, path: str) -> None:
         owner = self.tree.nodes.get(owner_path(key))
-        if owner is not None:
+        if owner is not None and owner.owner:  # a foreign tool's node may appear at any moment
             self.violate("I7", f"{path} starts {key[1]} which is owned by {owner.data!r}")
         others = self._starting.setdefault(key, {})
         rivals = [p for p in others if f"{ROOT}/{key[0]}/ids/{self._sent[p].member}" in self.tree.nodes]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Close, FromFetcher, Subscribe, ToFetcher
+from consumer.core.messages import Close, Failed, FromFetcher, Subscribe, ToFetcher
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from zkcoord.core.model import Subscription
@@ -106,6 +106,9 @@ class Wishes:
     timeout_ms: int
     rebalance_timeout_ms: int
     habits: Habits = field(default_factory=Habits)
+    assignors: tuple[str, ...] = ("sticky",)
+    max_poll_interval_ms: int = 0
+    stillborn: bool = False
 
 
 class ConsumerProcess(Process):
@@ -118,10 +121,14 @@ class ConsumerProcess(Process):
         self.wishes = wishes
         self._ids = 0
         self.closing = False
-        options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic)
+        options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic,
+                               assignors=wishes.assignors, max_poll_interval_ms=wishes.max_poll_interval_ms)
         self.driver = AgentDriver(self.zk, Layout.DRAFT, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record)
         self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, self.driver.lease_until, wishes.group)
         self.launch()
+        if wishes.stillborn:
+            self.close()
+            return
         self._to_agent(Subscribe(wishes.subscription))
         self.app.start()
 
@@ -131,6 +138,8 @@ class ConsumerProcess(Process):
 
     def _to_app(self, message: ToFetcher) -> None:
         self.app.hear(message)
+        if isinstance(message, Failed) and self.kernel.chance(0.5):
+            self.close()  # some applications close what failed, others just end
 
     def _to_agent(self, message: FromFetcher) -> None:
         self.host.after(0, lambda: self.driver.tell(message))

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk.port import Create, SetData
+from zkcoord.zk.port import Create, Delete, SetData
 
 from tests.sim.application import Application, Habits, Log
-from tests.sim.faults import FAULTS, FaultKind
+from tests.sim.faults import FAULTS, FOREIGN_PATHS, FaultKind
 from tests.sim.invariants import Checker, Violation
 from tests.sim.kernel import Kernel, RunawaySimulation
 from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Wishes
@@ -51,6 +51,8 @@ class Plan:
     guardian_chance: float = 0.5
     manual_chance: float = 0.3
     slow: bool = False
+    max_poll_interval_ms: int = 0
+    odd_chance: float = 0.0
     faults: tuple[FaultKind, ...] = ()
 
 
@@ -73,6 +75,8 @@ def draw_plan(kernel: Kernel) -> Plan:
         fault_every_ms=rng.choice((300, 700, 1_500)),
         guardian_chance=rng.choice((0.0, 0.5, 1.0)),
         slow=kernel.chance(0.4),
+        max_poll_interval_ms=rng.choice((0, 0, 2_500, 5_000)),
+        odd_chance=rng.choice((0.0, 0.0, 0.15)),
         faults=enabled,
     )
 
@@ -110,6 +114,7 @@ class World:
         self.calm = False
         self.disturbed_ms = 0
         self._names: Counter[str] = Counter()
+        self._topics_made = 0
         self._make_topics()
 
     # ---- who is who ----
@@ -135,8 +140,20 @@ class World:
 
     def _make_topics(self) -> None:
         self.operator(Create("/brokers", b""), Create("/brokers/topics", b""), Create("/consumers", b""))
-        for i in range(self.plan.topics):
-            self.add_topic(f"t{i}", self.kernel.between(1, self.plan.partitions_max))
+        for _ in range(self.plan.topics):
+            self.new_topic(self.kernel.between(1, self.plan.partitions_max))
+
+    def new_topic(self, partitions: int) -> str:
+        """A topic with a name that none had."""
+        name = f"t{self._topics_made}"
+        self._topics_made += 1
+        self.add_topic(name, partitions)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Kafka deletes a topic."""
+        del self.topics[name]
+        self.zk.commit([Delete(f"/brokers/topics/{name}")], 0, "operator")
 
     def add_topic(self, name: str, partitions: int) -> None:
         """Kafka creates a topic, or gives it more partitions."""
@@ -169,14 +186,19 @@ class World:
         some = [t for t in names if self.kernel.chance(0.6)] or names[:1]
         return Subscription(topics={t: self.kernel.between(1, 2) for t in some})
 
-    def add_consumer(self, group: str) -> None:
-        """Start a consumer."""
+    def add_consumer(self, group: str, stillborn: bool = False) -> ConsumerProcess:
+        """Start a consumer. In an odd world some have another assignor or no reset policy, and may be told to go."""
+        odd = not self.calm and self.kernel.chance(self.plan.odd_chance)
         slow = self.plan.slow and not self.calm
-        h = Habits(automatic=not self.kernel.chance(self.plan.manual_chance), slow_chance=0.02 if slow else 0.0, slow_revoke_chance=0.15 if slow else 0.0)
+        h = Habits(automatic=not self.kernel.chance(self.plan.manual_chance), slow_chance=0.02 if slow else 0.0, slow_revoke_chance=0.15 if slow else 0.0,
+                   resets=not (odd and self.kernel.chance(0.5)))
         name = self.new_name("c")
-        wishes = Wishes(group, self.draw_subscription(), self.plan.session_ms, self.plan.deadline_ms, h)
+        wishes = Wishes(group, self.draw_subscription(), self.plan.session_ms, self.plan.deadline_ms, h, max_poll_interval_ms=self.plan.max_poll_interval_ms, stillborn=stillborn)
+        if odd and h.resets:
+            wishes.assignors = self.kernel.rng.choice((("range",), ("range", "sticky"), ("sticky", "range")))
         self.kernel.trace(name, f"started: {wishes.subscription} automatic={h.automatic}")
         self.consumers.append(ConsumerProcess(self.kernel, self.zk, name, wishes, self.log, self.checker))
+        return self.consumers[-1]
 
     @property
     def groups(self) -> list[str]:
@@ -225,8 +247,11 @@ class World:
             consumer.app.habits.slow_chance = consumer.app.habits.slow_revoke_chance = 0.0
         if not any(c.running for c in self.coordinators):
             self.add_coordinator()
+        for path in FOREIGN_PATHS:
+            if path in self.zk.tree.nodes:
+                self.zk.commit([Delete(path)], 0, "operator")
         for group in self.groups:
-            if not self.members(group):
+            if not [m for m in self.members(group) if m.app.failed is None]:
                 self.add_consumer(group)
         self.kernel.trace("WORLD", "=== the faults are over")
 
@@ -285,7 +310,10 @@ class World:
 
     def _liveness(self) -> bool:
         self._calm_down()
-        self.kernel.run_until(self._healed_at_ms())
+        while self._healed_at_ms() > self.kernel.now:
+            self.kernel.run_until(self._healed_at_ms())
+        if not any(c.running for c in self.coordinators):
+            self.add_coordinator()
         self.kernel.trace("WORLD", "=== everything is healed")
         if not self._settle(self.liveness_ms):
             return False
