@@ -111,10 +111,11 @@ class Scenario:
         self.cast.go(name)
         self.wait(lambda: state.leader not in ("", self.killed) and state.consumers[name].phase is Phase.MEMBER, "a successor and the consumer that joins")
         registered_ns = state.consumers[name].registered_ns
-        self.story.mark(f"kill -9 {self.killed}", killed_ns)
-        self.story.write("succession", state.elected_ns, ms=(state.elected_ns - killed_ns) / 1e6)
+        led_ms = (state.elected_ns - killed_ns) / 1e6
+        self.story.mark(f"kill -9 {self.killed}\n{state.leader.split()[-1]} leads after {led_ms:.0f} ms", killed_ns)
         self.story.balanced(step, killed_ns, None, registered_ns - 1)
-        self.cast.say(f"  {state.leader} leads {(state.elected_ns - killed_ns) / 1e6:.0f} ms after the kill")
+        self.story.succession_ms = led_ms
+        self.cast.say(f"  {state.leader} leads {led_ms:.0f} ms after the kill")
         step = self.story.began("a consumer joins right after it", t_ns=registered_ns)
         self.wait_balanced()
         self.story.mark(f"{name} joins", registered_ns)
@@ -137,7 +138,7 @@ class Scenario:
         self.partitions = self.pace.grown
         self.wait_balanced()
         changed_ns = self.cast.observer.topic_changed_ns()
-        self.story.mark(f"{self.pace.grown} partitions", changed_ns)
+        self.story.mark(f"{self.pace.partitions} to {self.pace.grown} partitions", changed_ns)
         self.story.balanced(step, changed_ns, self.took_ms(changed_ns))
         self.wait(lambda: len(self.cast.state.handed_out) == self.partitions, "records of every new partition")
         self.work()

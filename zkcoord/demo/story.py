@@ -22,7 +22,7 @@ class StepView:
 
 
 class Story:
-    """The scenario's journal. Thread-safe: the observer writes into it, too."""
+    """The scenario's journal. Thread-safe: the observer writes into it, too. `succession_ms`: how long nobody led after the leading coordinator was killed."""
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,6 +30,7 @@ class Story:
         self._lock = threading.Lock()
         self._tell = tell
         self.steps: list[StepView] = []
+        self.succession_ms: float | None = None
 
     def write(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
         """One line."""

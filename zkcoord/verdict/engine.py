@@ -40,12 +40,13 @@ class Step:
 
 @dataclass
 class Verdict:
-    """The judgement of a run. `clean` means that no rule found anything and that every quiet step was quiet."""
+    """The judgement of a run. `clean` means that no rule found anything, every quiet step was quiet, and nothing failed otherwise (`failures`, which the scenario adds)."""
 
     partitions: list[PartitionReport] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     rebalances: list[Rebalanced] = field(default_factory=list)
     unreadable: int = 0
+    failures: list[str] = field(default_factory=list)
 
     def amount(self, rule: Rule) -> int:
         """Records or events that a rule found, of all partitions."""
@@ -68,7 +69,7 @@ class Verdict:
         found += [f"{step.commands or step.fetched} commands in the step '{step.name}'" for step in self.noisy]
         if not any(report.produced for report in self.partitions):
             found.append("nothing was produced")
-        return found
+        return found + self.failures
 
     @property
     def clean(self) -> bool:

@@ -10,7 +10,7 @@ Late lines. A member writes a commit down after it was answered; meanwhile its s
 newest ownership with all that came before, in an older one with the offset at which the next one began.
 
 Gaps. While the producer runs, the time between two deliveries of the partition; the clock starts with its first record. A gap is *moved* when the ownership changed within it (one about which the
-partition has something to tell), else *kept*: nothing that happens to other partitions may cause one of those.
+partition has something to tell), else *kept*: nothing that happens to other partitions may cause one of those. A gap as long as the producer's own pause in that partition says nothing about the group.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class PartitionReport:
     owners: int = 0
     longest_kept: Gap = NO_GAP
     longest_moved: Gap = NO_GAP
+    longest_unproduced: Gap = NO_GAP
 
 
 @dataclass
@@ -94,6 +95,7 @@ class PartitionJudge:
         self._handed_out = RangeSet()
         self._excused = RangeSet()
         self._gap_from_ns: int | None = None
+        self._grown_ns = 0
         self._producing = False
         self._moved = False
 
@@ -191,7 +193,11 @@ class PartitionJudge:
     # gaps
 
     def _produced(self, fact: Produced) -> None:
-        self.result.produced = max(self.result.produced, fact.end)
+        if fact.end > self.result.produced:
+            if self._grown_ns:
+                pause = Gap((fact.t_ns - self._grown_ns) / 1e6, self._grown_ns)
+                self.result.longest_unproduced = max(self.result.longest_unproduced, pause, key=lambda g: g.ms)
+            self.result.produced, self._grown_ns = fact.end, fact.t_ns
         if self._gap_from_ns is None and fact.end > 0:
             self._gap_from_ns = fact.t_ns
             self._producing = True

@@ -1,0 +1,90 @@
+"""One run from the servers to the verdict. Whatever happens, everything that was started is ended: in order where there is time, by its watcher where this process is killed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zkcoord.demo import picture, summary, timeline
+from zkcoord.demo.cast import Addresses, Cast
+from zkcoord.demo.live import View
+from zkcoord.demo.options import Options
+from zkcoord.demo.scenario import Scenario
+from zkcoord.demo.story import Story
+from zkcoord.errors import ScenarioError
+from zkcoord.stack.java import find_java
+from zkcoord.stack.stack import Stack, running_stack
+from zkcoord.verdict import engine
+from zkcoord.verdict.engine import Verdict
+
+PICTURE, REPORT = "demo-timeline.png", "demo.json"
+MINUTES = "about two minutes"
+
+
+def run(options: Options, view: View) -> int:
+    """The exit status: 0 only for a clean verdict, which is also the last line. Raises `StackError` when the servers cannot be had."""
+    began = time.monotonic()
+    failure: str | None = None
+    succession_ms: float | None = None
+    with running_stack(options.folder / "stack", progress=view.say) as stack:
+        story = Story(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
+        cast: Cast | None = None
+        try:
+            cast = Cast(options, _addresses(stack), story, view.say)
+            cast.create_topic()
+            with view.watching(cast):
+                Scenario(cast, options).run()
+        except ScenarioError as error:
+            failure = str(error)
+        finally:
+            with uninterrupted():
+                if cast is not None:
+                    cast.close()
+                story.close()
+        succession_ms = story.succession_ms
+    view.say("Everything is stopped; reading what was written down ...")
+    verdict = engine.judge_folder(options.folder / "run")
+    if failure is not None:
+        verdict.failures.append(failure)
+    _reports(options, verdict, succession_ms, time.monotonic() - began, view)
+    for line in summary.table(verdict, succession_ms):
+        print(line)
+    print(verdict.sentence, flush=True)
+    return 0 if verdict.clean else 1
+
+
+def _addresses(stack: Stack) -> Addresses:
+    assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
+    return Addresses(stack.zookeeper.address, stack.kafka.address)
+
+
+def _reports(options: Options, verdict: Verdict, succession_ms: float | None, duration_s: float, view: View) -> None:
+    java = find_java()
+    summary.write(options.reports / REPORT, summary.report(options, verdict, succession_ms, duration_s, f"{java.major}"))
+    drawn: list[Path] = [options.reports / REPORT]
+    try:
+        line = timeline.read(options.folder / "run", verdict.steps)
+        picture.draw(line, options.reports / PICTURE, subtitle(options, line, verdict))
+        drawn.append(options.reports / PICTURE)
+    except ScenarioError as error:
+        view.say(str(error))
+    view.say(f"Written: {', '.join(str(path) for path in drawn)}")
+
+
+def subtitle(options: Options, line: timeline.Timeline, verdict: Verdict) -> str:
+    """What the picture's second line says."""
+    return f"colour: owner    white: nobody    ms: from the event to the first fetch of the last partition that moved    {line.records:,} records at {options.pace.rate:,}/s    {verdict.sentence.lower()}"
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Tidying up is not interrupted by a second Ctrl-C or SIGTERM."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
