@@ -200,7 +200,7 @@ class Agent(Membership):
         if current is not None and current.stage is Stage.RESOLVING and current.resolve_again_ms is not None and current.resolve_again_ms <= e.now_ms:
             self._ask_offsets(current)
         limit = self.options.max_poll_interval_ms
-        if limit and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER) and e.now_ms - self.polled_ms >= limit:
+        if limit and not self.leaving and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER) and e.now_ms - self.polled_ms >= limit:
             self.phase = next_phase(self.phase, Happening.UNPOLLED)
             self._drop_all(f"the application did not poll for {limit} ms (max_poll_interval_ms)")
             self.out.append(ev.CloseSession("the application does not poll"))

@@ -88,7 +88,7 @@ class Membership:
                 times.append(self.lease_until_ms)
             if self.current is not None and self.current.resolve_again_ms is not None:
                 times.append(self.current.resolve_again_ms)
-        if self.options.max_poll_interval_ms and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
+        if self.options.max_poll_interval_ms and not self.leaving and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
             times.append(self.polled_ms + self.options.max_poll_interval_ms)
         return min(times) if times else None
 
@@ -156,6 +156,8 @@ class Membership:
         if was is Phase.MEMBER:
             self._notice(msg.NoticeKind.SESSION_LOST, name=self.name)
         self._drop_all("the ZooKeeper session is over")
+        if was is Phase.MEMBER and self.leaving:
+            self.phase = next_phase(self.phase, Happening.LEAVE)
         self._leave_group("")
         if was in (Phase.IDLE, Phase.PARKED):
             return
@@ -187,6 +189,8 @@ class Membership:
 
     def _evicted(self, reason: str) -> None:
         """The registration is gone while the session lives: drop everything, close the session (its owner nodes vanish with it), come back under a new name."""
+        if self.phase is Phase.MEMBER and self.leaving:
+            return self._close(reason)
         if self.phase is Phase.MEMBER:
             self.phase = next_phase(self.phase, Happening.EVICTED)
             self._notice(msg.NoticeKind.EVICTED, name=self.name)
