@@ -270,6 +270,9 @@ class World:
 
     def unsettled(self) -> str:
         """Why the groups are not settled; "" when they are."""
+        leader = self.leader()
+        if leader is None or leader.driver.session_id != self.zk.tree.nodes["/consumers/coordinator"].owner:
+            return "nobody leads"
         for group in self.groups:
             fetchers: Counter[TopicPartition] = Counter(tp for m in self.members(group) for tp in m.app.fetching())
             for tp in sorted(self.wanted(group)):
