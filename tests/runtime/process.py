@@ -68,6 +68,7 @@ class Running:
     def port(self) -> int:
         """Where it serves HTTP."""
         found = wait_until(lambda: re.search(r'msg="http serves".* port=(\d+)', self.log), PATIENCE_S, "the port in the log")
+        assert found is not None
         return int(found[1])
 
     def get(self, path: str) -> tuple[int, str]:

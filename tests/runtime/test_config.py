@@ -12,7 +12,6 @@ import pytest
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.errors import ConfigurationError
-from zkcoord.runtime import config
 from zkcoord.runtime.config import add_flags, resolve
 from zkcoord.runtime.settings import CoordinatorSettings, coordinator_settings, journal_dir, zk_options
 from zkcoord.runtime.table import CORE_INTERNAL, TABLE, Kind, Use, core_options, markdown, options_of
@@ -112,7 +111,7 @@ def test_without_a_toml_reader_the_refusal_names_both_ways_out(tmp_path: Path, m
     def missing(name: str) -> object:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(config.importlib, "import_module", missing)
+    monkeypatch.setattr("zkcoord.runtime.config.importlib.import_module", missing)
     text = refusal({"config": written(tmp_path / "z.toml", "http = false")})
     assert "pip install tomli" in text and ".json" in text
 

@@ -68,10 +68,10 @@ def test_one_message_is_limited_per_window_and_says_what_was_suppressed(clock: l
     assert limit.filter(record("member %s is slow", 1, level=logging.ERROR)), "nor another level"
     clock[0] += logs_module.WINDOW_MS
     again = record("member %s is slow", 9)
-    assert limit.filter(again) and again.suppressed == 3
+    assert limit.filter(again) and vars(again)["suppressed"] == 3
     assert "suppressed=3" in KeyValueFormatter().format(again)
     once_more = record("member %s is slow", 10)
-    assert limit.filter(once_more) and once_more.suppressed == 0
+    assert limit.filter(once_more) and vars(once_more)["suppressed"] == 0
 
 
 def test_the_limiter_forgets_rather_than_grows(clock: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

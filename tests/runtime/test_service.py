@@ -138,7 +138,7 @@ def test_everything_that_can_be_switched_off_is_off(tmp_path: Path, zk_hosts: st
     lines = []
     for line in process.stderr:
         lines.append(json.loads(line))
-        if lines[-1]["msg"] == "term":
+        if lines[-1]["msg"] == "term of office":
             break
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     assert not children.exists() or children.read_text().strip() == "", "no companion"

@@ -7,10 +7,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from zkcoord.core.model import GroupState
+from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.runtime import groups_view as view
 from zkcoord.runtime.config import Settings, add_flags, resolve
@@ -128,8 +128,14 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogEnds) -> str:
     found = ends.of(tp for tp in group.partitions if tp.topic in group.topics and tp.partition in group.topics[tp.topic].partitions) if _needs_ends(args) else {}
     if args.json:
         return json.dumps(view.group_json(group, found), indent=None if args.watch else 1) + "\n"
-    if not group.members:
-        print(f"Consumer group '{group.group}' has no active members.", file=sys.stderr)
+    note = "" if group.members else f"Consumer group '{group.group}' has no active members.\n"
+    if not args.watch:
+        sys.stderr.write(note)
+        note = ""
+    return note + _table(args, group, found)
+
+
+def _table(args: argparse.Namespace, group: GroupSnapshot, found: Mapping[TopicPartition, int]) -> str:
     if args.what == "members":
         return view.members_table(group, args.verbose)
     return view.state_table(group, args.verbose) if args.what == "state" else view.offsets_table(group, found)
@@ -163,7 +169,7 @@ def _screen(json_lines: bool) -> tuple[Callable[[str], None], Callable[[], None]
         return lambda text: _plain(CLEAR_SCREEN + text), lambda: None
     live = Live(auto_refresh=False, vertical_overflow="crop")
     live.start()
-    return lambda text: live.update(Text(text, no_wrap=True), refresh=True), live.stop
+    return lambda text: live.update(Text(text, overflow="fold"), refresh=True), live.stop
 
 
 def _plain(text: str) -> None:

@@ -104,7 +104,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.requestline, self.request_version, self.command = "", "HTTP/1.1", ""
                 self.send_answer(sentence(self.head, f"the request's head must be complete within {REQUEST_DEADLINE_MS} ms and {HEAD_BYTES_MAX} bytes"))
             elif self.head is not None:
-                self.rfile = io.BufferedReader(io.BytesIO(self.head))  # type: ignore[arg-type]
+                self.rfile = io.BufferedReader(io.BytesIO(self.head))
                 self.handle_one_request()
                 self.close_connection = True
         except OSError:

@@ -20,6 +20,8 @@ from http import HTTPStatus
 from types import FrameType
 from typing import TypeVar
 
+from prometheus_client import disable_created_metrics
+
 from zkcoord.core.group import Group
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian.client import Guardian, TlsOptions
@@ -166,11 +168,10 @@ class CoordinatorService:
         if self.journal is not None:
             self.journal.write(record)
         self.metrics.record(record)
-        kind = record.get("kind")
-        fields = {key: value for key, value in record.items() if key not in ("t", "kind", "waited_for")}
+        kind = str(record.get("kind"))
         if kind in LOGGED:
-            level, text = LOGGED[str(kind)]
-            log.log(level, text, extra={"fields": fields})
+            level, text = LOGGED[kind]
+            log.log(level, text, extra={"fields": {key: value for key, value in record.items() if key not in ("t", "kind", "waited_for")}})
 
     # HTTP (on its threads)
 
@@ -216,7 +217,7 @@ class CoordinatorService:
 LEADING, STANDING_BY = "leading", "standing by"
 READY = (LEADING, STANDING_BY)
 LOGGED = {
-    "term": (logging.INFO, "term"),
+    "term": (logging.INFO, "term of office"),
     "rebalance": (logging.INFO, "rebalanced"),
     "evicted": (logging.WARNING, "member evicted"),
     "malformed": (logging.WARNING, "malformed node left out"),
@@ -242,6 +243,7 @@ def group_summary(group: Group) -> dict[str, object]:
 
 def serve(settings: CoordinatorSettings) -> int:
     """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
     try:
         return CoordinatorService(settings).run()

@@ -103,10 +103,13 @@ def journal_options(settings: Settings, environment: Mapping[str, str]) -> Journ
 def journal_dir(settings: Settings, environment: Mapping[str, str]) -> Path:
     """The journal's folder: as given, else where state of a user's programs belongs."""
     given = settings.text("journal_dir")
-    if given:
-        return Path(given).expanduser()
     state = environment.get("XDG_STATE_HOME", "")
-    return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "zkcoord" / "journal"
+    try:
+        if given:
+            return Path(given).expanduser()
+        return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "zkcoord" / "journal"
+    except RuntimeError as error:  # this user has no home
+        raise ConfigurationError("the journal's folder cannot be told, because this user has no home: give --journal-dir with an absolute path") from error
 
 
 def zk_options(settings: Settings) -> ZkOptions:

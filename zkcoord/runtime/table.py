@@ -152,7 +152,7 @@ TABLE: dict[str, Option] = {option.name: option for option in (*CONNECTION, *IDE
 SECTIONS: dict[str, tuple[Option, ...]] = {"connection": CONNECTION, "identity": IDENTITY, "decisions": DECISIONS, "journal, logs, HTTP": OUTPUT, "reading": READING}
 
 # What the core keeps to itself: sizes that other limits of the protocol follow from, of no use to change one by one.
-CORE_INTERNAL = frozenset({"default_assignor", "partitions_per_command_max", "command_bytes_max", "commands_bytes_per_write_max", "ops_per_write_max", "retry_backoff_ms", "retry_backoff_max_ms"})
+CORE_INTERNAL = frozenset({"default_assignor", "partitions_per_command_max", "command_bytes_max", "commands_bytes_per_write_max", "ops_per_write_max", "owner_path_prefix_bytes", "retry_backoff_ms", "retry_backoff_max_ms"})
 
 
 def options_of(use: Use) -> tuple[Option, ...]:

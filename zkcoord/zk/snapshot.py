@@ -147,7 +147,7 @@ class _GroupReading:
             raise UnknownGroupError(f"there is no group {group} on this ensemble (layout {layout.name}): see zkcoord groups list")
         metadata = _metadata(group, node, self.malformed)
         members, channels, owned, stored = (_children(answer, path) for answer, path in zip(lists, parents))
-        owned, stored = list(filter(names.is_topic, owned)), list(filter(names.is_topic, stored))
+        owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
         nodes: list[tuple[str, str]] = []
         owner_tps: list[TopicPartition] = []
         offset_tps: list[TopicPartition] = []
@@ -172,7 +172,7 @@ class _GroupReading:
         for (_, take), answer in zip(pairs, self.reader.read([read for read, _ in pairs])):
             take(answer)
 
-    def _taker(self, into: dict[K, V], key: K, decode: Callable[[Node], V | Malformed]) -> Callable[[ReadAnswer], None]:
+    def _taker(self, into: dict[K, V], key: K, decode: Callable[[Node], V | Malformed | None]) -> Callable[[ReadAnswer], None]:
         def take(answer: ReadAnswer) -> None:
             value = decode(answer) if isinstance(answer, Node) else Malformed("node", str(key), f"cannot be read ({answer.error.value})") if isinstance(answer, Denied) else None
             if isinstance(value, Malformed):
