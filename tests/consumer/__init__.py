@@ -1,0 +1,1 @@
+"""Tests of the consumer without a broker."""

@@ -1,0 +1,1 @@
+"""Tests of the consumer on a real broker."""

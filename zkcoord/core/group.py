@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from .events import (DeleteChannel, DeleteCommand, DeleteOwner, DeleteRegistration, GroupDelta, PutMetadata, Record, Send, WriteOp)
 from .model import Cause, Command, GroupMetadata, GroupState, Malformed, Member, Option, TopicPartition
 from .options import CoordinatorOptions
-from .rebalance import RebalanceLog
+from .rebalance import TAKEOVER, RebalanceLog
 from .states import Need, next_state
 from .target import TargetInput, Targets, compute_target
 from .view import GroupView
@@ -95,6 +95,7 @@ class Group:
         created = iter(nodes)
         commands: dict[tuple[str, str], Command | Malformed | None] = {}
         channels: dict[str, bool] = {}
+        evicted = {op.member: None for op in ops if isinstance(op, DeleteRegistration)}
         for op in ops:
             if isinstance(op, Send):
                 node = next(created)
@@ -110,7 +111,7 @@ class Group:
                 self.metadata = op.metadata
         self.timers.refusals = 0
         owners = {op.partition: None for op in ops if isinstance(op, DeleteOwner)}
-        self.changed(now_ms, GroupDelta(commands=commands, channels=channels, owners=owners))
+        self.changed(now_ms, GroupDelta(members=evicted, commands=commands, channels=channels, owners=owners))
 
     def refused(self, now_ms: int) -> None:
         """A write was refused or is unknown: back off when that repeats (the caller reads the group before the next decision)."""
@@ -307,7 +308,7 @@ class Group:
     def take_over(self, now_ms: int) -> None:
         """The world was read at the beginning of a term: assign at once, without a quiet window."""
         self.timers.assign_at_ms = self.timers.change_first_ms = now_ms
-        self.cause = Cause("coordinator took over", "")
+        self.cause = Cause(TAKEOVER, "")
         self.log.begin(now_ms, self.cause)
 
 

@@ -9,6 +9,7 @@ from .view import GroupView
 
 WAITED_FOR_MAX = 8
 OWNERSHIP_PARTITIONS_MAX = 500
+TAKEOVER = "coordinator took over"
 
 
 class RebalanceLog:
@@ -17,6 +18,7 @@ class RebalanceLog:
     def __init__(self, group: str) -> None:
         self.group = group
         self.began_ms: int | None = None
+        self.takeover = False
         self.cause = Cause()
         self.moved = 0
         self.unassigned = 0
@@ -26,8 +28,9 @@ class RebalanceLog:
         self.done: list[tuple[int, Cause, dict[str, object]]] = []
 
     def begin(self, now_ms: int, cause: Cause) -> None:
-        """A change that calls for a new target; the first one names the rebalance."""
-        if self.began_ms is None:
+        """A change that calls for a new target; the first one names the rebalance. A takeover names it in any case: what was read then is not news."""
+        self.takeover = cause.reason == TAKEOVER
+        if self.began_ms is None or self.takeover:
             self.began_ms, self.cause = now_ms, cause
             self.moved = self.unassigned = 0
             self.commands = dict.fromkeys(self.commands, 0)
@@ -52,6 +55,9 @@ class RebalanceLog:
     def state(self, now_ms: int, state: GroupState, view: GroupView, result: Targets) -> None:
         """The group changed state; at rest, the rebalance is over."""
         if self.began_ms is None or state not in (GroupState.STABLE, GroupState.EMPTY):
+            return
+        if self.takeover and not any(self.commands.values()):
+            self.began_ms = None
             return
         slowest = sorted(self.waited_ms.items(), key=lambda item: (-item[1], item[0]))[:WAITED_FOR_MAX]
         detail: dict[str, object] = {

@@ -15,7 +15,7 @@ COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D
 TITLE = "Who owned which partition, when: one consumer group through joins, leaves and crashes"
 WIDTH_IN, HEIGHT_IN, DPI = 13.0, 7.4, 110
 LABEL_ROWS = 3
-LABEL_SHARE, LABEL_STEP = 0.125, 0.075
+CHARACTER_SHARE, LABEL_STEP = 0.0058, 0.078
 LINE: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (4, 2))}
 NAME_SHARE_MIN = 0.035
 
@@ -84,12 +84,12 @@ def _marks(both: tuple[Any, Any], timeline: Timeline, seconds: float) -> None:
     for mark in timeline.marks:
         at = _seconds(timeline, mark.t_ns)
         level = next((number for number in range(LABEL_ROWS) if at > right[number]), min(range(LABEL_ROWS), key=lambda number: right[number]))
-        right[level] = at + seconds * LABEL_SHARE
         for axes in both:
             axes.axvline(at, **LINE)
+        text = mark.label + ("" if mark.took_ms is None else f"\n{mark.took_ms:.0f} ms")
+        right[level] = at + seconds * CHARACTER_SHARE * (max(map(len, text.splitlines())) + 2)
         foot = 1.0 + LABEL_STEP * level
         top.plot([at, at], [1.0, foot + LABEL_STEP * 0.9], transform=top.get_xaxis_transform(), clip_on=False, **LINE)
-        text = mark.label + ("" if mark.took_ms is None else f"\n{mark.took_ms:.0f} ms")
         top.annotate(text, (at, foot), xycoords=("data", "axes fraction"), xytext=(3, 3), textcoords="offset points", fontsize=9, va="bottom", ha="left", linespacing=1.05, annotation_clip=False)
 
 

@@ -66,6 +66,7 @@ class Scenario:
         self.cast.start_producer()
         self.wait(lambda: len(self.cast.state.handed_out) == self.partitions, "records of every partition")
         self.work()
+        self.story.write("steady")
 
     def join(self) -> None:
         """One more consumer."""

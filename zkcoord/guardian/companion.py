@@ -9,8 +9,8 @@ It is started as a file and with as little of Python as possible: no site packag
 3. When the process is gone: read what is left in the pipe FIRST (the last words of the dead count), then close the guarded sessions, then exit.
    A process that closed its session before it ended has said `forget`, or ZooKeeper says "expired"; either way there is nothing to do.
 
-Signals: SIGTERM, SIGINT, SIGHUP, SIGQUIT are ignored until then. The starter blocks them over the start, so there is no gap; it also
-gives the companion a session of its own, `/` as its directory, and no descriptor but the pipe and the pidfd: so a terminal's Ctrl-C, a
+Signals: SIGTERM, SIGINT, SIGHUP, SIGQUIT do nothing to it: the starter blocked them before the start, so there is no gap. It also
+gave the companion a session of its own, `/` as its directory, and no descriptor but the pipe and the pidfd: so a terminal's Ctrl-C, a
 `kill -- -group` and a pipe that somebody reads to its end are nothing to it.
 
 `report`: for tests and benchmarks each closed session appends one JSON line to a file; there is no password in it.
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 
 if __package__ in (None, ""):  # started as a file: find the package this file belongs to, behind the standard library
@@ -32,7 +31,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 READ_BYTES = 65_536
 
 
@@ -112,8 +110,6 @@ class Companion:
 
 def main(arguments: Sequence[str]) -> int:
     """`--pid N --pidfd D`; 0 when done, 2 when started by hand with something else."""
-    for number in IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
     options = dict(zip(arguments[::2], arguments[1::2]))
     try:
         pid, pidfd = int(options["--pid"]), int(options["--pidfd"])

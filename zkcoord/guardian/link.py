@@ -5,7 +5,7 @@ link or with a named `OpenFailure`.
 
 The companion's start closes these gaps:
 * The pidfd is opened by the process itself, of itself, and inherited: the companion cannot get hold of somebody else's, however late it runs.
-* The signals it ignores are blocked in the starting thread, so in the child from its first instruction on.
+* The signals that must not end it are blocked in the starting thread for the moment of the start, so in the child for good.
 * A session of its own and a closed descriptor table: see `companion`.
 
 The socket form checks that whoever listens runs as the same user or as root before it tells a password.
@@ -26,6 +26,7 @@ from typing import Protocol
 from zkcoord.guardian import companion, handover
 
 STOP_WAIT_S = 1.0
+BLOCKED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SOCKET_WAIT_S = 1.0
 REFUSED = b"refused "
 WELCOME = b"welcome"
@@ -129,7 +130,7 @@ def open_companion() -> CompanionLink | OpenFailure:
     os.set_blocking(write_end, False)
     command = [sys.executable, "-I", "-S", os.path.abspath(program), "--pid", str(os.getpid()), "--pidfd", str(pidfd)]
     environment = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, companion.IGNORED_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
     try:
         process = _CompanionProcess(command, stdin=read_end, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True,
                                     pass_fds=(pidfd,), start_new_session=True, cwd="/", env=environment)

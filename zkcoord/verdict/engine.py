@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, StepBalanced, StepBegan
+from zkcoord.verdict.facts import CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, Steady, StepBalanced, StepBegan
 from zkcoord.verdict.lines import Line, Parse
 from zkcoord.verdict.rules import Finding, PartitionJudge, PartitionReport, Rule
 
@@ -101,7 +101,7 @@ class Court:
             self._balanced(fact)
         elif isinstance(fact, Rebalanced):
             self._verdict.rebalances.append(fact)
-        elif isinstance(fact, ProducerStopped) or (isinstance(fact, Released) and fact.partition is None):
+        elif isinstance(fact, (Steady, ProducerStopped)) or (isinstance(fact, Released) and fact.partition is None):
             for judge in self._judges.values():
                 judge.fact(fact)
         else:

@@ -94,13 +94,20 @@ class Produced:
 
 
 @dataclass(frozen=True, slots=True)
+class Steady:
+    """The warm-up is over: gaps count from here on."""
+
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerStopped:
     """Nothing is produced any more."""
 
     t_ns: int
 
 
-PartitionFact = Union[Assigned, Released, Delivered, Committed, Stored, Produced, ProducerStopped]
+PartitionFact = Union[Assigned, Released, Delivered, Committed, Stored, Produced, Steady, ProducerStopped]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """JSON lines into facts. One parser per kind of process; a line that says nothing about a fact gives none, a line that is not what it should be is counted and left out.
 
 Consumers (`python -m consumer.verifiable`) and the producer write `{"event", "t", ...}` with nanoseconds, partitions as topic-number. A scenario (whoever started, stopped and killed the processes)
-writes in the same form: exit {process, killed}, stored {offsets}, step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind", ...}`.
+writes in the same form: exit {process, killed}, stored {offsets}, steady (the warm-up is over), step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind", ...}`.
 The name of a member is the name of its process, which outlives its registrations.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, StepBalanced, StepBegan,
-                                   Stored)
+from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Steady, StepBalanced,
+                                   StepBegan, Stored)
 
 MS_NS = 1_000_000
 
@@ -66,6 +66,8 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
         yield Released(t, None, str(line["process"]), End.KILLED if line["killed"] else End.CLOSED)
     elif event == "stored":
         yield from (Stored(t, partition(name), int(offset)) for name, offset in line["offsets"].items())
+    elif event == "steady":
+        yield Steady(t)
     elif event == "step":
         yield StepBegan(t, str(line["name"]), bool(line["quiet"]))
     elif event == "balanced":

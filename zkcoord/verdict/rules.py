@@ -9,7 +9,8 @@ OFFSET_BACK  a stored offset that is lower than one stored before: seen in commi
 Late lines. A member writes a commit down after it was answered; meanwhile its successor may have begun. So a commit is compared within the ownership that it belongs to: in the
 newest ownership with all that came before, in an older one with the offset at which the next one began.
 
-Gaps. While the producer runs, the time between two deliveries of the partition; the clock starts with its first record. A gap is *moved* when the ownership changed within it (one about which the
+Gaps. While the producer runs, the time between two deliveries of the partition; the clock starts with its first record, or
+where the warm-up ends. A gap is *moved* when the ownership changed within it (one about which the
 partition has something to tell), else *kept*: nothing that happens to other partitions may cause one of those. A gap as long as the producer's own pause in that partition says nothing about the group.
 """
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Partition, PartitionFact, Produced, ProducerStopped, Released, Stored
+from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Partition, PartitionFact, Produced, ProducerStopped, Released, Steady, Stored
 from zkcoord.verdict.ranges import RangeSet
 
 EXAMPLES_MAX = 5
@@ -113,6 +114,8 @@ class PartitionJudge:
             self._is_stored(fact)
         elif isinstance(fact, Produced):
             self._produced(fact)
+        elif isinstance(fact, Steady):
+            self._steady(fact)
         elif isinstance(fact, ProducerStopped):
             self._producer_stopped(fact)
 
@@ -211,6 +214,12 @@ class PartitionJudge:
             else:
                 self.result.longest_kept = max(self.result.longest_kept, gap, key=lambda g: g.ms)
             self._gap_from_ns = t_ns
+        self._moved = False
+
+    def _steady(self, fact: Steady) -> None:
+        if self._producing:
+            self._gap_from_ns = self._grown_ns = fact.t_ns
+            self.result.longest_kept = self.result.longest_moved = self.result.longest_unproduced = NO_GAP
         self._moved = False
 
     def _producer_stopped(self, fact: ProducerStopped) -> None:

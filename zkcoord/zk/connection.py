@@ -44,7 +44,7 @@ from zkcoord.zk.sockets import EdgeHandler, quiet_logger, wait_ready
 log = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 128 * 1024 * 1024
-RECEIVE_BYTES = 64 * 1024
+RECEIVE_BYTES = 64 * 1024  # more than a TLS record (16 KiB): nothing stays behind in OpenSSL, where waiting would not see it
 SEND_BATCH_BYTES = 64 * 1024
 CONNECT_ATTEMPT_MIN_MS = 250
 CONNECT_ATTEMPT_MAX_MS = 5_000
@@ -198,8 +198,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
     def idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
         """Wait in the main loop for the server, a call to send, or `timeout_s`. Raises `ConnectionDropped` when the oldest call is overdue."""
         server = sockets[0]
-        waiting = bool(self._received) or (isinstance(server, ssl.SSLSocket) and server.pending() > 0)
-        if waiting:
+        if self._received:
             return [server, *wait_ready(sockets[1:], [], 0)]
         until = time.monotonic() + timeout_s
         while True:
