@@ -1,7 +1,7 @@
 """The states of a group, as a table.
 
 A group's state is a summary for people and tools; the decisions do not depend on it. It is derived, after each decision, from what the group needs (a `Need`), and the table
-below says which change of state that is. An event that the table does not have raises and leaves the state untouched. The diagram in docs/protocol.md is generated from it.
+below says which change of state that is. An event that the table does not have raises and leaves the state untouched. A dead group is forgotten: one that is made again under the same name is another. The diagram in docs/protocol.md is generated from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ class Need(enum.Enum):
     STARTS = "partitions must be taken"
     NOTHING = "every partition is where it shall be"
     DELETED = "the group was deleted"
-    CREATED = "the group was created"
 
 
 class IllegalTransition(AssertionError):
@@ -54,8 +53,6 @@ TRANSITIONS: dict[tuple[GroupState, Need], GroupState] = {
     (_S, Need.STARTS): _C,
     (_S, Need.NOTHING): _S,
     (_S, Need.DELETED): _D,
-    (_D, Need.DELETED): _D,
-    (_D, Need.CREATED): _E,
 }
 
 
