@@ -29,15 +29,17 @@ class _Pair:
     server: socket.socket
     from_server: bytearray = field(default_factory=bytearray)
     frames: int = 0
+    spoke: bool = False
 
 
 class Link:
-    """Listens on a port of its own (`address`) in front of `target`; a context manager."""
+    """Listens on a port of its own (`address`) in front of `target`; a context manager. `first_bytes` are the connect requests, one per connection that made one."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
         self.accepted = 0
         self.swallowed = 0
+        self.first_bytes: list[bytes] = []
         self._swallow = 0
         self.on_frame: Callable[[bytes], bytes] = lambda frame: frame
         self._mode = Mode.PASS
@@ -130,6 +132,9 @@ class Link:
             if not data:
                 self._close(pair)
             elif source is pair.client:
+                if not pair.spoke:
+                    pair.spoke = True
+                    self.first_bytes.append(data)
                 pair.server.sendall(data)
             else:
                 pair.from_server += data

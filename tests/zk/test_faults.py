@@ -423,3 +423,37 @@ def test_many_large_calls_at_once_are_all_sent(fixture: RealFixture) -> None:
         s.port.multi([SetData("/a", bytes(10_000), -1)], results.append)
     s.wait(lambda: len(results) == 400, "four hundred answers")
     assert all(isinstance(r, Committed) for r in results) and s.node("/a").stat.version == 400
+
+
+def test_answers_that_arrive_together_are_both_delivered(fixture: RealFixture) -> None:
+    """Two answers in one segment, and nothing after them: the second does not wait for more to arrive."""
+    s = Session(fixture)
+    link = fixture.link(s.port)
+    held: list[bytes] = []
+
+    def together(frame: bytes) -> bytes:
+        held.append(frame)
+        if len(held) < 2:
+            return b""
+        link.mode = Mode.BLACK_HOLE
+        return b"".join(held)
+
+    link.on_frame = together
+    results: list[object] = []
+    s.port.multi([Create("/a", b"")], results.append)
+    s.port.multi([Create("/b", b"")], results.append)
+    s.wait(lambda: len(results) == 2, "two answers")
+    assert results == [Committed((Created("/a"),)), Committed((Created("/b"),))] and not s.events
+
+
+def test_a_reconnection_never_goes_back_in_time(fixture: RealFixture) -> None:
+    """The connect request names the last transaction that this session has seen: a server that does not have it yet refuses."""
+    s = Session(fixture)
+    s.do(Create("/a", b""))
+    seen = s.node("/a").stat.czxid
+    fixture.cut(s.port)
+    s.wait(lambda: Suspended() in s.events, "Suspended")
+    fixture.heal(s.port)
+    reconnected(s)
+    first, *_, last = fixture.link(s.port).first_bytes
+    assert struct.unpack_from("!q", first, 8) == (0,) and struct.unpack_from("!q", last, 8)[0] >= seen
