@@ -144,14 +144,14 @@ class Coordinator:
         self._enqueue(event.group)
 
     def _gone(self, event: GroupGone) -> None:
+        self.reading.discard(event.group)
+        if event.group in self.unread:
+            self._enqueue(event.group)
         group = self.groups.pop(event.group, None)
         if group is None:
             return
         next_state(group.state, Need.DELETED)
         self._reindex(event.group, set(), set())
-        self.reading.discard(event.group)
-        if event.group in self.unread:
-            self._enqueue(event.group)
         self.wake_of.pop(event.group, None)
 
     def _begin(self, now_ms: int) -> None:
