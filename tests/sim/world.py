@@ -271,7 +271,7 @@ class World:
     def unsettled(self) -> str:
         """Why the groups are not settled; "" when they are."""
         leader = self.leader()
-        if leader is None or leader.driver.session_id != self.zk.tree.nodes["/consumers/coordinator"].owner:
+        if leader is None or not leader.running or leader.driver.session_id != self.zk.tree.nodes["/consumers/coordinator"].owner:
             return "nobody leads"
         for group in self.groups:
             fetchers: Counter[TopicPartition] = Counter(tp for m in self.members(group) for tp in m.app.fetching())
@@ -285,9 +285,9 @@ class World:
                 return f"{group}: {extra[0]} is fetched but nobody subscribes it"
             names = [path for path in self.zk.tree.nodes if path.startswith(f"/consumers/groups/{group}/ids/")]
             registered = {self._host_of_session(self.zk.tree.nodes[path].owner) for path in names}
-            for member in self.members(group):
-                if member.app.failed is None and member.host.name not in registered:
-                    return f"{group}: {member.host.name} is not registered"
+            expected = {m.host.name for m in self.members(group) if m.app.failed is None}
+            if registered - {""} != expected:
+                return f"{group}: {sorted(registered)} are registered, expected {sorted(expected)}"
         return ""
 
     def _settle(self, limit_ms: int) -> bool:
