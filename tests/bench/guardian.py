@@ -453,7 +453,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--quick", action="store_true", help="every scenario once")
     args = parser.parse_args()
-    os.nice(5)
     with tempfile.TemporaryDirectory(prefix="zkcoord-bench-") as name:
         folder = Path(name)
         java = find_java()
@@ -471,7 +470,8 @@ def main() -> int:
             server.kill()
     for label, value in kills.items():
         print(f"{label}: {value:.1f}" if isinstance(value, float) else f"{label}: {value}")
-    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(), "kazoo": kazoo.__version__}
+    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(), "kazoo": kazoo.__version__,
+               "load_1_min": os.getloadavg()[0]}
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps({"machine": machine, "session_ms": args.session_ms, "companion": size, "rows": [row.summary() for row in rows],
                                   "kills": kills}, indent=2) + "\n")

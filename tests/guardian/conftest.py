@@ -86,12 +86,17 @@ class GuardedApp:
                 continue
 
 
+def _hear_interrupts() -> None:
+    """In the child: a test run that a shell put into the background ignores SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Sidecar:
     """A `zkcoord guard` process and what it said."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", *arguments], cwd=ROOT, text=True, stderr=subprocess.PIPE,
-                                        env={**os.environ, "PYTHONPATH": str(ROOT)})
+                                        env={**os.environ, "PYTHONPATH": str(ROOT)}, preexec_fn=_hear_interrupts)
 
     def expect(self, part: str) -> str:
         assert self.process.stderr is not None

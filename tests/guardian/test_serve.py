@@ -1,11 +1,14 @@
 """One guardian for several processes: sidecar and PID 1."""
 from __future__ import annotations
 
+import argparse
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -232,6 +235,28 @@ def test_signals_are_forwarded_and_orphans_reaped() -> None:
     assert front.wait(PATIENCE_S) == 3
 
 
+def test_an_interrupt_from_the_terminal_reaches_the_command_once() -> None:
+    script = ("import signal, sys, time\n"
+              "def hit(*_): print('hit', flush=True)\n"
+              "def end(*_): print('end', flush=True); sys.exit(6)\n"
+              "signal.signal(signal.SIGINT, hit); signal.signal(signal.SIGTERM, end)\n"
+              "print('ready', flush=True)\n"
+              "while True: time.sleep(60)\n")
+    ours, theirs = os.openpty()
+    front = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", "--", sys.executable, "-c", script], cwd=ROOT, start_new_session=True,
+                             env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=theirs, stdout=theirs, stderr=theirs,
+                             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(theirs)
+    with open(ours, "r+b", buffering=0) as terminal:
+        lines = (line.strip() for line in iter(terminal.readline, b""))
+        assert next(lines) == b"ready"
+        terminal.write(b"\x03")
+        assert next(lines).endswith(b"hit")  # behind the echo of ^C
+        os.kill(front.pid, signal.SIGTERM)
+        assert next(lines) == b"end"  # and no second hit before
+    assert front.wait(PATIENCE_S) == 6
+
+
 def test_a_child_that_dies_loses_its_session_before_the_front_ends(zk_hosts: str, observer: KazooClient) -> None:
     front = (sys.executable, "-m", "zkcoord.guardian", "--")
     app = GuardedApp(zk_hosts, front, node="/member", timeout_ms=SESSION_MS)
@@ -260,8 +285,6 @@ def test_when_the_front_is_killed_the_child_gets_a_companion_of_its_own(zk_hosts
 
 
 def test_the_command_is_offered_to_zkcoords_parser() -> None:
-    import argparse
-
     parser = argparse.ArgumentParser()
     cli.add_parser(parser.add_subparsers())
     args = parser.parse_args(["guard", "--", "sh", "-c", "exit 4"])
