@@ -130,15 +130,6 @@ class Agent(Membership):
             self.intents.append(DropIntent(tp))
             self._tell_lost((tp,), "its stored offset was deleted")
 
-    def _void_commits(self, tp: TopicPartition) -> None:
-        """An operator's reset overrules what the application had asked to store before it knew."""
-        for intent in [i for i in self.intents if isinstance(i, CommitIntent) and tp in i.offsets]:
-            del intent.offsets[tp]
-            if not intent.offsets:
-                self.intents.remove(intent)
-                if intent.token is not None:
-                    self._tell(msg.CommitDone(intent.token, msg.CommitOutcome.OK))
-
     def _withdraw(self, current: Current) -> None:
         """The command is gone. What it wanted stopped, and is still ours, goes on."""
         back = [tp for tp in current.command.stop if tp in self.held and self.held[tp].step is not Step.ACTIVE]
@@ -204,11 +195,6 @@ class Agent(Membership):
             self.phase = next_phase(self.phase, Happening.UNPOLLED)
             self._drop_all(f"the application did not poll for {limit} ms (max_poll_interval_ms)")
             self.out.append(ev.CloseSession("the application does not poll"))
-
-    def _lapse(self, now_ms: int) -> None:
-        if self.phase is Phase.MEMBER and self.proof_ms is not None and not self.lapsed and now_ms >= self.lease_until_ms:
-            self.lapsed = True
-            self._notice(msg.NoticeKind.LEASE_LAPSED, held=len(self.held))
 
     def _advance(self, now_ms: int) -> None:
         """One request, if none is under way and one is due."""

@@ -187,6 +187,11 @@ class Membership:
             self._tell(msg.Failed(code, message))
             self.out.append(ev.CloseSession(message))
 
+    def _lapse(self, now_ms: int) -> None:
+        if self.phase is Phase.MEMBER and self.proof_ms is not None and not self.lapsed and now_ms >= self.lease_until_ms:
+            self.lapsed = True
+            self._notice(msg.NoticeKind.LEASE_LAPSED, held=len(self.held))
+
     def _evicted(self, reason: str) -> None:
         """The registration is gone while the session lives: drop everything, close the session (its owner nodes vanish with it), come back under a new name."""
         if self.phase is Phase.MEMBER and self.leaving:
@@ -271,6 +276,15 @@ class Membership:
             if isinstance(intent, CommitIntent) and intent.token is not None:
                 self._tell(msg.CommitDone(intent.token, outcome, tuple(sorted(intent.offsets))))
         self.intents = deque(i for i in self.intents if not isinstance(i, CommitIntent))
+
+    def _void_commits(self, tp: TopicPartition) -> None:
+        """An operator's reset overrules what the application had asked to store before it knew."""
+        for intent in [i for i in self.intents if isinstance(i, CommitIntent) and tp in i.offsets]:
+            del intent.offsets[tp]
+            if not intent.offsets:
+                self.intents.remove(intent)
+                if intent.token is not None:
+                    self._tell(msg.CommitDone(intent.token, msg.CommitOutcome.OK))
 
     def _revoked(self, m: msg.Revoked) -> None:
         current = self.current
