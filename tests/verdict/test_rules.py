@@ -1,0 +1,145 @@
+"""Each rule finds what it is for, and says nothing about what is allowed."""
+
+from __future__ import annotations
+
+from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Partition, PartitionFact, Produced, ProducerStopped, Released, Steady, Stored
+from zkcoord.verdict.rules import PartitionJudge, PartitionReport, Rule
+
+AT = Partition("orders", 3)
+S = 1_000_000_000
+
+
+def assigned(t: float, member: str, offset: int) -> Assigned:
+    return Assigned(int(t * S), AT, member, offset)
+
+
+def released(t: float, member: str, end: End = End.REVOKED) -> Released:
+    return Released(int(t * S), AT if end in (End.REVOKED, End.LOST) else None, member, end)
+
+
+def delivered(t: float, member: str, first: int, last: int) -> Delivered:
+    return Delivered(int(t * S), AT, member, first, last)
+
+
+def committed(t: float, member: str, offset: int) -> Committed:
+    return Committed(int(t * S), AT, member, offset)
+
+
+def produced(t: float, end: int) -> Produced:
+    return Produced(int(t * S), AT, end)
+
+
+def report(*facts: PartitionFact) -> PartitionReport:
+    judge = PartitionJudge(AT)
+    for fact in facts:
+        judge.fact(fact)
+    return judge.report()
+
+
+CLEAN = (
+    assigned(1, "a", 0), produced(2, 10), delivered(2.1, "a", 0, 9), committed(2.5, "a", 10), released(3, "a"),
+    assigned(3.1, "b", 10), produced(3.2, 20), delivered(3.3, "b", 10, 19), committed(3.4, "b", 20), released(4, "b", End.CLOSED),
+)
+
+
+def test_a_hand_over_is_clean() -> None:
+    found = report(*CLEAN)
+    assert found.amounts == {} and found.examples == []
+    assert (found.produced, found.delivered, found.excused, found.owners) == (20, 20, 0, 2)
+
+
+def test_lost() -> None:
+    found = report(assigned(1, "a", 0), produced(2, 12), delivered(2.1, "a", 0, 4), delivered(2.2, "a", 8, 10))
+    assert found.amounts == {Rule.LOST: 4}
+    assert [finding.text for finding in found.examples] == ["offsets 5..7 were produced and handed out to nobody", "offsets 11..11 were produced and handed out to nobody"]
+
+
+def test_what_nobody_produced_is_not_lost() -> None:
+    assert report(assigned(1, "a", 0), delivered(2.1, "a", 0, 4)).amounts == {}
+
+
+def test_duplicated_by_a_clean_hand_over() -> None:
+    found = report(*CLEAN[:4], released(3, "a"), assigned(3.1, "b", 10), delivered(3.3, "b", 8, 12))
+    assert found.amounts == {Rule.DUPLICATED: 2} and found.excused == 0
+
+
+def test_after_a_kill_what_was_not_committed_may_come_again_once() -> None:
+    crash = (assigned(1, "a", 0), delivered(2, "a", 0, 9), committed(2.5, "a", 6), released(3, "a", End.KILLED))
+    again = report(*crash, assigned(3.1, "b", 6), delivered(3.2, "b", 6, 15))
+    assert again.amounts == {} and again.excused == 4
+    twice = report(*crash, assigned(3.1, "b", 6), delivered(3.2, "b", 6, 15), delivered(3.3, "b", 6, 7))
+    assert twice.amounts == {Rule.DUPLICATED: 2} and twice.excused == 4
+    more = report(*crash, assigned(3.1, "b", 6), delivered(3.2, "b", 4, 15))
+    assert more.amounts == {Rule.DUPLICATED: 2} and more.excused == 4
+
+
+def test_only_a_kill_excuses() -> None:
+    for end in (End.REVOKED, End.LOST, End.CLOSED):
+        found = report(assigned(1, "a", 0), delivered(2, "a", 0, 9), committed(2.5, "a", 6), released(3, "a", end), assigned(3.1, "b", 6), delivered(3.2, "b", 6, 15))
+        assert found.amounts == {Rule.DUPLICATED: 4}, end
+
+
+def test_owned_twice_by_two_ownerships() -> None:
+    found = report(assigned(1, "a", 0), assigned(2, "b", 0), released(3, "a"), released(4, "b"))
+    assert found.amounts == {Rule.OWNED_TWICE: 1}
+    assert found.examples[0].text == "b began while a held it"
+
+
+def test_owned_twice_by_records_without_ownership() -> None:
+    found = report(assigned(1, "a", 0), delivered(2, "rogue", 0, 4), delivered(3, "a", 5, 9))
+    assert found.amounts == {Rule.OWNED_TWICE: 1}
+
+
+def test_delivered_after_giving_up() -> None:
+    found = report(assigned(1, "a", 0), released(2, "a"), delivered(3, "a", 0, 4))
+    assert found.amounts == {Rule.UNOWNED: 5}
+
+
+def test_an_assignment_told_twice_is_one() -> None:
+    found = report(assigned(1, "a", 0), assigned(2, "a", 5), delivered(3, "a", 0, 4))
+    assert found.amounts == {} and found.owners == 1
+
+
+def test_offset_back_in_a_commit() -> None:
+    found = report(assigned(1, "a", 0), committed(2, "a", 10), committed(3, "a", 7), committed(4, "a", 9))
+    assert found.amounts == {Rule.OFFSET_BACK: 1}
+    assert found.examples[0].text == "a committed 7 after 10 was stored"
+
+
+def test_offset_back_at_the_next_owner() -> None:
+    found = report(assigned(1, "a", 0), committed(2, "a", 10), released(3, "a"), assigned(4, "b", 8))
+    assert found.amounts == {Rule.OFFSET_BACK: 1}
+
+
+def test_offset_back_seen_by_an_observer() -> None:
+    found = report(assigned(1, "a", 0), committed(2, "a", 10), Stored(3 * S, AT, 4))
+    assert found.amounts == {Rule.OFFSET_BACK: 1}
+
+
+def test_a_commit_told_late_belongs_to_its_ownership() -> None:
+    hand_over = (assigned(1, "a", 0), released(3, "a"), assigned(4, "b", 10), committed(5, "b", 15))
+    assert report(*hand_over, committed(6, "a", 10)).amounts == {}
+    assert report(*hand_over, committed(6, "a", 11)).amounts == {Rule.OFFSET_BACK: 1}
+
+
+def test_gaps_of_partitions_that_stay_and_that_move() -> None:
+    found = report(
+        assigned(0, "a", 0), produced(1, 1), delivered(1.5, "a", 0, 0), delivered(2.25, "a", 1, 1), released(3, "a"), assigned(3.1, "b", 2),
+        delivered(4.25, "b", 2, 2), delivered(4.5, "b", 3, 3), ProducerStopped(5 * S), delivered(9, "b", 4, 4))
+    assert (found.longest_kept.ms, found.longest_moved.ms) == (750.0, 2000.0)
+
+
+def test_gaps_count_after_the_warm_up_and_until_the_producer_stops() -> None:
+    found = report(assigned(0, "a", 0), produced(1, 1), delivered(4, "a", 0, 0), Steady(5 * S), delivered(5.5, "a", 1, 1), ProducerStopped(6 * S))
+    assert found.longest_kept.ms == 500.0
+    assert report(assigned(0, "a", 0), delivered(4, "a", 0, 0), delivered(8, "a", 1, 1)).longest_kept.ms == 0
+
+
+def test_the_producers_own_pause_is_told_apart() -> None:
+    found = report(assigned(0, "a", 0), produced(1, 1), produced(2, 1), produced(4, 9), produced(4.5, 10))
+    assert found.longest_unproduced.ms == 3000.0
+
+
+def test_examples_are_few_and_amounts_are_all() -> None:
+    found = report(*[delivered(n, "a", n * 2, n * 2) for n in range(1, 50)])
+    assert found.amounts[Rule.UNOWNED] == 49 and len(found.examples) == 5
