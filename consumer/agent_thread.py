@@ -17,7 +17,7 @@ from typing import Any
 from consumer.core.messages import Close, FromFetcher, ToFetcher
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
-from consumer.options import ConsumerOptions
+from consumer.options import POLLED_EVERY_MS, ConsumerOptions
 from zkcoord.guardian.client import Guardian, Off
 from zkcoord.guardian.handover import TlsOptions
 from zkcoord.zk.clock import boot_ms, wall_ms
@@ -48,13 +48,13 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
 
 
 def agent_options(options: ConsumerOptions) -> AgentOptions:
-    """What the driver wants to know. Raises `ConfigurationError` for a bad group name or consumer id."""
+    """What the driver wants to know. It hears of a poll at most every `POLLED_EVERY_MS`, which its limit must not count against the application. Raises `ConfigurationError` for a bad group name or consumer id."""
     c = options.config
     group = validate_group(c["group_id"])
     if c["consumer_id"] is not None:
         chosen_consumer_id(group, c["consumer_id"], 0, "0" * 8)
     return AgentOptions(group=group, host=socket.gethostname(), client=str(c["client_id"]), consumer_id=c["consumer_id"], process=PROCESS_NONCE, assignors=options.assignors,
-                        auto_commit=bool(c["enable_auto_commit"]), max_poll_interval_ms=int(c["max_poll_interval_ms"]), rebalance_timeout_ms=int(options.rebalance_timeout_ms),
+                        auto_commit=bool(c["enable_auto_commit"]), max_poll_interval_ms=int(c["max_poll_interval_ms"]) + POLLED_EVERY_MS, rebalance_timeout_ms=int(options.rebalance_timeout_ms),
                         coordinator_warning_ms=int(c["coordinator_warning_ms"]))
 
 

@@ -35,8 +35,9 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Any], Any
 class Pending:
     """One commit under way; `answer` once `answered` is set."""
 
-    def __init__(self, offsets: Mapping[TopicPartition, int], then: Callable[[Pending], None] | None = None) -> None:
+    def __init__(self, offsets: Mapping[TopicPartition, int], era: int, then: Callable[[Pending], None] | None = None) -> None:
         self.offsets = offsets
+        self.era = era
         self.answered = threading.Event()
         self.answer: msg.CommitDone | None = None
         self.then = then
@@ -88,40 +89,58 @@ class Committer:
     def _send(self, pending: Pending) -> int:
         token = next(self._tokens)
         self._pending[token] = pending
-        self.member.tell(msg.Commit(token, {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()}, self.member.era))
+        self.member.tell(msg.Commit(token, {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()}, pending.era))
         return token
 
     # the application's commits
 
-    def wait(self, offsets: Mapping[TopicPartition, int], timeout_ms: float | None) -> None:
-        """Commit and wait. Raises `NotOwnedError`, or `CommitUnavailableError` when ZooKeeper did not answer within `timeout_ms` (default `commit_timeout_ms`)."""
+    def wait(self, offsets: Mapping[TopicPartition, int] | None, timeout_ms: float | None) -> None:
+        """Commit and wait; None: the positions of all that is owned, whatever else left meanwhile.
+
+        Raises `NotOwnedError`, or `CommitUnavailableError` when ZooKeeper did not answer within `timeout_ms` (default `commit_timeout_ms`).
+        """
         deadline = time.monotonic() + (self.timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        while offsets:
-            if self.member.failure is not None:
-                raise self.member.failure
-            pending = Pending(offsets)
-            token = self._send(pending)
-            if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
-                self._pending.pop(token, None)
-            error = pending.error()
+        era = self.member.heard_era
+        wanted = offsets
+        while True:
+            if wanted is None:
+                positions, era = self.member.positions()
+                offsets = {tp: p.offset for tp, p in positions.items()}
+            if not offsets:
+                return
+            error = self._once(Pending(offsets, era), deadline)
+            left = deadline - time.monotonic()
             if error is None:
                 return
-            left = deadline - time.monotonic()
-            if not isinstance(error, CommitUnavailableError) or left <= 0:
+            left_meanwhile = wanted is None and isinstance(error, NotOwnedError) and self.member.announced() != set(offsets)
+            if left <= 0 or not (isinstance(error, CommitUnavailableError) or left_meanwhile):
                 raise error
-            threading.Event().wait(min(RETRY_MS / 1000, left))
+            if not left_meanwhile:
+                threading.Event().wait(min(RETRY_MS / 1000, left))
 
-    def start(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], numbers: Mapping[TopicPartition, int], callback: CommitCallback | None) -> Future:
-        """Commit without waiting."""
+    def _once(self, pending: Pending, deadline: float) -> Exception | None:
+        if self.member.failure is not None:
+            raise self.member.failure
+        token = self._send(pending)
+        if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
+            self._pending.pop(token, None)
+        return pending.error()
+
+    def start(self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None) -> Future:
+        """Commit without waiting; None: the positions of all that is owned. Raises what `numbers_of` raises."""
         future = Future()
         told = callback or self.default_callback
+        era = self.member.heard_era
+        if given is None:
+            given, era = self.member.positions()
+        offsets, numbers = given, numbers_of(given)
 
         def finish(pending: Pending) -> None:
             error = pending.error()
             future.failure(error) if error is not None else future.success(pending.answer)
             self._finished.append(lambda: told(offsets, error if error is not None else pending.answer))
 
-        pending = Pending(numbers, finish)
+        pending = Pending(numbers, era, finish)
         if numbers:
             self._send(pending)
         else:
@@ -143,11 +162,11 @@ class Committer:
         self.due_ms = now_ms + self.interval_ms
         if self._automatic is not None and not self._automatic.answered.is_set():
             return
-        positions = self.member.positions()
+        positions, era = self.member.positions()
         committed = self.member.desk.committed
         changed = {tp: p for tp, p in positions.items() if committed.get(tp) != p.offset}
         if changed:
-            self._automatic = Pending({tp: p.offset for tp, p in changed.items()}, lambda pending: self._automatic_done(changed, pending))
+            self._automatic = Pending({tp: p.offset for tp, p in changed.items()}, era, lambda pending: self._automatic_done(changed, pending))
             self._send(self._automatic)
 
     def _automatic_done(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending) -> None:

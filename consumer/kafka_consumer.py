@@ -33,7 +33,7 @@ from consumer.data_path import DataPath
 from consumer.listener import Listening, Observer, check_listener
 from consumer.membership import Membership, model_offsets
 from consumer.notices import Notices
-from consumer.options import DEFAULT_CONFIG, ConsumerOptions, check
+from consumer.options import DEFAULT_CONFIG, POLLED_EVERY_MS, ConsumerOptions, check
 from consumer.subscribing import subscription_of, topics_of
 from consumer.surface import BrokerSurface, OffsetSurface
 from zkcoord.core.model import Subscription
@@ -43,7 +43,6 @@ from zkcoord.znodes.paths import layout_named
 
 log = logging.getLogger(__name__)
 
-POLLED_EVERY_MS = 500
 EXIT_TIMEOUT_MS = 2_000
 
 
@@ -80,7 +79,14 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         self._duty_ms = 0
         _open_consumers.add(self)
         if topics:
+            self._subscribe_first(topics)
+
+    def _subscribe_first(self, topics: tuple[str, ...]) -> None:
+        try:
             self.subscribe(topics)
+        except BaseException:
+            self.close()
+            raise
 
     # membership
 
@@ -110,9 +116,9 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         agent = self._agent
         if agent is None:
             return
-        positions = self._member.let_go()
+        positions, era = self._member.let_go()
         automatic = autocommit and self.config["enable_auto_commit"]
-        agent.close(msg.Close(model_offsets(positions) if automatic else {}, self._member.era), timeout_ms / 1000)
+        agent.close(msg.Close(model_offsets(positions) if automatic else {}, era), timeout_ms / 1000)
         self._agent = None
         self._committer.abandon()
         self._committer.run_callbacks()
@@ -249,6 +255,7 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
             if member.tasks or not self._lease_holds(boot_ms()):
                 self._cursor.put_back()
                 return {}, True
+            member.heard_era = member.era
             records, enough = data.fetcher.take(max_records)
             if records and not self._lease_holds(boot_ms()):
                 for tp, found in records.items():
@@ -287,12 +294,12 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
     def _wait(self, deadline: float) -> None:
         limit = self._data.wait_ms()
         self._follower.note(limit is not None)
-        waits = [deadline - time.monotonic()] + ([] if limit is None else [limit / 1000])
+        waits = [deadline - time.monotonic(), self.config["max_poll_interval_ms"] / 3_000] + ([] if limit is None else [limit / 1000])
         if self._committer.due_ms is not None:
             waits.append((self._committer.due_ms - boot_ms()) / 1000)
         shortest = min(waits)
         if shortest > 0:
-            self._data.bell.wait(None if shortest == math.inf else shortest)
+            self._data.bell.wait(shortest)
 
     def _look_for_brokers(self) -> None:
         if self._agent is not None:

@@ -81,7 +81,7 @@ class Listening:
             if inspect.iscoroutine(outcome):
                 outcome.close()
                 raise TypeError(f"{name} is a coroutine function: callbacks run on the application's thread and must be plain functions")
-        except Exception as e:  # the application's own code: its error is raised out of poll, after the hand-over  # thread main
+        except Exception as e:  # thread main of the application's own code, which may raise anything: kept, and raised out of poll after the hand-over
             log.exception("the rebalance listener %s failed in %s", type(self.listener).__name__, name)
             self._error = e
 

@@ -8,7 +8,9 @@ Ordering contracts:
 * Records of one poll count as processed when the application polls again (`processed`), or closes. A `Revoke` is answered at once on the agent's thread when it concerns none of them and no callback has
   to run: a slow handler delays only what it works on.
 * What came and went before the application was told is never told: its callbacks cancel out.
-* `lease_seen_ms` is the end of the lease (of `era`, that of the latest assignment) as the application's thread read it last; it is only good for partitions held since, so it is forgotten
+* `era` is the agent's count of what it said of assignments, as far as it was taken here; positions read now are true in it. What the application itself chose to commit is only as new as what the
+  application was told: `heard_era`, which follows with each callback and each hand-out. So a commit for a partition that was lost and came back meanwhile is refused.
+* `lease_seen_ms` is the end of the lease (asked for with `era`) as the application's thread read it last; it is only good for partitions held since, so it is forgotten
   when any are lost.
 * With manual commits a `Revoked` carries no positions: nothing is stored that the application did not commit.
 """
@@ -44,6 +46,7 @@ class Task:
     partitions: set[TopicPartition]
     token: int | None = None
     answer: tuple[TopicPartition, ...] = ()
+    era: int = 0
 
 
 @dataclass
@@ -83,6 +86,7 @@ class Membership:
         self.closed = False
         self.lease_seen_ms = 0
         self.era = 0
+        self.heard_era = 0
 
     # the agent's thread
 
@@ -98,9 +102,12 @@ class Membership:
             self.desk.given.pop(tp, None)
             self.desk.revoking.pop(tp, None)
             self.desk.committed[tp] = offset
-        self.era = m.era
+        self._hear(m.era)
         self.observer.on_assigned(offsets, time.time_ns())
         self._come({tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()})
+
+    def _hear(self, era: int) -> None:
+        self.era = max(self.era, era)
 
     def _come(self, positions: Mapping[TopicPartition, OffsetAndMetadata], announce: bool = True) -> None:
         if not positions:
@@ -174,7 +181,7 @@ class Membership:
         return known
 
     def _lost(self, m: msg.Lost) -> None:
-        self.era = m.era
+        self._hear(m.era)
         self._drop({TopicPartition(*tp) for tp in m.partitions}, m.reason)
 
     def _drop(self, partitions: set[TopicPartition], reason: str) -> None:
@@ -195,8 +202,8 @@ class Membership:
             self._queue(Task("on_partitions_lost", told))
 
     def _seek(self, m: msg.Seek) -> None:
-        self.era = m.era
         tp = TopicPartition(*m.partition)
+        self._hear(m.era)
         log.warning("the stored offset of %s-%d was reset to %d by somebody else: going on there", tp.topic, tp.partition, m.offset)
         self.desk.committed[tp] = m.offset
         self.cursor.discard({tp})
@@ -229,6 +236,7 @@ class Membership:
             self.data.bell.set()
 
     def _queue(self, task: Task) -> None:
+        task.era = self.era
         self.tasks.append(task)
         self.data.bell.set()
 
@@ -255,6 +263,7 @@ class Membership:
         while self.tasks:
             with self.lock:
                 task = self.tasks.popleft()
+                self.heard_era = task.era
                 if task.callback == "on_partitions_assigned":
                     self.desk.unannounced -= task.partitions
             self.listening.call(task.callback, set(task.partitions))
@@ -267,15 +276,15 @@ class Membership:
         with self.lock:
             return self.data.assigned() - self.desk.unannounced
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where each partition stands: the offset after the last record handed out."""
+    def positions(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:
+        """Where each partition stands (the offset after the last record handed out), and the era in which that is so."""
         with self.lock:
             consumed = dict(self.data.subscription.all_consumed_offsets())
             consumed.update({tp: OffsetAndMetadata(offset, "", -1) for tp, offset in self.cursor.positions().items()})
-            return consumed
+            return consumed, self.era
 
-    def let_go(self) -> dict[TopicPartition, int]:
-        """Leave: nothing is handed out any more, the application is told; gives the last positions."""
+    def let_go(self) -> tuple[dict[TopicPartition, int], int]:
+        """Leave: nothing is handed out any more, the application is told; gives the last positions and their era."""
         with self.lock:
             held = self.data.assigned()
             self.data.hold(held)
@@ -289,7 +298,7 @@ class Membership:
             positions = {tp: position.offset for tp in left if (position := self.data.position(tp)) is not None}
             self.data.remove(left)
             self.closed = True
-        return positions
+            return positions, self.era
 
 
 def _public(tp: ModelPartition) -> TopicPartition:

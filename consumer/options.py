@@ -18,6 +18,7 @@ import kafka
 from consumer.errors import ConsumerOptionError
 
 COMMIT_TIMEOUT_MS = 10_000
+POLLED_EVERY_MS = 500
 
 OWN_DEFAULTS: dict[str, Any] = {
     "zookeeper_connect": None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kafka.errors import IllegalStateError
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -131,14 +132,13 @@ class OffsetSurface:
         """
         self._check()
         needs_group(self.config["group_id"])
-        self._committer.wait(numbers_of(self._member.positions() if offsets is None else offsets), timeout_ms)
+        self._committer.wait(None if offsets is None else numbers_of(offsets), timeout_ms)
 
     def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: CommitCallback | None = None) -> Future:
         """As `commit` without waiting. `callback(offsets, answer or exception)` is called by a later poll; the future has the same outcome."""
         self._check()
         needs_group(self.config["group_id"])
-        chosen = self._member.positions() if offsets is None else offsets
-        return self._committer.start(chosen, numbers_of(chosen), callback)
+        return self._committer.start(offsets, callback)
 
     def committed(self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None) -> int | OffsetAndMetadata | None:
         """The stored next offset of a partition, None where there is none. Raises `IllegalStateError` (no group), `CommitUnavailableError` (ZooKeeper did not answer in time)."""
@@ -158,5 +158,8 @@ class OffsetSurface:
             left = self._cursor.positions().get(tp)
         if left is not None:
             return left
-        found = self._data.kafka.position(tp, self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms)
+        try:
+            found = self._data.kafka.position(tp, self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms)
+        except KeyError as e:  # it left between kafka-python's check and its look
+            raise IllegalStateError("Partition is not assigned") from e
         return None if found is None else int(found)

@@ -1,1 +1,1 @@
-"""Tests of the consumer without a broker."""
+"""Tests of the consumer shim without servers."""

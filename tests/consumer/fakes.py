@@ -116,6 +116,7 @@ class Bench:
         """The agent assigns partitions, and the application hears of it."""
         self.member.receive(msg.Assigned({p: offset for p in model(*numbers)}, era))
         self.member.run_tasks()
+        self.member.heard_era = self.member.era
 
     def hand_out(self, number: int, count: int) -> None:
         """The application gets `count` records of a partition."""

@@ -79,7 +79,7 @@ def test_a_callback_runs_on_the_application_thread() -> None:
     a = Answering(CommitOutcome.OK, CommitOutcome.NOT_OWNED)
     got: list[Any] = []
     offsets = {tp(0): OffsetAndMetadata(5, "", -1)}
-    futures = [a.committer.start(offsets, {tp(0): 5}, lambda o, answer: got.append(answer)) for _ in range(2)]
+    futures = [a.committer.start(offsets, lambda o, answer: got.append(answer)) for _ in range(2)]
     wait_until(lambda: all(f.is_done for f in futures), 10, "both answers")
     assert not got, "not on the agent's thread"
     a.committer.run_callbacks()
@@ -89,7 +89,7 @@ def test_a_callback_runs_on_the_application_thread() -> None:
 
 def test_the_end_of_the_agent_ends_every_wait() -> None:
     a = Answering()
-    future = a.committer.start({tp(0): OffsetAndMetadata(5, "", -1)}, {tp(0): 5}, None)
+    future = a.committer.start({tp(0): OffsetAndMetadata(5, "", -1)}, None)
     a.committer.abandon()
     assert isinstance(future.exception, CommitUnavailableError)
 
@@ -126,6 +126,31 @@ def test_without_automatic_commits_nothing_is_committed() -> None:
     a.bench.hand_out(0, 5)
     a.committer.automatic(boot_ms() + 10**9)
     assert not a.commits
+
+
+def test_committing_everything_commits_what_is_still_owned() -> None:
+    """A partition that leaves while a commit of all positions is under way is no error of the application."""
+    a = Answering(CommitOutcome.NOT_OWNED, CommitOutcome.OK)
+    a.bench.assign(0, 1)
+    answer = a._tell
+
+    def leaves_first(message: msg.FromFetcher) -> None:
+        if isinstance(message, msg.Commit) and len(message.offsets) == 2:
+            a.bench.data.remove([tp(1)])
+        answer(message)
+
+    a.bench.member.tell = leaves_first
+    a.committer.wait(None, None)
+    assert [len(c.offsets) for c in a.commits] == [2, 1]
+
+
+def test_commits_name_the_era_that_they_speak_of() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.OK)
+    a.bench.assign(0, era=4)
+    a.bench.member.receive(msg.Assigned({p: 0 for p in model(1)}, 7))
+    a.committer.wait({tp(0): 5}, None)
+    a.committer.wait(None, None)
+    assert [c.era for c in a.commits] == [4, 7], "the application's own choice is as old as what it was told; positions are of now"
 
 
 def test_offsets_are_checked() -> None:

@@ -143,6 +143,18 @@ def test_a_lost_partition_may_be_assigned_again() -> None:
     assert bench.data.at == {tp(0): 42} and bench.member.era == 2
 
 
+def test_the_application_has_heard_no_more_than_it_was_told() -> None:
+    bench = Bench(Recorder())
+    bench.assign(0, era=1)
+    bench.member.receive(msg.Lost(model(0), "evicted", 2))
+    bench.member.receive(msg.Assigned({p: 50 for p in model(0)}, 3))
+    eras: list[int] = []
+    bench.listening.listener.act = lambda name: eras.append(bench.member.heard_era)
+    assert bench.member.heard_era == 1 and bench.member.positions()[1] == 3
+    bench.member.run_tasks()
+    assert eras == [2, 3]
+
+
 def test_an_error_in_a_callback_does_not_stop_the_hand_over() -> None:
     listener = Recorder()
     bench = Bench(listener)
@@ -193,7 +205,7 @@ def test_leaving_tells_the_application_and_gives_the_last_positions() -> None:
     bench = Bench(listener)
     bench.assign(0, 1)
     bench.hand_out(1, 4)
-    assert bench.member.let_go() == {tp(0): 10, tp(1): 14}
+    assert bench.member.let_go() == ({tp(0): 10, tp(1): 14}, 1)
     assert listener.calls[1:] == [("revoked", (0, 1))]
     bench.member.receive(msg.Assigned({model(3)[0]: 0}, 1))
     assert not bench.data.assigned(), "nothing is taken after the end"
@@ -204,5 +216,5 @@ def test_leaving_answers_what_was_asked_before() -> None:
     bench.assign(0, 1)
     bench.hand_out(0, 2)
     bench.member.receive(msg.Revoke(9, model(0)))
-    assert bench.member.let_go() == {tp(1): 10}
+    assert bench.member.let_go()[0] == {tp(1): 10}
     assert [positions(a) for a in bench.answers()] == [{0: 12}]

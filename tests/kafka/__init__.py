@@ -1,1 +1,1 @@
-"""Tests of the consumer on a real broker."""
+"""Tests of the consumer shim on a real broker, with a real ensemble and a real coordinator."""
