@@ -206,6 +206,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_secret_is_never_quoted(tmp_path: Path) -> None:
     path = written(tmp_path / "z.json", '{"zookeeper_password": ["s3cret"]}')
     assert "s3cret" not in refusal({"config": path})
+    assert "4711" not in refusal({"config": written(tmp_path / "n.json", '{"zookeeper_password": 4711}')})
     assert "s3cret" not in refusal({"zookeeper_password": "s3cret\x00"})
     found = settled({"zookeeper_user": "u", "zookeeper_password": "s3cret"})
     assert "s3cret" not in repr(found) and found.zk.digest == Digest("u", "s3cret")

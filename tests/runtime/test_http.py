@@ -109,6 +109,11 @@ def test_a_client_that_sends_byte_by_byte_ends_by_the_deadline_of_the_whole_head
         assert status_of(answer) == 408
 
 
+def test_a_client_that_says_nothing_ends_by_the_deadline(monkeypatch: pytest.MonkeyPatch, server: HttpServer) -> None:
+    monkeypatch.setattr(http_module, "REQUEST_DEADLINE_MS", 200)
+    assert status_of(raw(server, b"")) == 408
+
+
 def test_a_client_that_goes_away_leaves_nothing_behind(server: HttpServer) -> None:
     for _ in range(http_module.CONNECTIONS_MAX * 2):
         assert raw(server, b"GET /li", half_close=True) == b""

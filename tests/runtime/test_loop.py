@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 
@@ -175,7 +176,16 @@ def test_a_driver_that_is_always_due_rests(loop: Loop, monkeypatch: pytest.Monke
         def tick(self) -> None:
             self.ticked.put(1)
 
+    rests: list[float] = []
+    sleep = time.sleep
+
+    def noted(seconds: float) -> None:
+        if threading.current_thread().name == "zkcoord-test":
+            rests.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", noted)
     driver = Always([0])
     loop.attach(driver)
-    wait_until(lambda: "always due" in caplog.text, PATIENCE_S, "a complaint about the driver")
+    wait_until(lambda: "always due" in caplog.text and len(rests) > 3, PATIENCE_S, "a complaint about the driver, and rests")
     loop.detach(driver)

@@ -4,8 +4,8 @@
 * With a broker's id, each new connection looks at /brokers/ids. A broker that was never seen there is a wrong option: the session is closed and ends `Refused` with one sentence. Once it was
   seen, its absence is reported (`on_broker(False)`), and its return, and nothing else follows from it: groups are served as long as ZooKeeper is there.
 
-Ordering: the first `Connected` is held back until the broker has been seen. Events that come meanwhile (`Suspended`, or the end) go on at once, and the answer is then void: a later
-`Connected` asks again. What the driver sees is a `Port` like any other.
+Ordering: the first `Connected` is held back until the broker has been seen. Events that come meanwhile (`Suspended`, or the end) go on at once; the look then ends unanswered, and a later
+`Connected` takes the place of the one held and asks again. What the driver sees is a `Port` like any other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from zkcoord.zk.port import (
     ReadResult,
     Refused,
     Rejected,
-    Suspended,
     Unanswered,
     WatchMode,
     ZkError,
@@ -127,8 +126,6 @@ class ObservedPort:
             return self._look()
         if isinstance(event, Fired) and event.path == path:
             return self._look()
-        if isinstance(event, (Suspended, Expired, Closed, Refused)):
-            self._held = None
         if isinstance(event, (Expired, Closed)) and self._refusal:
             event = Refused(self._refusal)
         self._on_event(event)
