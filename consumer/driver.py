@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from zkcoord.core.model import Malformed, Subscription, TopicPartition
+from zkcoord.zk.backoff import at_once_then, delay_ms
 from zkcoord.zk.port import (OPEN_ACL, READS_PER_REQUEST_MAX, AclEntry, Change, Check, Children, Closed, Committed, Connected, Create, Delete, Ensemble, Expired, Fired, GetChildren,
-                             GetData, MultiResult, Node, Op, Port, PortEvent, ReadDone, ReadResult, Refused, Rejected, SetData, Stat, Suspended, WatchMode)
+                             GetData, MultiResult, Node, Op, Port, PortEvent, ReadDone, ReadResult, Refused, Rejected, SetData, Stat, Suspended, WatchMode, ZkError)
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import ChannelAt, CommandAt, LeaderAt, Layout, RegistrationAt
@@ -22,6 +23,7 @@ from .core.options import AgentOptions
 from .joining import Ended, Joined, Joining
 from .partitions import PartitionReader
 
+REOPEN = at_once_then(first_ms=100, max_ms=5_000)
 OWNER_CREATED_VERSION = 0
 OWNER_OURS_VERSION = 1
 
@@ -101,7 +103,7 @@ class AgentDriver:
             self._note(action.message)
             self.to_fetcher(action.message)
         elif isinstance(action, ev.OpenSession):
-            delay = min(50 * 2 ** min(self.failures, 8), 5_000) if self.failures else 0
+            delay = delay_ms(REOPEN, self.failures)
             self.failures += 1
             self.reopen_at_ms = self.clock() + delay
             if not delay:
@@ -299,7 +301,8 @@ class AgentDriver:
             versions = {tp: r.version if isinstance(r := result.results[i], Stat) else 0 for i, tp in stores.items()}
             self._feed(ev.Wrote(now, token, ev.Ending.OK, sent_ms, versions))
         elif isinstance(result, Rejected):
-            ending = ev.Ending.EVICTED if result.index == 0 else ev.Ending.REFUSED
+            gone = result.index == 0 and result.error in (ZkError.NO_NODE, ZkError.BAD_VERSION)
+            ending = ev.Ending.EVICTED if gone else ev.Ending.REFUSED
             self._feed(ev.Wrote(now, token, ending, sent_ms, why=f"{result.error.value} at {ops[result.index].path}"))
         else:
             self._feed(ev.Wrote(now, token, ev.Ending.UNKNOWN, sent_ms))

@@ -14,6 +14,7 @@ from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Action, Elected, Event, Paused, ReadGroup, Record, Resign, Tick, Write
 from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.contact import TimedPort
 from zkcoord.zk.election import Adrift, Candidate, Election, Standby, Unfit, Verdict, Won
 from zkcoord.zk.mirror import Mirror
@@ -21,8 +22,7 @@ from zkcoord.zk.port import OPEN_ACL, AclEntry, Closed, Connected, Ensemble, Exp
 from zkcoord.zk.writer import Writer
 from zkcoord.znodes.paths import Layout
 
-REOPEN_BACKOFF_MS = 50
-REOPEN_BACKOFF_MAX_MS = 5_000
+REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
 
 
@@ -98,8 +98,8 @@ class CoordinatorDriver:
         if self.stopping or self.failure is not None:
             self.finished = True
             return
+        self.reopen_at_ms = self.clock() + delay_ms(REOPEN, self.reopens)
         self.reopens += 1
-        self.reopen_at_ms = self.clock() + min(REOPEN_BACKOFF_MS * 2 ** min(self.reopens - 1, 16), REOPEN_BACKOFF_MAX_MS)
 
     # events of the session
 

@@ -13,7 +13,7 @@ from zkcoord.core.events import DeleteChannel, DeleteCommand, DeleteOwner, Delet
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
-from .port import (MULTI_BYTES_MAX, OPS_PER_MULTI_MAX, AclEntry, Check, Committed, Create, Created, Delete, MultiResult, Op, Port, Rejected, SetData, encoded_bytes)
+from .port import (MULTI_BYTES_MAX, OPS_PER_MULTI_MAX, AclEntry, Check, Committed, Create, Created, Delete, MultiResult, Op, Port, Rejected, SetData, ZkError, encoded_bytes)
 
 
 class Writer:
@@ -58,6 +58,7 @@ class Writer:
             nodes = tuple(r.path.rsplit("/", 1)[1] for r in result.results if isinstance(r, Created))
             return Written(now, write.group, write.token, Outcome.OK, nodes)
         if isinstance(result, Rejected):
-            outcome = Outcome.FENCED if result.index == 0 else Outcome.REFUSED
+            fenced = result.index == 0 and result.error in (ZkError.BAD_VERSION, ZkError.NO_NODE)
+            outcome = Outcome.FENCED if fenced else Outcome.REFUSED
             return Written(now, write.group, write.token, outcome, why=f"{result.error.value} at {ops[result.index].path}")
         return Written(now, write.group, write.token, Outcome.UNKNOWN)
