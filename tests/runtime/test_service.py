@@ -124,6 +124,22 @@ def test_sigterm_while_zookeeper_is_away_ends_within_its_limit(tmp_path: Path, z
         assert process.signal() == 0
 
 
+def test_a_second_signal_does_not_wait_and_the_guardian_closes_the_session(tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy) -> None:
+    hosts = fresh_chroot(zk_server.address)
+    client = connect(hosts)
+    try:
+        with Running(tmp_path, "--zookeeper", zk_proxy.address + "/" + hosts.partition("/")[2], "--session-timeout-ms", "60000") as process:
+            process.ready("leading")
+            zk_proxy.black_hole()
+            process.process.send_signal(signal.SIGTERM)
+            process.logs("stopping")
+            assert process.signal(signal.SIGTERM) == 0
+            zk_proxy.heal()
+            wait_until(lambda: client.exists(Layout.DRAFT.leader) is None, PATIENCE_S, "the leader node to go")
+    finally:
+        disconnect(client)
+
+
 def test_sigterm_before_the_first_connection_ends_it(tmp_path: Path, zk_proxy: Proxy) -> None:
     zk_proxy.black_hole()
     with Running(tmp_path, "--zookeeper", zk_proxy.address, "--connect-timeout-ms", "0") as process:

@@ -91,10 +91,10 @@ class CoordinatorService:
         return 0
 
     def _close(self) -> None:
-        """After the loop has ended. The session is closed by now, or will end by its timeout."""
+        """After the loop has ended. A session that is not closed by now (a defect, a second signal) is left to the guardian, which closes it when this process is gone."""
         if self.driver.finished:
             self.guardian.forget()
-        self.guardian.stop()
+            self.guardian.stop()
         if self.http is not None:
             self.http.stop()
         if self.journal is not None:
