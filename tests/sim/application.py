@@ -89,6 +89,7 @@ class Habits:
     slow_revoke_max_ms: int = 4_000
     commit_every_ms: int = 700
     doorbell_chance: float = 0.7
+    quits_chance: float = 0.0  # of closing when it hears that it was evicted
     resets: bool = True  # auto_offset_reset: earliest, or none
 
 

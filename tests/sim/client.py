@@ -24,6 +24,7 @@ from zkcoord.zk.port import (
     PortEvent,
     Read,
     ReadResult,
+    Refused,
     Rejected,
     Suspended,
     Unanswered,
@@ -174,6 +175,10 @@ class SimPort:
         if self._dead or self._closing or self._conn is not None:
             return
         ensemble, kernel = self._ensemble, self._ensemble.kernel
+        if self.session_id == 0 and kernel.chance(ensemble.weather.refuse_chance):
+            kernel.fault("refused", self.host.name)
+            self._die(Refused("the ensemble cannot be used as configured"))
+            return
         server = ensemble.reachable_server(self._seen_zxid)
         if server is None or self.host.link_cut_until > kernel.now or self.host.link_stalled_until > kernel.now:
             self._later()

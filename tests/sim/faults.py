@@ -103,6 +103,7 @@ def _bad_weather(world: World) -> str | None:
     w.lag_tail_chance = kernel.rng.choice((0.0, 0.05))
     w.lose_request_chance = kernel.rng.choice((0.0, 0.01, 0.05))
     w.lose_reply_chance = kernel.rng.choice((0.0, 0.02, 0.1))
+    w.refuse_chance = kernel.rng.choice((0.0, 0.0, 0.0, 0.03))
     return f"{w.tail_chance=} {w.lag_max_ms=} {w.lose_request_chance=} {w.lose_reply_chance=}"
 
 
@@ -192,6 +193,16 @@ def _delete_leader_node(world: World) -> str | None:
         return None
     world.zk.commit([Delete("/consumers/coordinator")], 0, "operator")
     return ""
+
+
+def _delete_registration(world: World) -> str | None:
+    """An operator deletes a registration whose session lives."""
+    paths = [p for group in world.groups for p in world.zk.tree.nodes if parent_of(p) == f"/consumers/groups/{group}/ids" and world.zk.tree.nodes[p].owner]
+    if not paths:
+        return None
+    path = world.kernel.rng.choice(paths)
+    world.zk.commit([Delete(path)], 0, "operator")
+    return path
 
 
 def _offset_nodes(world: World) -> list[tuple[str, object]]:
@@ -332,6 +343,7 @@ FAULTS: tuple[FaultKind, ...] = (
     FaultKind("new_topic", _new_topic),
     FaultKind("resubscribe", _resubscribe),
     FaultKind("delete_leader_node", _delete_leader_node),
+    FaultKind("delete_registration", _delete_registration),
     FaultKind("reset_offset", _reset_offset),
     FaultKind("delete_offset", _delete_offset),
     FaultKind("junk", _junk),

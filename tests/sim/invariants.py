@@ -266,6 +266,8 @@ class Checker:
         held = (owner is not None and owner.owner == txn.session) or any(p.kind == "owner" and p.partition == place.partition and b is not None and b.owner == txn.session for p, _, b, _ in places)
         if not held:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")
+        if not self._registered(place.group, txn.session):
+            self.violate("I5", f"{txn.host} wrote the offset of {key[1]} without being registered")
         if old is not None and new < old and part.last_reset_ms < 0:
             self.violate("I4", f"{txn.host} moved {key[1]} back from {old} to {new}")
         if new != old and new > part.by_host.get(txn.host, 0) and part.last_reset_ms < 0:
@@ -273,6 +275,10 @@ class Checker:
         released = any(p.kind == "owner" and p.partition == place.partition and a is None for p, _, _, a in places)
         if released:
             self._released(txn, key, new)
+
+    def _registered(self, group: str, session: int) -> bool:
+        """Whether a session has a registration in the group (just after its own transaction)."""
+        return any(self.tree.nodes[f"{ROOT}/{group}/ids/{name}"].owner == session for name in self.tree.children.get(f"{ROOT}/{group}/ids", ()))
 
     def _released(self, txn: Txn, key: Key, value: int) -> None:
         """A clean stop of an automatic application leaves nothing to deliver again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Close, Failed, FromFetcher, Subscribe, ToFetcher
+from consumer.core.messages import Close, Failed, FromFetcher, NoticeKind, Subscribe, ToFetcher
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from zkcoord.core.model import Subscription
@@ -135,6 +135,12 @@ class ConsumerProcess(Process):
     def _new_id(self) -> str:
         self._ids += 1
         return f"{self.wishes.group}_{self.host.name}-{self.wall_clock()}-{self.kernel.rng.getrandbits(32):08x}"
+
+    def record(self, entry: dict[str, object]) -> None:
+        """The agent's journal. Some applications close their consumer just when it was evicted."""
+        super().record(entry)
+        if entry["kind"] == NoticeKind.EVICTED.value and not self.closing and self.kernel.chance(self.wishes.habits.quits_chance):
+            self.close()
 
     def _to_app(self, message: ToFetcher) -> None:
         self.app.hear(message)

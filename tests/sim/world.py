@@ -191,7 +191,7 @@ class World:
         odd = not self.calm and self.kernel.chance(self.plan.odd_chance)
         slow = self.plan.slow and not self.calm
         h = Habits(automatic=not self.kernel.chance(self.plan.manual_chance), slow_chance=0.02 if slow else 0.0, slow_revoke_chance=0.15 if slow else 0.0,
-                   resets=not (odd and self.kernel.chance(0.5)))
+                   quits_chance=0.0 if self.calm else 0.1, resets=not (odd and self.kernel.chance(0.5)))
         name = self.new_name("c")
         wishes = Wishes(group, self.draw_subscription(), self.plan.session_ms, self.plan.deadline_ms, h, max_poll_interval_ms=self.plan.max_poll_interval_ms, stillborn=stillborn)
         if odd and h.resets:
@@ -244,7 +244,7 @@ class World:
         for process in [*self.coordinators, *self.consumers]:
             process.host.resume()
         for consumer in self.consumers:
-            consumer.app.habits.slow_chance = consumer.app.habits.slow_revoke_chance = 0.0
+            consumer.app.habits.quits_chance = consumer.app.habits.slow_chance = consumer.app.habits.slow_revoke_chance = 0.0
         if not any(c.running for c in self.coordinators):
             self.add_coordinator()
         for path in FOREIGN_PATHS:

@@ -38,6 +38,7 @@ class Weather:
     lag_tail_max_ms: int = 800
     lose_request_chance: float = 0.0
     lose_reply_chance: float = 0.0
+    refuse_chance: float = 0.0
     tick_ms: int = 500
 
 
