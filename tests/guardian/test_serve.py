@@ -169,6 +169,9 @@ def test_a_process_that_is_younger_than_the_connection_is_not_taken_for_the_peer
         assert isinstance(pidfd, int)
         os.close(pidfd)
         assert isinstance(serve.pidfd_of_older(child.pid, ticks - 100 * 10), serve.Refused)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.Refused)  # a zombie still has its number
     finally:
         child.kill()
         child.wait()

@@ -135,6 +135,7 @@ class Server:
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._finishing = False
         self._winding_down = False
+        self._ended = False
         listener.setblocking(False)
         self._poller.register(listener, select.POLLIN)
         self._poller.register(self._wake_read, select.POLLIN)
@@ -143,6 +144,7 @@ class Server:
         """Serve; returns after `finish`, or when `only_pid` is gone, with every burial done."""
         only = open_pidfd(self._only_pid) if self._only_pid is not None else None
         if isinstance(only, OpenFailure):  # gone before anybody could connect
+            self._let_go()
             return
         if only is not None:
             self._poller.register(only, select.POLLIN)
@@ -155,8 +157,18 @@ class Server:
         for burial in self._burials:
             burial.join()
         if only is not None:
-            self._poller.unregister(only)
             os.close(only)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close what is open: peers that live on see the end of the connection and look for another guardian."""
+        self._ended = True
+        for descriptor, peer in list(self._connections.items()):
+            self._hang_up(descriptor, peer)
+        for peer in list(self._peers.values()):
+            self._release(peer)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
 
     def finish(self) -> None:
         """Stop serving: bury the processes that are gone by now, let go of the others. Any thread, any number of times."""
@@ -169,6 +181,8 @@ class Server:
         self._wake()
 
     def _wake(self) -> None:
+        if self._ended:
+            return
         try:
             os.write(self._wake_write, b".")
         except OSError:  # the pipe is full: it is awake already
