@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.harness.wait import wait_until
-from zkcoord.demo.__main__ import main
+from zkcoord.demo.command import main
 from zkcoord.demo.processes import environment
 
 RUN_TIMEOUT_S = 240.0

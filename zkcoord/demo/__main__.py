@@ -1,80 +1,19 @@
-"""`python -m zkcoord.demo`, or `make demo`: options, then `zkcoord.demo.run`.
-
-Exit status: 0 a clean verdict, 1 not clean or it could not be run (one sentence says why), 2 options that cannot be used, 130 after Ctrl-C.
-"""
+"""`python -m zkcoord.demo`. Nothing heavy is imported before a Ctrl-C would be answered with one line; the work begins in `command`."""
 
 from __future__ import annotations
 
-import argparse
-import logging
-import shutil
 import sys
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
-
-from zkcoord.demo import live
-from zkcoord.demo.options import FAST, FULL, TINY, Break, Options
-from zkcoord.demo.run import run
-from zkcoord.errors import ZkcoordError
-
-EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
-EXAMPLES = """\
-examples:
-  python -m zkcoord.demo                       about two minutes, with a live view
-  python -m zkcoord.demo --fast                the same story in well under a minute, for CI
-  python -m zkcoord.demo --break two-owners    with a fault that the verdict must find: it must fail
-  python -m zkcoord.demo --dir run --seed 7    keep everything under ./run
-"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    p = argparse.ArgumentParser(
-        prog="python -m zkcoord.demo",
-        description="A real consumer group on a real Kafka broker, through joins, leaves, crashes and its coordinator's death, and a verdict: was anything lost, duplicated or owned twice?",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    p.add_argument("--fast", action="store_true", help="less work between the steps")
-    p.add_argument("--tiny", action="store_true", help="only a join, fewer partitions: for tests of --break")
-    p.add_argument("--break", dest="fault", choices=[fault.value for fault in Break], help="inject a fault for real; the verdict must find it")
-    p.add_argument("--dir", type=Path, metavar="FOLDER", help="keep servers' data, logs and journals here (default: a temporary folder, removed after a clean run)")
-    p.add_argument("--reports", type=Path, default=Path("build/reports"), metavar="FOLDER", help="where picture and report go (default: build/reports)")
-    p.add_argument("--seed", type=int, default=0, help="which consumers leave and die")
-    p.add_argument("--no-live", action="store_true", help="lines instead of a live view")
-    return p
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run; the exit status."""
-    args = parser().parse_args(argv)
-    logging.basicConfig(level=logging.CRITICAL)
-    if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
-        print(f"The folder {args.dir} is not empty, and a run begins with an empty topic: name another or remove it.", file=sys.stderr)
-        return 2
-    pace = TINY if args.tiny else FAST if args.fast else FULL
-    folder = args.dir.absolute() if args.dir is not None else Path(tempfile.mkdtemp(prefix="zkcoord-demo-"))
-    options = Options(folder, args.reports, pace, None if args.fault is None else Break(args.fault), args.seed)
-    kept = args.dir is not None
-    status = EXIT_FAILED
+def main() -> int:
+    """The exit status of `command.main`, 130 after a Ctrl-C while it was loaded or tidied up."""
     try:
-        view = live.view_for(not args.no_live)
-        view.say(f"A ZooKeeper, a Kafka broker, two coordinators, {4} consumers and a producer are started here; the run takes {'well under a minute' if args.fast or args.tiny else 'about two minutes'}.")
-        status = run(options, view)
+        from zkcoord.demo import command
+
+        return command.main()
     except KeyboardInterrupt:
         print("Interrupted: everything that was started is stopped.", file=sys.stderr)
-        status, kept = EXIT_INTERRUPTED, kept
-    except ZkcoordError as error:
-        print(error, file=sys.stderr)
-    except OSError as error:
-        print(f"The demo cannot be run in {folder}: {error}.", file=sys.stderr)
-    if not kept and status != EXIT_FAILED:
-        shutil.rmtree(folder, ignore_errors=True)
-    elif not kept:
-        print(f"Journals and logs are kept in {folder}.", file=sys.stderr)
-    return status
+        return 130
 
 
 if __name__ == "__main__":

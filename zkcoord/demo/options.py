@@ -37,14 +37,15 @@ TINY = Pace(partitions=8, grown=10, rate=800, records_between_steps=1_000, every
 
 @dataclass(frozen=True)
 class Options:
-    """One run. `folder` gets everything that it writes, except the reports, which go to `reports`. `step_timeout_s` is the longest that a step may take to be balanced again."""
+    """One run. `folder` gets everything that it writes, except the reports, which go to `reports`; with `keep_folder` False it is removed afterwards.
+    `step_timeout_s` is the longest that a step may take to be balanced again."""
 
     folder: Path
     reports: Path
     pace: Pace = FULL
     fault: Break | None = None
     seed: int = 0
-    live: bool = True
+    keep_folder: bool = True
     step_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
     consumer_session_timeout_ms: int = 18_000

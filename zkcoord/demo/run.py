@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from zkcoord.verdict import engine
 from zkcoord.verdict.engine import Verdict
 
 PICTURE, REPORT = "demo-timeline.png", "demo.json"
-MINUTES = "about two minutes"
+KEPT = "demo-journals"
 
 
 def run(options: Options, view: View) -> int:
@@ -49,6 +50,8 @@ def run(options: Options, view: View) -> int:
     verdict = engine.judge_folder(options.folder / "run")
     if failure is not None:
         verdict.failures.append(failure)
+    if not verdict.clean and not options.keep_folder:
+        _keep(options, view)
     _reports(options, verdict, succession_ms, time.monotonic() - began, view)
     for line in summary.table(verdict, succession_ms):
         print(line)
@@ -72,6 +75,16 @@ def _reports(options: Options, verdict: Verdict, succession_ms: float | None, du
     except ScenarioError as error:
         view.say(str(error))
     view.say(f"Written: {', '.join(str(path) for path in drawn)}")
+
+
+def _keep(options: Options, view: View) -> None:
+    """Copy what a bad run wrote down to where it stays."""
+    kept = options.reports / KEPT
+    shutil.rmtree(kept, ignore_errors=True)
+    for name in ("run", "logs"):
+        if (options.folder / name).is_dir():
+            shutil.copytree(options.folder / name, kept / name)
+    view.say(f"Journals and logs of this run are in {kept}")
 
 
 def subtitle(options: Options, line: timeline.Timeline, verdict: Verdict) -> str:
