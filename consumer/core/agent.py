@@ -272,7 +272,8 @@ class Agent(Membership):
             else:
                 self.asked = self.subscription
                 self.waiting = Waiting(Asked.RESUBSCRIBE, self._token(), intent)
-                self.out.append(ev.Resubscribe(self.waiting.token, self.name, self.subscription, tuple(sorted(self.pending))))
+                begun = {self.current.command.node} if self.current is not None else set()  # a deadline of it must not evict the new registration
+                self.out.append(ev.Resubscribe(self.waiting.token, self.name, self.subscription, tuple(sorted(self.pending.keys() | begun))))
         if self.waiting is not None or self.proof_ms is None:
             return
         if self.leader_gone_ms is not None and not self.leader_warned and now_ms >= self.leader_gone_ms + self.options.coordinator_warning_ms:
