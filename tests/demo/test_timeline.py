@@ -57,7 +57,7 @@ def test_the_report_and_the_table(folder: Path, tmp_path: Path) -> None:
     assert found["records"] == {"produced": 40, "handed_out": 45, "again_after_kill": 5}
     assert {"zkcoord", "python", "kazoo", "kafka-python"} <= set(found["versions"])
     text = "\n".join(summary.table(verdict, 51.0))
-    assert "join" in text and "250 ms" in text and "no command, nothing moved" in text and "What is wrong" not in text
+    assert "join" in text and "250 ms" in text and "no command, no move" in text and "What is wrong" not in text
 
 
 def test_the_table_names_what_is_wrong(tmp_path: Path) -> None:

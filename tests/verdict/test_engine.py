@@ -75,7 +75,15 @@ def test_a_command_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
     files = clean_run()
     files["consumers/c1.jsonl"].insert(5, {"event": "notice", "t": int(4.5 * S), "kind": "command"})
     verdict = judge_folder(write(tmp_path, files))
-    assert verdict.sentence == "VERDICT: not clean: 1 commands in the step 'kill the coordinator'"
+    assert verdict.sentence == "VERDICT: not clean: 1 commands and 0 changes of ownership in the quiet step 'kill the coordinator'"
+
+
+def test_a_move_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
+    files = clean_run()
+    files["consumers/c1.jsonl"].insert(5, {"event": "revoked", "t": int(4.5 * S), "positions": {"t-0": 10}})
+    files["consumers/c1.jsonl"].insert(6, {"event": "assigned", "t": int(4.6 * S), "offsets": {"t-0": 10}})
+    verdict = judge_folder(write(tmp_path, files))
+    assert verdict.sentence == "VERDICT: not clean: 0 commands and 2 changes of ownership in the quiet step 'kill the coordinator'"
 
 
 def test_a_kill_that_nobody_wrote_down_excuses_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ WIDTH_IN, HEIGHT_IN, DPI = 13.0, 7.4, 110
 LABEL_ROWS = 3
 CHARACTER_SHARE, LABEL_STEP = 0.0058, 0.078
 LINE: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (4, 2))}
-NAME_SHARE_MIN = 0.035
+NAME_SHARE_MIN, NAME_PAD_SHARE = 0.03, 0.004
 
 
 def draw(timeline: Timeline, path: Path, subtitle: str) -> None:
@@ -56,7 +56,7 @@ def _owners(axes: Any, timeline: Timeline, seconds: float) -> None:
         start, end = _seconds(timeline, block[0].start_ns), _seconds(timeline, block[0].end_ns)
         if end - start > seconds * NAME_SHARE_MIN:
             middle = sum(row[interval.partition] for interval in block) / len(block)
-            axes.text((start + end) / 2, middle, block[0].member, ha="center", va="center", fontsize=8, color="black")
+            axes.text(start + seconds * NAME_PAD_SHARE, middle, block[0].member, ha="left", va="center", fontsize=8, color="black")
     axes.set_ylim(len(row) - 0.4, -0.6)
     axes.set_xlim(0, seconds)
     axes.set_yticks(range(0, len(row), 2 if len(row) > 12 else 1), [str(partition.number) for partition in timeline.partitions][:: 2 if len(row) > 12 else 1], fontsize=8)

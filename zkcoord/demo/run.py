@@ -20,6 +20,7 @@ from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import Stack, running_stack
 from zkcoord.verdict import engine
 from zkcoord.verdict.engine import Verdict
+from zkcoord.verdict.rules import Rule
 
 PICTURE, REPORT = "demo-timeline.png", "demo.json"
 KEPT = "demo-journals"
@@ -89,7 +90,8 @@ def _keep(options: Options, view: View) -> None:
 
 def subtitle(options: Options, line: timeline.Timeline, verdict: Verdict) -> str:
     """What the picture's second line says."""
-    return f"colour: owner    white: nobody    ms: from the event to the first fetch of the last partition that moved    {line.records:,} records at {options.pace.rate:,}/s    {verdict.sentence.lower()}"
+    wrong = f"{verdict.amount(Rule.LOST)} lost, {verdict.amount(Rule.DUPLICATED)} duplicated, {verdict.amount(Rule.OWNED_TWICE)} owned twice"
+    return f"colour: the owner    white: nobody    ms: until the last partition that moved was fetched again    {line.records:,} records at {options.pace.rate:,}/s: {wrong}"
 
 
 @contextmanager

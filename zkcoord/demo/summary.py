@@ -26,13 +26,13 @@ def table(verdict: Verdict, succession_ms: float | None) -> list[str]:
     lines = ["", "Steps: from the event to the first fetch response of the last partition that moved"]
     for step in verdict.steps:
         if step.balanced_ns is not None:
-            took = "no command, nothing moved" if step.quiet and not step.commands else f"{step.commands} commands in a step that needs none" if step.quiet else took_text(step.took_ms)
-            lines.append(f"  {step.name:<48} {took:>28}")
+            took = "NOT QUIET" if step in verdict.noisy else "no command, no move" if step.quiet else took_text(step.took_ms)
+            lines.append(f"  {step.name:<64} {took:>22}")
     if succession_ms is not None:
-        lines.append(f"  {'another coordinator leads after the kill':<48} {succession_ms:>25.0f} ms")
+        lines.append(f"  {'another coordinator leads after the kill':<64} {succession_ms:>19.0f} ms")
     longest = worst(verdict.partitions)
     lines += ["", "Records and rules"]
-    lines += [f"  {name:<48} {value:>28}" for name, value in (
+    lines += [f"  {name:<64} {value:>22}" for name, value in (
         ("produced", number(sum(report.produced for report in verdict.partitions))),
         ("handed out", number(sum(report.delivered for report in verdict.partitions))),
         ("lost", number(verdict.amount(Rule.LOST))),
@@ -44,7 +44,7 @@ def table(verdict: Verdict, succession_ms: float | None) -> list[str]:
         ("longest gap of a partition that moved", longest["moved"]),
         ("longest gap of a partition that stayed", longest["stayed"]),
         ("the producer's own longest pause", longest["producer"]),
-        ("rebalances, by the coordinators' journals", rebalances(verdict)))]
+        ("rebalances in the coordinators' journals: n, min / median / max", rebalances(verdict)))]
     lines += gaps(verdict.partitions)
     found = verdict.findings
     if found:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, Steady, StepBalanced, StepBegan
+from zkcoord.verdict.facts import Assigned, CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, Steady, StepBalanced, StepBegan
 from zkcoord.verdict.lines import Line, Parse
 from zkcoord.verdict.rules import Finding, PartitionJudge, PartitionReport, Rule
 
@@ -35,6 +35,7 @@ class Step:
     balanced_ns: int | None = None
     fetched: int = 0
     commands: int = 0
+    moves: int = 0
     last_fetch_ns: int = 0
 
 
@@ -60,13 +61,13 @@ class Verdict:
     @property
     def noisy(self) -> list[Step]:
         """Quiet steps that were not."""
-        return [step for step in self.steps if step.quiet and (step.commands or step.fetched)]
+        return [step for step in self.steps if step.quiet and (step.commands or step.moves or step.fetched)]
 
     @property
     def reasons(self) -> list[str]:
         """What is wrong, in a few words each; empty when clean."""
         found = [f"{self.amount(rule)} {rule.value}" for rule in Rule if self.amount(rule)]
-        found += [f"{step.commands or step.fetched} commands in the step '{step.name}'" for step in self.noisy]
+        found += [f"{step.commands} commands and {step.moves + step.fetched} changes of ownership in the quiet step '{step.name}'" for step in self.noisy]
         if not any(report.produced for report in self.partitions):
             found.append("nothing was produced")
         return found + self.failures
@@ -106,6 +107,8 @@ class Court:
                 judge.fact(fact)
         else:
             assert fact.partition is not None, "only a release may concern all partitions"
+            if self._open is not None and isinstance(fact, (Assigned, Released)):
+                self._open.moves += 1
             if fact.partition not in self._judges:
                 self._judges[fact.partition] = PartitionJudge(fact.partition)
             self._judges[fact.partition].fact(fact)
