@@ -21,7 +21,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from zkcoord.guardian.client import Guardian, Off, TlsOptions, Waiting
+from zkcoord.guardian.client import SOCKET_VARIABLE, Guardian, Off, Running, TlsOptions, Waiting
 
 CHILD_LIFE_S = 120
 FLOOD_MESSAGES = 1000
@@ -62,7 +62,11 @@ class App:
     def ready(self) -> None:
         """Say who and what we are."""
         state = self.guardian.state
-        say("ready", pid=os.getpid(), companion=companion_pid(), session=self.client.client_id[0], password=self.client.client_id[1].hex(),
+        companion = companion_pid()
+        while companion is None and isinstance(state, Running) and "socket" not in self.options and SOCKET_VARIABLE not in os.environ:
+            companion = companion_pid()  # on a busy machine it may still be on its way into its program
+            state = self.guardian.state
+        say("ready", pid=os.getpid(), companion=companion, session=self.client.client_id[0], password=self.client.client_id[1].hex(),
             state=type(state).__name__, why=str(state) if isinstance(state, (Off, Waiting)) else "")
 
     def obey(self, command: str) -> None:

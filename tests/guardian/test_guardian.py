@@ -178,7 +178,8 @@ def test_a_guardian_that_does_not_read_is_replaced(start_app: Start, observer: K
     app = start_app(timeout_ms=SESSION_MS)
     os.kill(app.companion, signal.SIGSTOP)
     app.tell("flood")
-    second = wait_until(lambda: (ready := app.ask("state", "ready"))["companion"] not in (None, app.companion) and ready, PATIENCE_S, "another companion")
+    second = wait_until(lambda: (ready := app.ask("state", "ready"))["companion"] not in (None, app.companion) and ready["state"] == "Running" and ready,
+                        PATIENCE_S, "another companion")
     assert observer.exists("/member") is not None
     app.ready = second
     app.kill()

@@ -18,6 +18,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.guardian.conftest import PATIENCE_S, ROOT, GuardedApp, Sidecar, alive
+from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
 from zkcoord.guardian import cli, handover, link, serve
 from zkcoord.guardian.client import SOCKET_VARIABLE
@@ -273,13 +274,28 @@ def test_a_child_that_dies_loses_its_session_before_the_front_ends(zk_hosts: str
         app.clean_up()
 
 
+def test_the_front_does_not_end_before_the_session_is_closed(zk_hosts: str, observer: KazooClient, zk_proxy: Proxy) -> None:
+    host, _, port = zk_proxy.address.rpartition(":")
+    front = (sys.executable, "-m", "zkcoord.guardian", "--")
+    app = GuardedApp(zk_hosts, front, node="/member", timeout_ms=SESSION_MS, servers=[[host, int(port)]])
+    try:
+        zk_proxy.black_hole()
+        app.kill()
+        wait_until(lambda: zk_proxy.links, PATIENCE_S, "an attempt")
+        assert app.process.poll() is None
+        zk_proxy.heal()
+        assert app.process.wait(PATIENCE_S) == 128 + 9
+        assert observer.exists("/member") is None
+    finally:
+        app.clean_up()
+
+
 def test_when_the_front_is_killed_the_child_gets_a_companion_of_its_own(zk_hosts: str, observer: KazooClient) -> None:
     front = (sys.executable, "-m", "zkcoord.guardian", "--")
     app = GuardedApp(zk_hosts, front, node="/member", timeout_ms=SESSION_MS)
     try:
         app.process.kill()
-        ready = wait_until(lambda: (ready := app.ask("state", "ready"))["companion"] and ready, PATIENCE_S, "a companion")
-        assert ready["state"] == "Running"
+        ready = wait_until(lambda: (ready := app.ask("state", "ready"))["companion"] and ready["state"] == "Running" and ready, PATIENCE_S, "a companion")
         app.kill()
         gone(observer, "/member")
         wait_until(lambda: not alive(ready["companion"]), PATIENCE_S, "the companion's end")
