@@ -12,9 +12,11 @@ from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import TopicPartitionState
+from kafka.errors import KafkaTimeoutError
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.errors import BrokersUnreachableError
 from consumer.fetching import FirstFetch, HandoverFetcher, Partitions
 
 log = logging.getLogger(__name__)
@@ -28,7 +30,11 @@ class DataPath:
 
     def __init__(self, configs: Mapping[str, Any], on_first_fetch: FirstFetch | None = None) -> None:
         create_topics = bool(configs["allow_auto_create_topics"])
-        self.kafka = kafka.KafkaConsumer(**{**configs, "group_id": None, "group_instance_id": None, "enable_auto_commit": False})
+        try:
+            self.kafka = kafka.KafkaConsumer(**{**configs, "group_id": None, "group_instance_id": None, "enable_auto_commit": False})
+        except KafkaTimeoutError:
+            raise BrokersUnreachableError(f"no Kafka broker answers at {_shown(configs['bootstrap_servers'])} within {configs['bootstrap_timeout_ms']} ms: start it, or correct bootstrap_servers "
+                                          "(where it is left out, the brokers are those registered in ZooKeeper)") from None
         inner = self.kafka
         inner._cluster.config["allow_auto_create_topics"] = create_topics
         self.subscription = inner._subscription
@@ -142,3 +148,7 @@ class DataPath:
     def close(self) -> None:
         """Close connections and the IO thread."""
         self.kafka.close(autocommit=False)
+
+
+def _shown(servers: Any) -> str:
+    return servers if isinstance(servers, str) else ", ".join(map(str, servers))

@@ -13,7 +13,8 @@
         │   ├── NoStoredOffsetError                          (also NoOffsetForPartitionError)
         │   └── AgentFailedError                             the thread that keeps the membership ended by a defect
         ├── NotOwnedError                                    (also CommitFailedError)          names the partitions that are not this member's
-        └── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
+        ├── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
+        └── BrokersUnreachableError                          (also KafkaTimeoutError, retriable)  no broker answered when the consumer was made
 
 Each keeps the class that kafka-python raises in the same situation as a second base, so that `except CommitFailedError` goes on working after the import is changed.
 """
@@ -86,6 +87,12 @@ class NotOwnedError(ConsumerError, kafka_errors.CommitFailedError):
 
 class CommitUnavailableError(ConsumerError, kafka_errors.KafkaTimeoutError):
     """ZooKeeper did not answer in time; the commit may have happened and may be tried again."""
+
+    retriable: ClassVar[bool] = True
+
+
+class BrokersUnreachableError(ConsumerError, kafka_errors.KafkaTimeoutError):
+    """No broker answered within bootstrap_timeout_ms when the consumer was made."""
 
     retriable: ClassVar[bool] = True
 

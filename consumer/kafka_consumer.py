@@ -23,7 +23,7 @@ from typing import Any
 from kafka.errors import IllegalStateError
 from kafka.structs import TopicPartition
 
-from consumer.agent_thread import AgentThread, zk_options
+from consumer.agent_thread import AgentThread, agent_options, zk_options
 from consumer.brokers import BrokerReader, Follower, find_brokers
 from consumer.committing import Committer
 from consumer.core import messages as msg
@@ -56,6 +56,7 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         options = check(configs)
+        _check_names(options, topics)
         self._pid = os.getpid()
         self._closed = False
         self._options = options
@@ -338,6 +339,14 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
             raise ForkedConsumerError("this consumer was made before a fork: make a new one in the child process")
         if self._closed:
             raise IllegalStateError("KafkaConsumer is closed")
+
+
+def _check_names(options: ConsumerOptions, topics: tuple[str, ...]) -> None:
+    """What can be refused is refused before anything is opened."""
+    if topics:
+        subscription_of(topics, None)
+    if options.config["group_id"] is not None:
+        agent_options(options)
 
 
 def _agent_ended(member: Membership, committer: Committer, failure: BaseException | None) -> None:

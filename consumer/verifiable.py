@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import kafka.errors
 from kafka.structs import TopicPartition
@@ -195,9 +195,17 @@ class Verifiable:
             consumer.commit_async()
 
 
+class Parser(argparse.ArgumentParser):
+    """Refuses in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit status 2."""
+        self.exit(2, f"{self.prog}: {message}: see {self.prog} --help\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m consumer.verifiable", description="A consumer that reports everything it does as JSON lines.")
+    p = Parser(prog="python -m consumer.verifiable", description="A consumer that reports everything it does as JSON lines.")
     p.add_argument("--zookeeper", required=True, metavar="HOSTS[/chroot]")
     p.add_argument("--group", required=True)
     p.add_argument("--topic", action="append", help="may be given several times")
@@ -226,7 +234,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    work = Verifiable(parser().parse_args(argv))
+    command_line = parser()
+    args = command_line.parse_args(argv)
+    if bool(args.topic) == (args.pattern is not None):
+        command_line.error("give either --topic or --pattern")
+    work = Verifiable(args)
     signal.signal(signal.SIGTERM, work.stop)
     signal.signal(signal.SIGINT, work.stop)
     return work.run()

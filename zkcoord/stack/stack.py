@@ -99,9 +99,9 @@ class Stack:
         """Start what does not run and return when all of it serves. StackError, with nothing left running that was not before, when it cannot."""
         java = find_java()
         jars.zookeeper_classpath()
+        self.folder.mkdir(parents=True, exist_ok=True)
         if kafka:
             jars.resolve(jars.KAFKA, java, self.progress)
-        self.folder.mkdir(parents=True, exist_ok=True)
         started: list[Server] = []
         with self._exclusive():
             state = _read_state(self.folder)

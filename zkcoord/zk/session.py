@@ -217,7 +217,7 @@ class KazooPort:
         hint = ""
         if SERVER_CLOSED in last:
             hint = "; a server that closes at once has no quorum, or already serves maxClientCnxns connections from this address"
-        self._client.give_up(End.REFUSED, f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms} ms (last: {last}{hint}): start it or correct --zookeeper")
+        self._client.give_up(End.REFUSED, f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms} ms (last: {last}{hint}): start it, or correct the address (--zookeeper; zookeeper_connect of a consumer)")
 
     def _close_overdue(self) -> None:
         if self._client.ended:
