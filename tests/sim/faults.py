@@ -196,7 +196,10 @@ def _delete_leader_node(world: World) -> str | None:
 
 
 def _delete_registration(world: World) -> str | None:
-    """An operator deletes a registration whose session lives."""
+    """An operator deletes a registration whose session lives: now, or just when its member is sent its next command."""
+    if world.kernel.chance(0.5):
+        world.ambush = True
+        return "as soon as somebody is sent a command"
     paths = [p for group in world.groups for p in world.zk.tree.nodes if parent_of(p) == f"/consumers/groups/{group}/ids" and world.zk.tree.nodes[p].owner]
     if not paths:
         return None

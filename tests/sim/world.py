@@ -112,6 +112,7 @@ class World:
         self.zk.observers.append(self._observe)
         self.topics: dict[str, int] = {}
         self.calm = False
+        self.ambush = False
         self.disturbed_ms = 0
         self._names: Counter[str] = Counter()
         self._topics_made = 0
@@ -131,6 +132,21 @@ class World:
 
     def _observe(self, txn: Txn, _tree: object) -> None:
         self.checker.committed(txn, self.zk.tree)
+        if self.ambush and not self.calm:
+            self._spring(txn)
+
+    def _spring(self, txn: Txn) -> None:
+        """The registration of the first member that this transaction commands is deleted a moment later."""
+        commanded = [path for path, before, after in txn.changes if before is None and after is not None and "/channel/" in path and path.count("/") == 6]
+        if commanded and self._role(txn.host) == "coordinator":
+            self.ambush = False
+            group, _, member = commanded[0].split("/")[3:6]
+            path = f"/consumers/groups/{group}/ids/{member}"
+            self.kernel.after(self.kernel.between(0, 5), lambda: self._delete_if_there(path))
+
+    def _delete_if_there(self, path: str) -> None:
+        if path in self.zk.tree.nodes:
+            self.zk.commit([Delete(path)], 0, "operator")
 
     # ---- making things ----
 
