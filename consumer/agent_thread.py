@@ -104,6 +104,7 @@ class AgentThread:
         if left:
             self._guardian.stop()
         else:
+            self._abandon_session()
             log.warning("left group %s without an answer of ZooKeeper within %.1f s: its partitions are free when the session ends", self.agent.group, timeout_s)
         return left
 
@@ -144,8 +145,16 @@ class AgentThread:
             self._gone.set()
 
     def _ended(self) -> None:
+        if self._loop.failure is not None:
+            self._abandon_session()
         self._gone.set()
         self._on_end(self._loop.failure)
+
+    def _abandon_session(self) -> None:
+        """Nobody drives the session any more: close it without waiting, lest its connection keep partitions for this process that nobody fetches."""
+        port = self.driver.port
+        if port is not None:
+            port.close()
 
     def _new_id(self) -> str:
         nonce = secrets.token_hex(4)

@@ -20,9 +20,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import kafka.errors
 from kafka.consumer.fetcher import CompletedFetch, FetchResponseMetricAggregator, Fetcher
@@ -44,6 +43,14 @@ Partitions = Collection[TopicPartition]
 FirstFetch = Callable[[TopicPartition, int], None]
 
 
+class Parked(NamedTuple):
+    """A partition that one poll did not drain, behind the responses that came after its own: stands among them, and is excluded from fetching as they are."""
+
+    topic_partition: TopicPartition
+    fetched_offset: int
+    records: Any
+
+
 class HandoverFetcher(Fetcher):
     """kafka-python's fetcher plus what the module's docstring lists. Methods that end in `_async` run on the IO thread; `take` runs on the application's thread, under `lock`."""
 
@@ -56,7 +63,6 @@ class HandoverFetcher(Fetcher):
         self._newcomers: set[TopicPartition] = set()
         self._asked: set[TopicPartition] = set()
         self._bridging: set[Any] = set()
-        self._rotation: deque[Any] = deque()
 
     # the main fetch
 
@@ -66,10 +72,6 @@ class HandoverFetcher(Fetcher):
             for _request, offsets in requests.values():
                 self._newcomers.difference_update(offsets)
             return requests
-
-    def _fetchable_partitions(self) -> list[TopicPartition]:
-        parked = {records.topic_partition for records in self._rotation}
-        return [tp for tp in super()._fetchable_partitions() if tp not in parked]
 
     def _handle_fetch_response(self, node_id: Any, fetch_offsets: Mapping[TopicPartition, int], send_time: float, response: Any) -> None:
         try:
@@ -102,22 +104,19 @@ class HandoverFetcher(Fetcher):
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
         """Up to `max_records` buffered records by partition, and whether enough is buffered that nothing more needs to be fetched yet.
 
-        Raises what kafka-python's `fetched_records` raises. Call under `lock`. At most `fetch_max_bytes` are kept in the rotation.
+        Raises what kafka-python's `fetched_records` raises. Call under `lock`. What is parked is bounded by `fetch_max_bytes`, as a response is.
         """
-        records, partial = self.fetched_records(max_records)
-        room = max_records - sum(map(len, records.values()))
-        while room > 0 and self._rotation:
-            self._next_partition_records = self._rotation.popleft()
-            more, partial = self.fetched_records(room)
-            for tp, found in more.items():
-                records.setdefault(tp, []).extend(found)
-                room -= len(found)
+        records, _ = self.fetched_records(max_records)
         rest = self._next_partition_records
-        if rest and (self._rotation or self._completed_fetches):
-            self._rotation.append(rest)
+        if rest and self._completed_fetches:
+            self._completed_fetches.append(Parked(rest.topic_partition, rest.next_fetch_offset, rest))
             self._next_partition_records = None
-        full = len(self._rotation) * self.config["max_partition_fetch_bytes"] >= self.config["fetch_max_bytes"]
-        return records, partial or full
+        parked = sum(isinstance(fetch, Parked) for fetch in self._completed_fetches.copy())
+        enough = len(self._completed_fetches) > parked or parked * self.config["max_partition_fetch_bytes"] >= self.config["fetch_max_bytes"]
+        return records, enough
+
+    def _parse_fetched_data(self, completed_fetch: Any) -> Any:
+        return completed_fetch.records if isinstance(completed_fetch, Parked) else super()._parse_fetched_data(completed_fetch)
 
     def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
         """These were just assigned: fetch them at once. Call under `lock`."""
@@ -131,21 +130,14 @@ class HandoverFetcher(Fetcher):
         gone = set(partitions)
         for kept in (self._unseen, self._newcomers):
             kept.difference_update(gone)
-        for parked in [r for r in self._rotation if r.topic_partition in gone]:
-            self._rotation.remove(parked)
-            parked.drain()
+        for fetch in [f for f in self._completed_fetches.copy() if isinstance(f, Parked) and f.topic_partition in gone]:
+            self._completed_fetches.remove(fetch)
+            fetch.records.drain()
         for tp in gone:
             self._paused_completed_fetches.pop(tp, None)
             records = self._paused_partition_records.pop(tp, None)
             if records is not None:
                 records.drain()
-
-    def close(self) -> None:
-        """Drop all buffers."""
-        for parked in self._rotation:
-            parked.drain()
-        self._rotation.clear()
-        super().close()
 
     # the first fetch of newcomers
 
@@ -241,12 +233,14 @@ class HandoverFetcher(Fetcher):
             self._bridging.discard(node_id)
 
     def _seen(self, partitions: Iterable[TopicPartition]) -> None:
-        fresh = self._unseen.intersection(partitions) if self._unseen else ()
+        if not self._unseen:
+            return
         now_ns = time.time_ns()
-        for tp in fresh:
-            self._unseen.discard(tp)
-            if self.on_first_fetch is not None:
-                self.on_first_fetch(tp, now_ns)
+        with self.lock:
+            fresh = self._unseen.intersection(partitions)
+            self._unseen -= fresh
+        for tp in fresh if self.on_first_fetch is not None else ():
+            self.on_first_fetch(tp, now_ns)
 
     # metadata
 

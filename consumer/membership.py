@@ -50,20 +50,12 @@ class Task:
 
 
 @dataclass
-class Given:
-    """A partition that was given up and may come back (`Resumed`): where it stood, and whether the application was told."""
-
-    position: OffsetAndMetadata | None
-    told: bool
-
-
-@dataclass
 class Desk:
-    """Bookkeeping by partition. `unannounced`: assigned, callback not run yet. `revoking`: by which token. `given`: answered. `committed`: stored, as far as known here."""
+    """Bookkeeping by partition. `unannounced`: assigned, callback not run yet. `revoking`: by which token. `given`: answered, and where it stood, in case it comes back (`Resumed`). `committed`: stored, as far as known here."""
 
     unannounced: set[TopicPartition] = field(default_factory=set)
     revoking: dict[TopicPartition, int] = field(default_factory=dict)
-    given: dict[TopicPartition, Given] = field(default_factory=dict)
+    given: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
 
@@ -109,11 +101,11 @@ class Membership:
     def _hear(self, era: int) -> None:
         self.era = max(self.era, era)
 
-    def _come(self, positions: Mapping[TopicPartition, OffsetAndMetadata], announce: bool = True) -> None:
+    def _come(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not positions:
             return
         self.data.add(positions)
-        if self.listening and announce:
+        if self.listening:
             self.desk.unannounced.update(positions)
             self._queue(Task("on_partitions_assigned", set(positions)))
 
@@ -129,16 +121,16 @@ class Membership:
         if told or not wanted.isdisjoint(self.handed_out):
             self._queue(Task("on_partitions_revoked", told, m.token, tuple(wanted)))
         else:
-            self._answer(m.token, wanted, set())
+            self._answer(m.token, wanted)
 
-    def _answer(self, token: int, partitions: Iterable[TopicPartition], told: set[TopicPartition]) -> None:
+    def _answer(self, token: int, partitions: Iterable[TopicPartition]) -> None:
         """Give up what is still being revoked by this token, and say where it stands."""
         mine = [tp for tp in partitions if self.desk.revoking.get(tp) == token]
         positions: dict[TopicPartition, int] = {}
         for tp in mine:
             position = self.data.position(tp)
-            self.desk.given[tp] = Given(position, tp in told)
             if position is not None:
+                self.desk.given[tp] = position
                 positions[tp] = position.offset
             del self.desk.revoking[tp]
         self.data.remove(mine)
@@ -147,20 +139,16 @@ class Membership:
 
     def _resumed(self, m: msg.Resumed) -> None:
         back: dict[TopicPartition, OffsetAndMetadata] = {}
-        told: set[TopicPartition] = set()
         for tp in map(_public, m.partitions):
-            given = self.desk.given.pop(tp, None)
-            if given is not None and given.position is not None:
-                back[tp] = given.position
-                told.update({tp} if given.told else ())
+            position = self.desk.given.pop(tp, None)
+            if position is not None:
+                back[tp] = position
             elif self.desk.revoking.pop(tp, None) is not None:
                 self.data.hold([tp], held=False)
                 if self.listening and not self._still_queued("on_partitions_revoked", tp):
                     self.desk.unannounced.add(tp)
                     self._queue(Task("on_partitions_assigned", {tp}))
-        if told:
-            self._come({tp: back[tp] for tp in told})
-        self._come({tp: position for tp, position in back.items() if tp not in told}, announce=False)
+        self._come(back)
         self.data.bell.set()
 
     def _still_queued(self, callback: str, tp: TopicPartition) -> bool:
@@ -269,7 +257,7 @@ class Membership:
             self.listening.call(task.callback, set(task.partitions))
             if task.token is not None:
                 with self.lock:
-                    self._answer(task.token, task.answer, task.partitions)
+                    self._answer(task.token, task.answer)
 
     def announced(self) -> set[TopicPartition]:
         """What the application knows to be assigned."""

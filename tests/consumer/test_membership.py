@@ -63,8 +63,19 @@ def test_what_came_and_went_unnoticed_is_never_told() -> None:
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.receive(msg.Lost(model(1), "evicted"))
     assert [positions(a) for a in bench.answers()] == [{0: 0}], "nobody was told of it, so nobody has to be asked"
+    assert bench.member.desk.unannounced == {tp(2)}
     bench.member.run_tasks()
     assert listener.calls == [("assigned", (2,))]
+
+
+def test_what_went_unnoticed_and_comes_back_is_told() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.member.receive(msg.Assigned({p: 6 for p in model(0)}, 1))
+    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.member.receive(msg.Resumed(model(0)))
+    bench.member.run_tasks()
+    assert listener.calls == [("assigned", (0,))] and bench.member.announced() == {tp(0)} and bench.data.at == {tp(0): 6}
 
 
 def test_partitions_are_assigned_for_the_application_once_it_was_told() -> None:

@@ -24,6 +24,7 @@ ALLOWED = {"fetching.py", "data_path.py"}
     (Fetcher, "_fetchable_partitions", ["self"]),
     (Fetcher, "_handle_fetch_response", ["self", "node_id", "fetch_offsets", "send_time", "response"]),
     (Fetcher, "_handle_fetch_error", ["self", "node_id", "exception"]),
+    (Fetcher, "_parse_fetched_data", ["self", "completed_fetch"]),
     (Fetcher, "_send_fetches_async", ["self"]),
     (Fetcher, "_send_list_offsets_request", ["self", "node_id", "timestamps_and_epochs"]),
     (Fetcher, "_fetch_offsets_by_times_async", ["self", "timestamps", "timeout_ms"]),

@@ -101,13 +101,14 @@ def test_a_newcomer_is_looked_after_until_the_long_poll_returns(kafka_broker: Ka
     """A record that arrives after the first (empty) fetch, while the old long poll is still out."""
     topic = create_topic(kafka_broker.address, unique("bridge"), 2)
     first: dict[TopicPartition, int] = {}
-    with fetching(kafka_broker, first, fetch_max_wait_ms=1_500) as (data, eater):
+    with fetching(kafka_broker, first) as (data, eater):
         assign(data, topic, 0)
         long_poll_out(data)
         assign(data, topic, 1)
         wait_until(lambda: TopicPartition(topic, 1) in first, PATIENCE_S, "the first fetch")
         produce(kafka_broker.address, topic, {1: [b"x"]})
-        wait_until(lambda: eater.count() == 1, PATIENCE_S, "the record")
+        wait_until(lambda: eater.count() == 1, LONG_POLL_MS / 1000 / 2, "the record")
+        assert data.fetcher.waiting_for_broker
         produce(kafka_broker.address, topic, {0: [b"y"], 1: [b"y"]})
         wait_until(lambda: eater.count() == 3, PATIENCE_S, "records of the main fetch")
     assert eater.taken == {TopicPartition(topic, 1): [0, 1], TopicPartition(topic, 0): [0]}
@@ -156,6 +157,19 @@ def test_removed_partitions_are_not_handed_out_and_come_back_where_told(kafka_br
     assert eater.count() <= seen + 60
 
 
+def test_what_leaves_before_its_first_fetch_is_not_fetched(kafka_broker: KafkaBroker) -> None:
+    topic = create_topic(kafka_broker.address, unique("brief"), 2)
+    produce_numbered(kafka_broker.address, topic, 2, 2)
+    first: dict[TopicPartition, int] = {}
+    with fetching(kafka_broker, first) as (data, eater):
+        with data.lock:
+            assign(data, topic, 0, 1)
+            data.remove([TopicPartition(topic, 0)])
+        wait_until(lambda: eater.count() == 2, PATIENCE_S, "the other's records")
+        long_poll_out(data)
+    assert set(first) == {TopicPartition(topic, 1)} and not data.fetcher._unseen
+
+
 def test_held_partitions_stay_but_give_nothing(kafka_broker: KafkaBroker) -> None:
     """Also while others come, which would end a hold in kafka-python."""
     topic = create_topic(kafka_broker.address, unique("held"), 2)
@@ -188,6 +202,21 @@ def test_a_backlog_does_not_silence_the_others(kafka_broker: KafkaBroker) -> Non
     assert {next(iter(b)).partition for b in both} == {0, 1}, "the two backlogs take turns"
     for offsets in eater.taken.values():
         assert offsets == list(range(len(offsets)))
+
+
+def test_what_is_buffered_is_not_fetched_again(kafka_broker: KafkaBroker) -> None:
+    topic = create_topic(kafka_broker.address, unique("buffered"), 2)
+    produce(kafka_broker.address, topic, {0: [b"x" * 10] * 200, 1: [b"x" * 10] * 200})
+    data = DataPath(check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address))
+    try:
+        assign(data, topic, 0, 1)
+        wait_until(lambda: len(data.fetcher._completed_fetches) == 2, PATIENCE_S, "both responses")
+        with data.lock:
+            first, _ = data.fetcher.take(50)
+            second, _ = data.fetcher.take(50)
+            assert {tp.partition for tp in (*first, *second)} == {0, 1} and data.fetcher._fetchable_partitions() == []
+    finally:
+        data.close()
 
 
 def test_topics_that_do_not_exist_are_asked_for_without_noise_or_creation(kafka_broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kafka.errors import CommitFailedError, IllegalStateError, NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.errors import CommitUnavailableError, ConsumerOptionError, SessionRefusedError
+from consumer.errors import AgentFailedError, CommitUnavailableError, ConsumerOptionError, SessionRefusedError
 from consumer.kafka_consumer import KafkaConsumer
 from tests.consumer.fakes import Recorder
 from tests.harness.kafka import add_partitions, create_topic, produce, produce_numbered, unique
@@ -342,6 +342,23 @@ def test_a_second_process_with_the_same_consumer_id_is_refused(kafka_broker: Kaf
             with pytest.raises(Exception, match="'me' is in use"):
                 wait_until(lambda: two.poll(100) is None, PATIENCE_S, "an error")
         assert len(one.assignment()) == 1
+
+
+def test_a_defect_of_the_agent_ends_the_membership_and_says_so(kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A session that nobody drives any more must not go on holding partitions."""
+    topic = create_topic(kafka_broker.address, unique("defect"), 1)
+
+    def fail() -> None:
+        raise ZeroDivisionError("a defect")
+
+    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one, consumer(kafka_zk_hosts, topic) as two:
+        settled([one], topic, 1)
+        assert one._agent is not None
+        one._agent._post(fail)
+        with pytest.raises(AgentFailedError, match="ZeroDivisionError"):
+            wait_until(lambda: one.poll(50) is None, PATIENCE_S, "an error")
+        two.subscribe([topic])
+        settled([two], topic, 1)
 
 
 def test_manual_assignment_needs_no_group(kafka_broker: KafkaBroker) -> None:
