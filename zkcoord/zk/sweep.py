@@ -1,7 +1,8 @@
 """Reading whole groups, level by level, many groups at once.
 
-Levels: (1) the group's node and the names below ids, channel and owners; (2) registrations, and the names below each channel; (3) commands; (4) the partitions below each owned
-topic; (5) owner nodes. Commands are read before owner nodes: a decision must not see an ack's owner nodes as they were before it and its command as it was after.
+Levels: (1) the group's node and the names below ids and channel; (2) registrations, and the names below each channel; (3) commands, and the topics below owners; (4) the
+partitions below each owned topic; (5) owner nodes. Commands are read before owner nodes, and before the names above them: a decision must not see an ack's owner nodes as they
+were before it and its command as it was after.
 10,000 groups of 3 members are some 100 requests.
 """
 
@@ -76,7 +77,6 @@ class Sweep:
             yield GetData(self.layout.group(group)), _metadata(draft, group)
             yield GetChildren(self.layout.ids(group)), _names_into(draft.members)
             yield GetChildren(self.layout.channels(group)), _channels_into(draft)
-            yield GetChildren(self.layout.owners(group)), _topics_into(draft)
 
     def _members(self) -> Iterable[tuple[Read, Take]]:
         for group, draft in self.drafts.items():
@@ -89,6 +89,8 @@ class Sweep:
         for group, draft in self.drafts.items():
             for member, node in list(draft.commands):
                 yield GetData(self.layout.command(group, member, node)), _command_into(draft, member, node)
+        for group, draft in self.drafts.items():  # not earlier: an ack may make a topic's first owner node
+            yield GetChildren(self.layout.owners(group)), _topics_into(draft)
 
     def _owned(self) -> Iterable[tuple[Read, Take]]:
         for group, draft in self.drafts.items():
