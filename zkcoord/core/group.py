@@ -70,12 +70,12 @@ class Group:
             self.metadata = delta.metadata
             self.generation = delta.metadata.generation
         names = self.view.apply(delta)
+        left = [n for n in names if n not in self.view.members]
+        self.departed_names.update(left)
         self._watch_timers(now_ms, delta)
         self._report_malformed()
         if names:
             joined = [n for n in names if n in self.view.members and n not in before]
-            left = [n for n in names if n not in self.view.members]
-            self.departed_names.update(left)
             reason = "member joined" if joined else "member left" if left else "subscription changed"
             self.wants_target(now_ms, Cause(reason, (joined or left or list(names))[0]))
 
@@ -142,7 +142,7 @@ class Group:
         for member in touched:
             idle = member in view.channels and member not in view.members and ("registration", member) not in view.malformed and not view.commands.get(member)
             if idle:
-                wait = 0 if member in self.departed_names else self.options.channel_orphan_ms
+                wait = self.options.channel_departed_ms if member in self.departed_names else self.options.channel_orphan_ms
                 t.empty_channels.setdefault(member, now_ms + wait)
             else:
                 t.empty_channels.pop(member, None)

@@ -13,7 +13,8 @@ class CoordinatorOptions:
     plus a margin. `rebalance_timeout_max_ms` caps what a member may ask for as the deadline of a command. `debounce_ms` is the quiet window before a changed group is
     assigned anew. A group that was assigned `assignments_per_storm_window` times within `storm_window_ms` waits until it is quiet for `debounce_storm_ms` instead, but no change
     waits longer than `debounce_max_ms`. A session's owner nodes are capped at `owner_path_bytes_max` bytes of full paths, counted with `owner_path_prefix_bytes` (chroot and layout) and
-    the group's name: a close is one transaction, and one that is too large stops the ensemble.
+    the group's name: a close is one transaction, and one that is too large stops the ensemble. The empty channel of a member that was seen to go is deleted after
+    `channel_departed_ms` (not at once: that write would stand before the commands that its departure calls for), one that a dead coordinator left behind after `channel_orphan_ms`.
     """
 
     default_assignor: str = "sticky"
@@ -33,6 +34,7 @@ class CoordinatorOptions:
     ops_per_write_max: int = 400
     owner_path_bytes_max: int = 512 * 1024
     owner_path_prefix_bytes: int = 64
+    channel_departed_ms: int = 1_000
     channel_orphan_ms: int = 60_000
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 5_000

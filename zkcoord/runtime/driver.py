@@ -41,7 +41,7 @@ class CoordinatorDriver:
         self.candidate = candidate or Candidate("", 0, None, options.lease_max_ms)
         self.acl = acl
         self.on_session = on_session
-        self.core = Coordinator(options)
+        self.core = Coordinator(self.options)
         self.failure: str | None = None
         self.stopping = False
         self.finished = False

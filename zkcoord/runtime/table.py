@@ -131,6 +131,7 @@ DECISIONS = (
     _core("groups_in_flight_max", "groups whose write is under way at once", 1, 10_000),
     _core("members_per_group_max", "members of one group that are served", 1, COUNT_MAX),
     _core("owner_path_bytes_max", "bytes of owner-node paths per session: closing a session is one transaction", 1_024, 900 * 1024),
+    _core("channel_departed_ms", "how long after its departure a member's empty channel is deleted", 0, 24 * HOUR_MS),
     _core("channel_orphan_ms", "how long the empty channel of a member that never registered is left alone", 1_000, 24 * HOUR_MS),
 )
 OUTPUT = (
