@@ -164,7 +164,7 @@ class Verifiable:
                 self.turn(consumer)
         except (ZkcoordError, kafka.errors.KafkaError, ValueError, TypeError) as error:
             self.journal.write("error", type=type(error).__name__, message=str(error.args[0] if error.args else error))
-            print(error.args[0] if error.args else error, file=sys.stderr)
+            sys.stderr.write(f"{error.args[0] if error.args else error}\n")  # one write: other threads log
             status = 2 if isinstance(error, ConfigurationError) else 1
         self.journal.write("closing")
         began = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from tests.harness.proxy import Proxy
 from tests.harness.zookeeper import Ensemble, fresh_chroot, start_server
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's `make test &` leaves it, and children would inherit: tests that interrupt them need the usual handling
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -246,7 +246,10 @@ def test_an_interrupt_from_the_terminal_reaches_the_command_once() -> None:
               "signal.signal(signal.SIGINT, hit); signal.signal(signal.SIGTERM, end)\n"
               "print('ready', flush=True)\n"
               "while True: time.sleep(60)\n")
-    ours, theirs = os.openpty()
+    try:
+        ours, theirs = os.openpty()
+    except OSError as error:
+        pytest.skip(f"this machine gives no terminal ({error}): mount devpts")
     front = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", "--", sys.executable, "-c", script], cwd=ROOT, start_new_session=True,
                              env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=theirs, stdout=theirs, stderr=theirs,
                              preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))

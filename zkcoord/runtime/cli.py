@@ -120,7 +120,8 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def _refused(prog: str, error: ZkcoordError, status: int) -> int:
     text = " ".join(str(error).split())[:SENTENCE_CHARS_MAX]
-    print(f"{prog}: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{prog}: {text}\n")  # one write, because threads may still be writing log lines
+    sys.stderr.flush()
     return status
 
 

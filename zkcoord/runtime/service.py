@@ -266,5 +266,6 @@ def _guardian_tls(settings: CoordinatorSettings) -> TlsOptions | None:
 
 
 def _say(text: str) -> int:
-    print(f"zkcoord coordinator: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"zkcoord coordinator: {text}\n")  # one write: the log has a thread of its own
+    sys.stderr.flush()
     return 1
