@@ -62,6 +62,12 @@ def test_an_assigned_partition_counts_when_it_is_fetched(state: GroupState) -> N
     assert state.balanced({"c1", "c2"}, 4)
 
 
+def test_owned_twice_is_not_balanced(state: GroupState) -> None:
+    state.line("c2", {"event": "assigned", "t": 9, "offsets": {"orders-0": 5}})
+    state.line("c2", {"event": "first_fetch", "t": 10, "partition": "orders-0"})
+    assert not state.balanced({"c1", "c2"}, 4)
+
+
 def test_uneven_is_not_balanced(state: GroupState) -> None:
     state.line("c2", {"event": "revoked", "t": 9, "positions": {"orders-2": 5}})
     state.line("c1", {"event": "assigned", "t": 9, "offsets": {"orders-2": 5}})

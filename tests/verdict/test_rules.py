@@ -129,6 +129,16 @@ def test_gaps_of_partitions_that_stay_and_that_move() -> None:
     assert (found.longest_kept.ms, found.longest_moved.ms) == (750.0, 2000.0)
 
 
+def test_after_a_move_a_gap_is_a_kept_one_again() -> None:
+    found = report(assigned(0, "a", 0), produced(1, 1), released(1.1, "a"), assigned(1.2, "b", 0), delivered(1.5, "b", 0, 0), delivered(3, "b", 1, 1))
+    assert (found.longest_kept.ms, found.longest_moved.ms) == (1500.0, 500.0)
+
+
+def test_a_partition_that_nobody_takes_again_has_moved() -> None:
+    found = report(assigned(0, "a", 0), produced(1, 1), delivered(1.5, "a", 0, 0), released(2, "a"), ProducerStopped(5 * S))
+    assert (found.longest_kept.ms, found.longest_moved.ms) == (500.0, 3500.0)
+
+
 def test_gaps_count_after_the_warm_up_and_until_the_producer_stops() -> None:
     found = report(assigned(0, "a", 0), produced(1, 1), delivered(4, "a", 0, 0), Steady(5 * S), delivered(5.5, "a", 1, 1), ProducerStopped(6 * S))
     assert found.longest_kept.ms == 500.0
