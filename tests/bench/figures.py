@@ -1,0 +1,145 @@
+"""Figures, bars and the two forms of a report: a table for people and JSON. Durations are milliseconds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from zkcoord import __version__
+from zkcoord.demo.summary import machine
+
+PACKAGES = ("kazoo", "kafka-python", "pyspark")
+REPORT = Path(__file__).parents[2] / "build" / "reports" / "bench-rebalance.json"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of all do not exceed."""
+    found = sorted(values)
+    return found[max(0, math.ceil(share * len(found)) - 1)]
+
+
+def spread(values: Sequence[float]) -> dict[str, float | int]:
+    """n, min, median, p95, max."""
+    if not values:
+        return {"n": 0}
+    return {"n": len(values), "min": round(min(values), 1), "median": round(statistics.median(values), 1), "p95": round(quantile(values, 0.95), 1), "max": round(max(values), 1)}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a figure should stay at or below; `what` is `median`, `p95` or `max`."""
+
+    what: str
+    limit: float
+
+
+@dataclass
+class Row:
+    """One line of a section: what was measured, from which clock, and its values. `ratio` is kafka-python's median of the same clock divided by this one's."""
+
+    what: str
+    clock: str
+    values: list[float]
+    bars: tuple[Bar, ...] = ()
+    unit: str = "ms"
+    ratio: float | None = None
+    note: str = ""
+
+    @property
+    def missed(self) -> list[Bar]:
+        """Bars that were not reached."""
+        found = spread(self.values)
+        return [bar for bar in self.bars if found["n"] and found[bar.what] > bar.limit]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the report."""
+        return {"what": self.what, "clock": self.clock, "unit": self.unit, **spread(self.values), "bars": [{**asdict(bar), "reached": bar not in self.missed} for bar in self.bars],
+                "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1), "note": self.note, "values": [round(value, 1) for value in self.values]}
+
+
+@dataclass
+class Section:
+    """One part of the benchmark. `steps`: where the time of an event goes, row label -> step -> values. `failure`: why it did not end."""
+
+    name: str
+    title: str
+    rows: list[Row] = field(default_factory=list)
+    steps: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    failure: str = ""
+    busy_percent: float = 0.0
+    seconds: float = 0.0
+
+    def step(self, label: str, name: str, value: float) -> None:
+        """One event's duration of one step."""
+        self.steps.setdefault(label, {}).setdefault(name, []).append(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the report."""
+        return {"name": self.name, "title": self.title, "busy_percent": round(self.busy_percent, 1), "seconds": round(self.seconds, 1), "failure": self.failure,
+                "rows": [row.to_json() for row in self.rows], "steps": {label: {name: spread(values) for name, values in steps.items()} for label, steps in self.steps.items()}, "notes": self.notes}
+
+
+class Busy:
+    """The share of all processors that was busy since it was made, everything on the machine included."""
+
+    def __init__(self) -> None:
+        self.begin = psutil.cpu_times()
+        self.began = time.monotonic()
+
+    @property
+    def percent(self) -> float:
+        """Now."""
+        now = psutil.cpu_times()
+        idle = (now.idle - self.begin.idle) + (now.iowait - self.begin.iowait)
+        total = sum(now) - sum(self.begin) - (now.guest - self.begin.guest) - (now.guest_nice - self.begin.guest_nice)
+        return 100.0 * (1 - idle / total) if total > 0 else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self.began
+
+
+def lines_of(section: Section) -> list[str]:
+    """A section as a table."""
+    lines = ["", f"{section.title}   (busy {section.busy_percent:.0f} %, {section.seconds:.0f} s)",
+             f"  {'what':<58} {'clock':<26} {'n':>3} {'min':>8} {'median':>8} {'p95':>8} {'max':>8}  bars; kafka-python's median is so many times this"]
+    for row in section.rows:
+        found = spread(row.values)
+        if not found["n"]:
+            lines.append(f"  {row.what:<58} {row.clock:<26}   0  {row.note}")
+            continue
+        marks = [f"{bar.what} <= {bar.limit:g} {'MISSED' if bar in row.missed else 'ok'}" for bar in row.bars]
+        marks += [f"x{row.ratio:.1f}"] if row.ratio is not None else []
+        marks += [row.note] if row.note else []
+        unit = "" if row.unit == "ms" else f" {row.unit}"
+        lines.append(f"  {row.what:<58} {row.clock:<26} {found['n']:>3} {found['min']:>8g} {found['median']:>8g} {found['p95']:>8g} {found['max']:>8g}{unit}  {'; '.join(marks)}")
+    for label, steps in section.steps.items():
+        lines.append(f"  where the time goes, {label} (medians, ms): " + " -> ".join(f"{name} {statistics.median(values):.0f}" for name, values in steps.items() if values))
+    lines += [f"  {note}" for note in section.notes]
+    if section.failure:
+        lines.append(f"  NOT FINISHED: {section.failure}")
+    return lines
+
+
+def write(sections: Sequence[Section], options: dict[str, Any], java: str, path: Path = REPORT) -> None:
+    """The JSON report."""
+    content = {
+        "what": "bench-rebalance", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "options": options,
+        "versions": {"zkcoord": __version__, "python": platform.python_version(), "java": java, "kafka": "3.9 (ZooKeeper mode)", **{name: importlib.metadata.version(name) for name in PACKAGES}},
+        "machine": machine(), "sections": [section.to_json() for section in sections],
+        "missed": [f"{section.name}: {row.what}, {row.clock}: {bar.what} {spread(row.values)[bar.what]} > {bar.limit:g}" for section in sections for row in section.rows for bar in row.missed],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,205 @@
+"""A process that consumers live in: loaded and warm before a clock starts, one or many members, zkcoord's consumer or kafka-python's own group consumer.
+
+    python -m tests.bench.worker CONTROL          (a FIFO with one JSON object per line)
+
+    {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
+    {"do": "close", "who": "m1"}                                                                                    close it there
+
+It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the moment at which the thing happened on the thread where it happened:
+
+    new             just before the constructor                                    made            subscribed
+    registered {name}, command {option, partitions: count}                         zkcoord only: what the member's agent did and heard
+    assigned {partitions}, revoke {partitions}, revoked {partitions}, lost {..}    zkcoord: internal threads; kafka: `assigned` and `revoked` when its callbacks ran
+    called {callback, partitions}                                                  the application's callback ran
+    first_fetch {partition}                                                        first fetch response since the partition was assigned
+    records {partitions, count}                                                    handed out (only with "records": true)
+    closing, closed, error {message}
+
+Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the position
+that the partition has now. SIGTERM closes every member.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any
+
+import kafka
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.structs import TopicPartition
+
+from consumer.core.messages import Notice, NoticeKind
+from consumer.kafka_consumer import KafkaConsumer
+from consumer.listener import Observer
+
+POLL_MS = 200
+CLOSE_TIMEOUT_S = 10.0
+
+_lock = threading.Lock()
+
+
+def tell(who: str, event: str, t_ns: int | None = None, **fields: Any) -> None:
+    """One line, whole, from any thread."""
+    line = json.dumps({"event": event, "t": time.time_ns() if t_ns is None else t_ns, "who": who, **fields}, separators=(",", ":"))
+    with _lock:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def numbers(partitions: Iterable[TopicPartition]) -> list[int]:
+    """Partition numbers, sorted."""
+    return sorted(tp.partition for tp in partitions)
+
+
+class Reporter(Observer):
+    """What zkcoord's consumer does inside."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+
+    def on_assigned(self, offsets: Mapping[TopicPartition, int], now_ns: int) -> None:
+        tell(self.who, "assigned", now_ns, partitions=numbers(offsets))
+
+    def on_revoke(self, partitions: Iterable[TopicPartition], now_ns: int) -> None:
+        tell(self.who, "revoke", now_ns, partitions=numbers(partitions))
+
+    def on_revoked(self, positions: Mapping[TopicPartition, int], now_ns: int) -> None:
+        tell(self.who, "revoked", now_ns, partitions=numbers(positions))
+
+    def on_lost(self, partitions: Iterable[TopicPartition], reason: str, now_ns: int) -> None:
+        tell(self.who, "lost", now_ns, partitions=numbers(partitions), reason=reason)
+
+    def on_first_fetch(self, partition: TopicPartition, now_ns: int) -> None:
+        tell(self.who, "first_fetch", now_ns, partition=partition.partition)
+
+    def on_notice(self, notice: Notice, now_ns: int) -> None:
+        name = notice.kind.value if notice.kind in (NoticeKind.REGISTERED, NoticeKind.COMMAND) else "notice"
+        tell(self.who, name, now_ns, **{**notice.detail, **({"kind": notice.kind.value} if name == "notice" else {})})
+
+
+class Callbacks(ConsumerRebalanceListener):
+    """The application's listener."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        tell(self.who, "called", callback="revoked", partitions=numbers(revoked))
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        tell(self.who, "called", callback="assigned", partitions=numbers(assigned))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        tell(self.who, "called", callback="lost", partitions=numbers(lost))
+
+
+class KafkaCallbacks(Callbacks):
+    """The same for kafka-python's consumer, whose callbacks are all that is to be seen of its assignments. Eager: each assignment is whole, so each partition's first fetch is awaited anew."""
+
+    def __init__(self, who: str, unseen: set[TopicPartition]) -> None:
+        super().__init__(who)
+        self.unseen = unseen
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        super().on_partitions_revoked(revoked)
+        self.unseen.difference_update(revoked)
+        tell(self.who, "revoked", partitions=numbers(revoked))
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        super().on_partitions_assigned(assigned)
+        tell(self.who, "assigned", partitions=numbers(assigned))
+        self.unseen.update(assigned)
+
+
+def kafka_python(who: str, topic: str, configs: Mapping[str, Any]) -> Any:
+    """kafka-python's group consumer, subscribed, with the hook on its fetcher."""
+    made = kafka.KafkaConsumer(**configs)
+    unseen: set[TopicPartition] = set()
+    fetcher, inner = made._fetcher, made._fetcher._handle_fetch_response
+
+    def hooked(node_id: Any, offsets: Mapping[TopicPartition, int], send_time: float, response: Any) -> None:
+        inner(node_id, offsets, send_time, response)
+        now_ns = time.time_ns()
+        for tp in unseen.intersection(offsets):
+            state = made._subscription.assignment.get(tp)
+            if state is not None and state.position is not None and state.position.offset == offsets[tp]:
+                unseen.discard(tp)
+                tell(who, "first_fetch", now_ns, partition=tp.partition)
+
+    fetcher._handle_fetch_response = hooked
+    made.subscribe([topic], listener=KafkaCallbacks(who, unseen))
+    return made
+
+
+class Member(threading.Thread):
+    """One consumer and its application's thread."""
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        super().__init__(name=str(order["who"]), daemon=True)
+        self.who = str(order["who"])
+        self.order = order
+        self.closing = threading.Event()
+
+    def run(self) -> None:
+        """Construct, poll, close."""
+        try:
+            self.consume()
+        except Exception as error:  # thread main
+            tell(self.who, "error", message=f"{type(error).__name__}: {error}")
+
+    def consume(self) -> None:
+        tell(self.who, "new")
+        made = self.make()
+        tell(self.who, "made")
+        while not self.closing.is_set():
+            batch = made.poll(POLL_MS)
+            if batch and self.order.get("records"):
+                tell(self.who, "records", partitions=numbers(batch), count=sum(map(len, batch.values())))
+        tell(self.who, "closing")
+        made.close()
+        tell(self.who, "closed")
+
+    def make(self) -> Any:
+        configs = dict(self.order["configs"])
+        if self.order["kind"] == "kafka":
+            return kafka_python(self.who, self.order["topic"], configs)
+        made = KafkaConsumer(**configs, observer=Reporter(self.who))
+        made.subscribe([self.order["topic"]], listener=Callbacks(self.who))
+        return made
+
+
+def leave(_number: int, _frame: FrameType | None) -> None:
+    """SIGTERM."""
+    raise SystemExit(0)
+
+
+def main() -> int:
+    """Obey until the end."""
+    signal.signal(signal.SIGTERM, leave)
+    members: dict[str, Member] = {}
+    try:
+        with open(sys.argv[1], encoding="utf-8") as control:
+            tell("", "ready")
+            for line in control:
+                order = json.loads(line)
+                if order["do"] == "new":
+                    members[order["who"]] = Member(order)
+                    members[order["who"]].start()
+                else:
+                    members.pop(order["who"]).closing.set()
+    finally:
+        for member in members.values():
+            member.closing.set()
+        for member in members.values():
+            member.join(CLOSE_TIMEOUT_S)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
