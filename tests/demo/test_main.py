@@ -19,9 +19,14 @@ RUN_TIMEOUT_S = 240.0
 END_TIMEOUT_S = 60.0
 
 
+def hear_ctrl_c() -> None:
+    """A test run in the background of a shell ignores SIGINT, and its children would, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(tmp_path: Path, *flags: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "zkcoord.demo", "--tiny", "--dir", str(tmp_path / "demo"), "--reports", str(tmp_path / "reports"), *flags]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True, preexec_fn=hear_ctrl_c)
 
 
 def of_run(tmp_path: Path) -> list[psutil.Process]:

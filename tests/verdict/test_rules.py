@@ -85,6 +85,18 @@ def test_owned_twice_by_two_ownerships() -> None:
     assert found.examples[0].text == "b began while a held it"
 
 
+def test_owned_twice_by_ownerships_that_never_ended() -> None:
+    assert report(assigned(1, "a", 0), assigned(2, "b", 0)).amounts == {Rule.OWNED_TWICE: 1}
+
+
+def test_a_member_hears_late_that_its_session_was_lost() -> None:
+    late = (assigned(1, "a", 0), delivered(1.5, "a", 0, 4), assigned(2, "b", 5))
+    assert report(*late, delivered(2.1, "b", 5, 9), released(3, "a", End.LOST)).amounts == {}
+    assert report(*late, delivered(2.1, "a", 5, 9), released(3, "a", End.LOST)).amounts == {Rule.OWNED_TWICE: 1}
+    for end in (End.REVOKED, End.CLOSED, End.KILLED):
+        assert report(*late, released(3, "a", end)).amounts == {Rule.OWNED_TWICE: 1}, end
+
+
 def test_owned_twice_by_records_without_ownership() -> None:
     found = report(assigned(1, "a", 0), delivered(2, "rogue", 0, 4), delivered(3, "a", 5, 9))
     assert found.amounts == {Rule.OWNED_TWICE: 1}

@@ -14,6 +14,7 @@ from typing import Any
 
 from zkcoord import __version__
 from zkcoord.demo.options import Options
+from zkcoord.stack import jars
 from zkcoord.verdict.engine import Verdict
 from zkcoord.verdict.rules import Gap, PartitionReport, Rule
 
@@ -103,7 +104,7 @@ def report(options: Options, verdict: Verdict, succession_ms: float | None, dura
         "verdict": verdict.sentence,
         "clean": verdict.clean,
         "duration_s": round(duration_s, 1),
-        "versions": {"zkcoord": __version__, "python": platform.python_version(), "java": java, **{name: _version(name) for name in PACKAGES}},
+        "versions": {"zkcoord": __version__, "python": platform.python_version(), "java": java, "kafka": jars.KAFKA.version, "zookeeper": zookeeper_version(), **{name: _version(name) for name in PACKAGES}},
         "machine": machine(),
         "options": {"fault": None if options.fault is None else options.fault.value, "seed": options.seed, "partitions": options.pace.partitions, "grown": options.pace.grown, "rate_per_s": options.pace.rate,
                     "records_between_steps": options.pace.records_between_steps},
@@ -131,6 +132,12 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def zookeeper_version() -> str:
+    """The version of the server in PySpark's jars."""
+    names = [Path(jar).stem for jar in jars.zookeeper_classpath().split(os.pathsep)]
+    return next((name.removeprefix("zookeeper-") for name in names if name.removeprefix("zookeeper-")[:1].isdigit()), "")
 
 
 def machine() -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 LOST         produced and handed out to nobody.
 DUPLICATED   handed out more than once. Excused once, and only after a kill -9: the records that the killed owner had handed out since its last acknowledged commit.
-OWNED_TWICE  two members held the partition at the same time, or one was handed records of it while another held it.
+OWNED_TWICE  two members held the partition at the same time, or one was handed records of it while another held it. A member that lost its session hears of that late, but its lease
+             ended before: what counts there is whether it was handed anything after the other had begun.
 UNOWNED      records handed out by a member that did not hold the partition, while nobody else did.
 OFFSET_BACK  a stored offset that is lower than one stored before: seen in commits, at the beginning of an ownership, or by an observer.
 
@@ -75,13 +76,14 @@ class PartitionReport:
 
 @dataclass
 class Holding:
-    """One ownership. `committed` is the highest offset known to be stored under it, `handed_out` the next offset after the last record handed out."""
+    """One ownership. `committed` is the highest offset known to be stored under it, `handed_out` the next offset after the last record handed out, `rival` who began meanwhile."""
 
     member: str
     start: int
     committed: int
     handed_out: int
     next_start: int | None = None
+    rival: str = ""
 
 
 class PartitionJudge:
@@ -121,6 +123,8 @@ class PartitionJudge:
 
     def report(self) -> PartitionReport:
         """All that was found; call it once, at the end."""
+        for holding in self._holders.values():
+            self._confirm(holding, 0)
         for start, end in self._handed_out.holes(0, self.result.produced):
             self._find(Rule.LOST, end - start, f"offsets {start}..{end - 1} were produced and handed out to nobody", 0)
         self.result.examples.sort(key=lambda finding: (finding.rule.value, finding.t_ns))
@@ -136,8 +140,8 @@ class PartitionJudge:
     def _assigned(self, fact: Assigned) -> None:
         if fact.member in self._holders:
             return
-        for other in self._holders:
-            self._find(Rule.OWNED_TWICE, 1, f"{fact.member} began while {other} held it", fact.t_ns)
+        for other in self._holders.values():
+            other.rival = fact.member
         self._store(fact.offset, f"{fact.member} began at {fact.offset}", fact.t_ns)
         if self._newest is not None:
             self._newest.next_start = fact.offset
@@ -151,8 +155,16 @@ class PartitionJudge:
         if holding is None:
             return
         self._moved = True
+        if fact.end is not End.LOST:
+            self._confirm(holding, fact.t_ns)
         if fact.end is End.KILLED and holding.committed < holding.handed_out:
             self._excused.add(holding.committed, holding.handed_out)
+
+    def _confirm(self, holding: Holding, t_ns: int) -> None:
+        """The member still held the partition after its rival had begun."""
+        if holding.rival:
+            self._find(Rule.OWNED_TWICE, 1, f"{holding.rival} began while {holding.member} held it", t_ns)
+            holding.rival = ""
 
     # records
 
@@ -162,6 +174,7 @@ class PartitionJudge:
         holding = self._holders.get(fact.member)
         if holding is not None:
             holding.handed_out = max(holding.handed_out, end)
+            self._confirm(holding, fact.t_ns)
         elif self._holders:
             self._find(Rule.OWNED_TWICE, 1, f"{fact.member} was handed offsets {first}..{fact.last} while {next(iter(self._holders))} held it", fact.t_ns)
         else:
