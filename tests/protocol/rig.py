@@ -98,7 +98,7 @@ class Proc:
         self.go()
         if self.proxy is not None:
             self.proxy.heal()
-        self.spy.release()
+        self.loop.post(self.spy.release)
         self.goodbye()
         wait_until(lambda: self.driver.finished or self.loop.failure is not None, WAIT_S, f"the end of {self.name}")
         self.loop.stop()

@@ -1,6 +1,6 @@
 """A `Port` that a test looks through: it remembers every call in order, and lets the test step in at one moment exactly.
 
-`before(when, act)` runs `act` on the loop's thread just before a multi for which `when` is true goes out; `hold(when)` keeps such multis back for ever, as a network does that loses only them.
+`before(when, act)` runs `act` on the loop's thread just before a multi for which `when` is true goes out; `hold(when)` keeps such multis back, as a network does that delays only them.
 So an interleaving that is a matter of luck from outside is a matter of one line here, while the server, the session and the driver are the real ones.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.port import Check, Committed, Create, Delete, Ensemble, MultiResult, Op, Port, PortEvent, Read, ReadResult, SetData, WatchMode
+from zkcoord.zk.port import Check, Committed, Create, Delete, Ensemble, MultiResult, Op, Port, PortEvent, Read, ReadResult, SetData, Unanswered, WatchMode
 
 When = Callable[[Sequence[Op]], bool]
 Act = Callable[[], object]
@@ -44,6 +44,7 @@ class Spy:
         self._lock = threading.Lock()
         self._before: list[tuple[When, Act]] = []
         self._holds: list[When] = []
+        self._held: list[Act] = []
 
     def open(self, on_event: Callable[[PortEvent], None]) -> Port:
         """See `Ensemble`."""
@@ -62,14 +63,22 @@ class Spy:
             self._before.append((when, act))
 
     def hold(self, when: When) -> None:
-        """Keep back every multi for which `when` is true: it is neither sent nor answered."""
+        """Keep back every multi for which `when` is true: it is not sent, and not answered before `release`."""
         with self._lock:
             self._holds.append(when)
 
     def release(self) -> None:
-        """Keep back nothing any more (what was kept back stays lost)."""
+        """Keep back nothing any more; what was kept back ends `Unanswered`. On the loop's thread."""
         with self._lock:
             self._holds.clear()
+            held, self._held = self._held, []
+        for answer in held:
+            answer()
+
+    def keep(self, answer: Act) -> None:
+        """Remember what to answer at `release`."""
+        with self._lock:
+            self._held.append(answer)
 
     def stepped(self, ops: Sequence[Op]) -> bool:
         """Let the tests step in; whether the multi goes out."""
@@ -109,6 +118,8 @@ class SpyPort:
 
         if sends:
             self.port.multi(ops, answered)
+        else:
+            self.spy.keep(lambda: answered(Unanswered()))
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""

@@ -1,0 +1,167 @@
+"""The lease: without a fresh proof that it is a member, a member hands out nothing; only a multi with the check of its own registration is such a proof."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from consumer.core import messages as msg
+from tests.harness.proxy import Op
+from tests.harness.wait import wait_until
+from tests.protocol.rig import GROUP, WAIT_S, Member, Rig, tps
+from tests.protocol.spy import renews, stores
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.port import Check, GetData, ReadDone, ReadResult
+
+ROOT = Path(__file__).parents[2]
+T0, T1 = tps("t", 0, 1)
+
+
+def fetching(rig: Rig, m: Member) -> Member:
+    """Start both partitions at a member that the test commands."""
+    rig.command(m.joined().member, 1, start=(T0, T1))
+    return m.fetches(T0, T1)
+
+
+@pytest.mark.parametrize(("session_ms", "lease_max_ms", "lease_ms"), [(3_000, 60_000, 2_000), (30_000, 4_000, 4_000)], ids=["two thirds of the session", "lease_max"])
+def test_a_lease_is_the_smaller_of_two_thirds_of_the_session_and_lease_max(rig: Rig, session_ms: int, lease_max_ms: int, lease_ms: int) -> None:
+    """Counted from when the newest successful multi with the check was queued, never from its answer."""
+    rig.reign(lease_max_ms=lease_max_ms)
+    m = fetching(rig, rig.member("m", "t", session_ms=session_ms))
+    for value in (5, 6, 7):
+        m.spy.before(stores("/offsets/"), lambda: wait_until(lambda: boot_ms() > m.driver.core.proof_ms, WAIT_S, "the next millisecond"))
+        assert m.commit({T0: value}).outcome is msg.CommitOutcome.OK
+        until, proofs = m.ask(lambda: (m.driver.lease_until_ms, [s.at_ms for s in m.spy.multis(lambda ops: isinstance(ops[0], Check)) if s.happened]))  # type: ignore[misc]
+        assert until <= proofs[-1] + lease_ms
+    assert m.driver.core.lease_ms == lease_ms
+
+
+def test_without_proof_nothing_is_handed_out(rig: Rig) -> None:
+    """Cut off, it stops by its own clock, while it still believes that it owns its partitions and nobody has told it anything."""
+    rig.reign()
+    proxy = rig.proxy()
+    m = fetching(rig, rig.member("m", "t", session_ms=1_500, proxy=proxy))
+    assert m.may_hand_out()
+    proxy.black_hole()
+    m.wait(lambda: not m.may_hand_out(), "the end of its lease")
+    assert m.said(msg.Lost) == [] and m.driver.core.held.keys() == {T0, T1}
+    wait_until(lambda: rig.owners("t") == {}, WAIT_S, "the end of its session at the server")
+    assert not m.may_hand_out()
+    proxy.heal()
+    proxy.cut()
+    m.wait(lambda: m.said(msg.Lost), "the news that its session is over")
+    assert not m.may_hand_out()
+
+
+def test_a_lease_that_comes_back_in_time_lets_it_go_on(rig: Rig) -> None:
+    """Cut off for longer than the lease and shorter than the session: nothing is lost, and the next proof opens the gate again."""
+    rig.reign(lease_max_ms=600)
+    proxy = rig.proxy()
+    m = fetching(rig, rig.member("m", "t", proxy=proxy))
+    proxy.refuse()
+    proxy.cut()
+    m.wait(lambda: m.notices(msg.NoticeKind.LEASE_LAPSED) and not m.may_hand_out(), "the end of its lease")
+    proxy.heal()
+    m.wait(lambda: m.notices(msg.NoticeKind.LEASE_BACK) and m.may_hand_out(), "its next proof")
+    assert m.said(msg.Lost) == [] and len(m.sessions) == 1 and m.fetching() == [T0, T1]
+
+
+def test_reads_and_pings_never_renew_a_lease(rig: Rig) -> None:
+    """They are answered (perhaps by a server that does not know better), the session lives, and the lease ends all the same."""
+    rig.reign(lease_max_ms=1_500)
+    m = fetching(rig, rig.member("m", "t"))
+    m.spy.hold(renews)
+    m.wait(lambda: any(s.result is None for s in m.spy.multis(renews)), "a proof that does not arrive")
+    until = m.driver.lease_until_ms
+    answers: list[ReadResult] = []
+    reads = [GetData(rig.layout.registration(GROUP, m.member)), GetData(rig.layout.owner(GROUP, T0))]
+
+    def read_until_it_lapsed() -> bool:
+        m.ask(lambda: m.driver.port.read(reads, answers.append))  # type: ignore[union-attr]
+        m.ask(lambda: m.driver.port.sync(answers.append))  # type: ignore[union-attr]
+        return not m.may_hand_out()
+
+    wait_until(read_until_it_lapsed, WAIT_S, "the end of its lease")
+    assert m.driver.lease_until_ms == until and sum(isinstance(a, ReadDone) for a in answers) >= 2
+    assert m.driver.connected and m.said(msg.Lost) == []
+
+
+def test_a_renewal_that_never_reaches_the_server_is_no_proof(rig: Rig) -> None:
+    """Nor is one whose answer was lost, before the doubt is settled and a new one is answered."""
+    rig.reign(lease_max_ms=1_500)
+    proxy = rig.proxy()
+    m = fetching(rig, rig.member("m", "t", proxy=proxy))
+    m.spy.before(renews, lambda: (proxy.swallow_replies(1, {Op.MULTI}), proxy.refuse()))
+    m.wait(lambda: not m.driver.connected, "the loss of its connection")
+    m.wait(lambda: not m.may_hand_out(), "the end of its lease")
+    proxy.heal()
+    m.wait(m.may_hand_out, "its next proof")
+
+
+def test_commits_and_acks_renew_it(rig: Rig) -> None:
+    """Each is a multi with the check."""
+    rig.reign(lease_max_ms=60_000)
+    m = fetching(rig, rig.member("m", "t", session_ms=60_000))
+    proof = m.driver.core.proof_ms
+    assert proof is not None
+    wait_until(lambda: boot_ms() > proof, WAIT_S, "the next millisecond")
+    assert m.commit({T0: 5}).outcome is msg.CommitOutcome.OK and m.driver.core.proof_ms > proof
+    proof = m.driver.core.proof_ms
+    wait_until(lambda: boot_ms() > proof, WAIT_S, "the next millisecond")
+    rig.command(m.member, 2, stop=(T1,))
+    m.fetches(T0)
+    assert m.driver.core.proof_ms > proof and m.driver.lease_until_ms == m.driver.core.proof_ms + 40_000 and m.spy.multis(renews) == []
+
+
+def test_an_idle_member_proves_itself_with_the_check_alone(rig: Rig) -> None:
+    rig.reign(lease_max_ms=300)
+    m = fetching(rig, rig.member("m", "t"))
+    m.wait(lambda: len([s for s in m.spy.multis(renews) if s.happened]) >= 3, "three proofs")
+    assert all(s.ops == (Check(rig.layout.registration(GROUP, m.member), 0),) for s in m.spy.multis(renews))
+
+
+class Lines:
+    """What a child prints, read by a thread so that the child never waits for us."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self.lines: list[list[str]] = []
+        self.child = child
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self.lines.append(line.split())
+
+    def of(self, word: str) -> list[list[str]]:
+        """The lines that begin with this word."""
+        return [line for line in list(self.lines) if line and line[0] == word]
+
+
+def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: Rig) -> None:
+    """A real process under SIGSTOP for longer than its session: its partitions are another's; after SIGCONT it hands out nothing of its old assignment, though nobody has told it yet."""
+    rig.topic("t", 2)
+    rig.coordinator()
+    command = [sys.executable, "-m", "tests.protocol.lease_app", rig.hosts, GROUP, "t", "1500"]
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            out = Lines(child)
+            wait_until(lambda: len(out.of("handed")) >= 20, WAIT_S, "hand-outs of the process")
+            os.kill(child.pid, signal.SIGSTOP)
+            other = rig.member("other", "t").fetches(T0, T1)
+            continued_ms = boot_ms()
+            os.kill(child.pid, signal.SIGCONT)
+            wait_until(lambda: out.of("lost"), WAIT_S, "the process to hear that its session is over")
+            wait_until(lambda: len(out.of("handed")) and len(out.of("assigned")) == 2, WAIT_S, "its return")
+            eras = [int(line[1]) for line in out.of("assigned")]
+            late = [line for line in out.of("handed") if int(line[1]) >= continued_ms and int(line[2]) < eras[1]]
+        finally:
+            child.kill()
+    assert late == [], "it handed out what was another's"
+    assert other.said(msg.Lost) == []
