@@ -9,7 +9,7 @@ Ordering contracts:
   to run: a slow handler delays only what it works on.
 * What came and went before the application was told is never told: its callbacks cancel out.
 * `era` is the agent's count of what it said of assignments, as far as it was taken here; positions read now are true in it. What the application itself chose to commit is only as new as what the
-  application was told: `heard_era`, which follows with each callback and each hand-out. So a commit for a partition that was lost and came back meanwhile is refused.
+  application was told: `heard_era`, which follows with each callback, each hand-out and each look at the assignment. So a commit for a partition that was lost and came back meanwhile is refused.
 * `lease_seen_ms` is the end of the lease (asked for with `era`) as the application's thread read it last; it is only good for partitions held since, so it is forgotten
   when any are lost.
 * With manual commits a `Revoked` carries no positions: nothing is stored that the application did not commit.
@@ -260,8 +260,10 @@ class Membership:
                     self._answer(task.token, task.answer)
 
     def announced(self) -> set[TopicPartition]:
-        """What the application knows to be assigned."""
+        """What the application knows to be assigned: from now on it has heard of it."""
         with self.lock:
+            if not self.tasks:
+                self.heard_era = self.era
             return self.data.assigned() - self.desk.unannounced
 
     def positions(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:

@@ -164,6 +164,24 @@ def test_a_slow_handler_delays_only_what_it_works_on(kafka_broker: KafkaBroker, 
             assert one.assignment() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
 
 
+@pytest.mark.parametrize("iterating", [False, True])
+def test_what_is_being_processed_moves_only_after_the_next_turn(kafka_broker: KafkaBroker, kafka_zk_hosts: str, iterating: bool) -> None:
+    topic = create_topic(kafka_broker.address, unique("busy"), 2)
+    produce(kafka_broker.address, topic, {1: [b"x"] * 3})
+    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range", consumer_timeout_ms=PATIENCE_S * 1_000, max_poll_records=2) as one:
+        if iterating:
+            assert (next(one).offset, next(one).offset) == (0, 1)
+        else:
+            wait_until(lambda: one.poll(50), PATIENCE_S, "records")
+        with consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range") as two:
+            wait_until(lambda: take(two, {}) == 0 and one._member.tasks, PATIENCE_S, "the revocation, which waits")
+            assert two.assignment() == set() and TopicPartition(topic, 1) in one.assignment()
+            one.poll(0)
+            taken: Taken = {}
+            drain([two], taken, 1)
+    assert taken == {(topic, 1): [2]}, "what was processed is not delivered again"
+
+
 def test_seek_pause_and_resume(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
     topic = create_topic(kafka_broker.address, unique("seek"), 2)
     produce_numbered(kafka_broker.address, topic, 2, 10)
@@ -301,20 +319,22 @@ def test_while_zookeeper_is_away_commits_end_in_time_and_nothing_is_handed_out_a
     with coordinator(kafka_zk_hosts), Proxy(int(server.rsplit(":", 1)[1])) as proxy:
         hosts = f"{proxy.address}/{chroot}"
         with consumer(hosts, topic, topic, zookeeper_session_timeout_ms=3_000, guardian=False, bootstrap_servers=kafka_broker.address) as c:
-            settled([c], topic, 1)
+            produce_numbered(kafka_broker.address, topic, 1, 2)
+            drain([c], {}, 2)
             proxy.refuse()
             proxy.cut()
             began = time.monotonic()
             with pytest.raises(CommitUnavailableError):
-                c.commit({TopicPartition(topic, 0): OffsetAndMetadata(0, "", -1)}, timeout_ms=300)
+                c.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)}, timeout_ms=300)
             assert time.monotonic() - began < 10
             wait_until(lambda: c.metrics()["zkcoord"]["lease-left-ms"] == 0, PATIENCE_S, "the end of the lease")
-            produce_numbered(kafka_broker.address, topic, 1, 5)
+            produce_numbered(kafka_broker.address, topic, 1, 5, 2)
             assert [c.poll(100) for _ in range(5)] == [{}] * 5
             proxy.refuse(False)
             taken: Taken = {}
-            drain([c], taken, 5)
-    assert taken == {(topic, 0): [0, 1, 2, 3, 4]}
+            wait_until(lambda: take(c, taken) >= 0 and taken.get((topic, 0), [])[-1:] == [6], PATIENCE_S, "the records after the lease is back")
+    offsets = taken[(topic, 0)]
+    assert offsets == list(range(offsets[0], 7)) and offsets[0] <= 2
 
 
 def test_a_closed_consumer_says_so_and_frees_its_partitions_at_once(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
