@@ -6,10 +6,12 @@ import os
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from zkcoord.demo.observer import Observer
 from zkcoord.demo.options import GROUP, TOPIC, Break, Options
@@ -43,8 +45,12 @@ class Cast:
         self.runs = options.folder / "run"
         self.partitions = options.pace.partitions
         self.children = Children(self._line)
-        self.observer = Observer(addresses.zookeeper, GROUP, TOPIC, lambda: self.partitions, self._seen)
         self._ready: dict[str, str] = {}
+        try:
+            self.observer = Observer(addresses.zookeeper, GROUP, TOPIC, lambda: self.partitions, self._seen)
+        except ScenarioError:
+            self.children.close()
+            raise
 
     def _line(self, name: str, line: Line) -> None:
         self.state.line(name, line)
@@ -164,24 +170,31 @@ class Cast:
 
     def create_topic(self) -> None:
         """The topic, empty, with a leader for every partition."""
-        admin = KafkaAdminClient(bootstrap_servers=self.addresses.kafka)
-        try:
+        with administration(self.addresses.kafka) as admin:
             admin.create_topics({TOPIC: {"num_partitions": self.partitions, "replication_factor": 1}})
-            self.children.wait_for(lambda: _led(admin) == self.partitions, self.options.step_timeout_s, "the topic's leaders")
-        finally:
-            admin.close()
+            self.children.wait_for(lambda: led(admin) == self.partitions, self.options.step_timeout_s, "the topic's leaders")
 
     def grow(self, partitions: int) -> None:
         """Add partitions to the topic."""
-        admin = KafkaAdminClient(bootstrap_servers=self.addresses.kafka)
-        try:
+        with administration(self.addresses.kafka) as admin:
             admin.create_partitions({TOPIC: partitions})
-        finally:
-            admin.close()
         self.partitions = partitions
 
 
-def _led(admin: KafkaAdminClient) -> int:
+@contextmanager
+def administration(kafka: str) -> Iterator[KafkaAdminClient]:
+    """Kafka's admin client. Raises `ScenarioError` for what the broker refuses."""
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=kafka)
+        try:
+            yield admin
+        finally:
+            admin.close()
+    except KafkaError as error:
+        raise ScenarioError(f"the broker refused to change the topic ({error}): its log says why") from error
+
+
+def led(admin: KafkaAdminClient) -> int:
     """Partitions of the topic that have a leader."""
     found = admin.describe_topics([TOPIC])
     return sum(partition["leader_id"] >= 0 for partition in found[0]["partitions"]) if found else 0

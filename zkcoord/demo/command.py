@@ -69,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = EXIT_INTERRUPTED
     except ZkcoordError as error:
         print(error, file=sys.stderr)
+    except BrokenPipeError:
+        sys.stdout = None  # nobody reads it any more, so nothing may be flushed into it at the end
     except OSError as error:
         print(f"The demo cannot be run in {folder}: {error}.", file=sys.stderr)
     if not kept:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.errors import ScenarioError
 from zkcoord.znodes.paths import Layout
 
 SAMPLE_S = 0.5
@@ -23,8 +26,17 @@ SESSION_TIMEOUT_S = 30.0
 Seen = Callable[[int, Mapping[int, int]], None]
 
 
+@contextmanager
+def asking() -> Iterator[None]:
+    """What kazoo raises, as `ScenarioError`."""
+    try:
+        yield
+    except (KazooException, KazooTimeoutError) as error:
+        raise ScenarioError(f"ZooKeeper did not answer the demo's observer ({type(error).__name__}): the servers' logs say why") from error
+
+
 class Observer:
-    """Samples on a thread of its own until `close`. `seen(t_ns, {partition: offset})` is called for each sample."""
+    """Samples on a thread of its own until `close`: `seen(t_ns, {partition: offset})` is called for each sample. Methods raise `ScenarioError` where ZooKeeper does not answer."""
 
     def __init__(self, zookeeper: str, group: str, topic: str, partitions: Callable[[], int], seen: Seen) -> None:
         self.group = group
@@ -32,7 +44,8 @@ class Observer:
         self._partitions = partitions
         self._seen = seen
         self._client = KazooClient(hosts=zookeeper, timeout=SESSION_TIMEOUT_S)
-        self._client.start(timeout=CONNECT_TIMEOUT_S)
+        with asking():
+            self._client.start(timeout=CONNECT_TIMEOUT_S)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_closed, name="observer", daemon=True)
         self._thread.start()
@@ -40,28 +53,31 @@ class Observer:
     def sample(self) -> None:
         """Read all stored offsets once."""
         t_ns = time.time_ns()
-        asked = {number: self._client.get_async(self._path(number)) for number in range(self._partitions())}
         offsets: dict[int, int] = {}
+        asked = {number: self._client.get_async(self._path(number)) for number in range(self._partitions())}
         for number, answer in asked.items():
-            try:
-                data, _ = answer.get(timeout=ANSWER_TIMEOUT_S)
-            except NoNodeError:
-                continue
+            with asking():
+                try:
+                    data, _ = answer.get(timeout=ANSWER_TIMEOUT_S)
+                except NoNodeError:
+                    continue
             if data.isdigit():
                 offsets[number] = int(data)
         self._seen(t_ns, offsets)
 
     def topic_changed_ns(self) -> int:
         """When the topic's partitions were written last (ZooKeeper's time, to the millisecond)."""
-        _, stat = self._client.get(Layout.DRAFT.topic(self.topic))
+        with asking():
+            _, stat = self._client.get(Layout.DRAFT.topic(self.topic))
         return int(stat.mtime) * 1_000_000
 
     def set_back(self, number: int, by: int) -> tuple[int, int]:
         """Overwrite a stored offset with one lower by `by`, as no member would; (before, after)."""
-        data, _ = self._client.get(self._path(number))
-        before = int(data)
-        after = max(0, before - by)
-        self._client.set(self._path(number), str(after).encode())
+        with asking():
+            data, _ = self._client.get(self._path(number))
+            before = int(data)
+            after = max(0, before - by)
+            self._client.set(self._path(number), str(after).encode())
         return before, after
 
     def _path(self, number: int) -> str:
@@ -71,7 +87,7 @@ class Observer:
         while not self._stopping.wait(SAMPLE_S):
             try:
                 self.sample()
-            except KazooException:
+            except ScenarioError:
                 continue  # the next sample tells as much
 
     def close(self) -> None:
