@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("zkcoord", "consumer", "migrations"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         if (ROOT / name).is_file():
             shutil.copy(ROOT / name, source / name)
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", target, source, cwd=source)
@@ -79,7 +79,7 @@ def dependencies(wheel: Path) -> Path:
 
 def test_the_wheel_holds_the_lock_file_and_the_types(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"zkcoord/stack/{KAFKA.lock.name}", "zkcoord/py.typed", "zkcoord/stack/keeper.py"} <= names
+    assert {f"zkcoord/stack/{KAFKA.lock.name}", "zkcoord/py.typed", "consumer/py.typed", "zkcoord/stack/keeper.py", f"zkcoord-{__version__}.dist-info/LICENSE"} <= names
     assert not [name for name in names if name.startswith("tests")]
 
 

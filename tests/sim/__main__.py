@@ -26,6 +26,7 @@ REPORT = Path("build/reports/sim.json")
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 FRESH_SEEDS_MAX = 2**40
 VIOLATING_SEEDS_SHOWN_MAX = 20
+INTERRUPTED_STATUS = 130
 
 
 def _three(values: list[int]) -> dict[str, float]:
@@ -111,4 +112,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("Interrupted: no report is written.", file=sys.stderr)
+        sys.exit(INTERRUPTED_STATUS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def run_many(seeds: list[int], variant: str, jobs: int) -> Iterator[tuple[Result
     if jobs == 1:
         yield from map(work, jobs_to_do)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is for the parent, which ends them
         yield from pool.imap_unordered(work, jobs_to_do, chunksize=8)
 
 

@@ -76,7 +76,7 @@ def pyspark_jars() -> Path:
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec is not None and spec.origin is not None else None
     if folder is None or not folder.is_dir():
-        raise StackError("The embedded ZooKeeper comes from PySpark's jars, and PySpark is not installed here: run `pip install 'zkcoord[test]'` (or `pip install 'pyspark>=4.2'`).")
+        raise StackError("The embedded ZooKeeper comes from PySpark's jars, and PySpark is not installed here: run `pip install 'zkcoord[spark]'` (or `pip install 'pyspark>=4.2'`).")
     return folder
 
 
