@@ -13,7 +13,7 @@ A whole group, or the whole world at the start of a term, is read by a *sweep*: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupUnread, Ready, TopicsChanged
 from zkcoord.core.model import Command, Malformed, Member, Owner, Pattern, Topic, TopicPartition
@@ -22,10 +22,7 @@ from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
 
 from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode
-from .sweep import Sweep
-
-
-T = TypeVar("T")
+from .sweep import Sweep, decode
 
 
 class Want(NamedTuple):
@@ -240,11 +237,11 @@ class Mirror:
 
     def _take(self, delta: Delta, want: Want, answer: ReadAnswer) -> None:
         if want.kind == "registration":
-            delta.members[want.member] = decode(answer, lambda n: codec.decode_registration(want.member, n.data, n.stat))
+            delta.members[want.member] = decode(answer, "registration", want.member, lambda n: codec.decode_registration(want.member, n.data, n.stat))
         elif want.kind == "command":
-            delta.commands[(want.member, want.node)] = decode(answer, lambda n: codec.decode_command(want.member, want.node, n.data))
+            delta.commands[(want.member, want.node)] = decode(answer, "command", f"{want.member}/{want.node}", lambda n: codec.decode_command(want.member, want.node, n.data))
         elif want.kind == "owner":
-            delta.owners[want.tp] = decode(answer, lambda n: codec.decode_owner(str(want.tp), n.data, n.stat))
+            delta.owners[want.tp] = decode(answer, "owner", str(want.tp), lambda n: codec.decode_owner(str(want.tp), n.data, n.stat))
         elif want.kind == "channel":
             there = isinstance(answer, Children)
             delta.channels[want.member] = there
@@ -264,7 +261,7 @@ class Mirror:
     def _topic(self, name: str, answer: ReadAnswer) -> Topic | Malformed | None:
         if isinstance(answer, Node) and not answer.data:
             return None  # the node exists before the broker writes its partitions: not a topic yet
-        return decode(answer, lambda n: codec.decode_topic(name, n.data, n.stat))
+        return decode(answer, "topic", name, lambda n: codec.decode_topic(name, n.data, n.stat))
 
     def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
         before = set(self.topics)
@@ -319,15 +316,6 @@ class Delta:
     def build(self) -> GroupDelta:
         """As an immutable event part."""
         return GroupDelta(members=self.members, channels=self.channels, commands=self.commands, owners=self.owners)
-
-
-def decode(answer: ReadAnswer, value: Callable[[Node], T | Malformed]) -> T | Malformed | None:
-    """A node's value, None where there is no node, `Malformed` where it cannot be read."""
-    if isinstance(answer, Node):
-        return value(answer)
-    if isinstance(answer, Missing):
-        return None
-    return Malformed("node", "", f"cannot be read: {answer}")
 
 
 def _good(matches: Mapping[Pattern, frozenset[str] | Malformed]) -> dict[Pattern, frozenset[str]]:

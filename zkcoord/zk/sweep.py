@@ -9,15 +9,27 @@ were before it and its command as it was after.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import Command, GroupMetadata, Malformed, Member, Owner, TopicPartition
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
-from .port import READS_PER_REQUEST_MAX, Children, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult
+from .port import READS_PER_REQUEST_MAX, Children, Denied, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult
 
 Take = Callable[[ReadAnswer], None]
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def decode(answer: ReadAnswer, what: str, name: str, value: Callable[[Node], T | Malformed]) -> T | Malformed | None:
+    """A node's value, None where there is no node, `Malformed` where it cannot be read: what is there and hidden must not pass for absent."""
+    if isinstance(answer, Node):
+        return value(answer)
+    if isinstance(answer, Denied):
+        return Malformed(what, name, f"the coordinator may not read it ({answer.error.value})")
+    return None
 
 
 class GroupDraft:
@@ -135,10 +147,8 @@ def _topics_into(draft: GroupDraft) -> Take:
 
 def _member_into(draft: GroupDraft, member: str) -> Take:
     def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Node):
-            draft.members[member] = codec.decode_registration(member, answer.data, answer.stat)
-        else:
-            draft.members.pop(member, None)
+        value = decode(answer, "registration", member, lambda n: codec.decode_registration(member, n.data, n.stat))
+        _keep(draft.members, member, value)
     return take
 
 
@@ -153,10 +163,8 @@ def _nodes_into(draft: GroupDraft, member: str) -> Take:
 
 def _command_into(draft: GroupDraft, member: str, node: str) -> Take:
     def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Node):
-            draft.commands[(member, node)] = codec.decode_command(member, node, answer.data)
-        else:
-            draft.commands.pop((member, node), None)
+        value = decode(answer, "command", f"{member}/{node}", lambda n: codec.decode_command(member, node, n.data))
+        _keep(draft.commands, (member, node), value)
     return take
 
 
@@ -170,8 +178,14 @@ def _partitions_into(draft: GroupDraft, topic: str) -> Take:
 
 def _owner_into(draft: GroupDraft, tp: TopicPartition) -> Take:
     def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Node):
-            draft.owners[tp] = codec.decode_owner(str(tp), answer.data, answer.stat)
-        else:
-            draft.owners.pop(tp, None)
+        value = decode(answer, "owner", str(tp), lambda n: codec.decode_owner(str(tp), n.data, n.stat))
+        _keep(draft.owners, tp, value)
     return take
+
+
+def _keep(part: dict[K, T | None], key: K, value: T | None) -> None:
+    """What was read; a node that went since its name was read is not there."""
+    if value is None:
+        part.pop(key, None)
+    else:
+        part[key] = value

@@ -1,0 +1,205 @@
+"""The election on a real server, attempt by attempt: what is a win, what is not, and what makes a coordinator unfit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from tests.zk.link import Mode
+from tests.zk.port_contract import Session
+from tests.zk.real import RealFixture
+from zkcoord.zk.election import Adrift, Candidate, Election, Standby, Unfit, Verdict, Won
+from zkcoord.zk.port import OPEN_ACL, AclEntry, Committed, Connected, Create, Delete, MultiResult, Op, Port, SetData
+from zkcoord.znodes import codec
+from zkcoord.znodes.codec import EpochData, LeaderData
+from zkcoord.znodes.paths import Layout
+
+LAY = Layout.DRAFT
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def fixture(zk_hosts: str) -> Iterator[RealFixture]:
+    with RealFixture(zk_hosts) as real:
+        yield real
+
+
+class Nosy:
+    """A port that runs something just before the n-th multi goes out."""
+
+    def __init__(self, port: Port, before: dict[int, Callable[[], object]]) -> None:
+        self.port = port
+        self.before = before
+        self.multis: list[Sequence[Op]] = []
+        self.read, self.sync, self.watch, self.close = port.read, port.sync, port.watch, port.close
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        self.multis.append(ops)
+        self.before.pop(len(self.multis), lambda: None)()
+        self.port.multi(ops, done)
+
+
+class Stand:
+    """A session that stands for election."""
+
+    def __init__(self, fixture: RealFixture, layout: Layout = LAY, before: dict[int, Callable[[], object]] | None = None, acl: tuple[AclEntry, ...] = OPEN_ACL) -> None:
+        self.s = Session(fixture)
+        self.port = Nosy(self.s.port, before or {})
+        self.verdicts: list[Verdict] = []
+        self.election = Election(self.port, self.s.session_id, layout, Candidate("host", 9405, 3, 9_000), acl, lambda: NOW_MS, self.verdicts.append)
+
+    def stand(self) -> Verdict:
+        """One attempt."""
+        count = len(self.verdicts)
+        self.election.stand()
+        self.s.wait(lambda: len(self.verdicts) > count, "the verdict")
+        return self.verdicts[-1]
+
+    def reconnected(self) -> None:
+        """Wait for its connection to come back."""
+        self.s.wait(lambda: any(isinstance(e, Connected) for e in self.s.events), "its connection")
+        self.s.events.clear()
+
+
+def epoch(s: Session) -> tuple[int, int]:
+    """The epoch, and the version of its node."""
+    node = s.node(LAY.epoch)
+    value = codec.decode_epoch(node.data)
+    assert isinstance(value, EpochData)
+    return value.epoch, node.stat.version
+
+
+def test_the_first_election_makes_what_is_missing(fixture: RealFixture) -> None:
+    """Its epoch begins at the wall clock; the fence is the epoch node's version; the leader node says who it is, under the epoch it won."""
+    c = Stand(fixture)
+    won = c.stand()
+    assert won == Won(NOW_MS + 1, 1) and epoch(c.s) == (NOW_MS + 1, 1)
+    leader = c.s.node(LAY.leader)
+    assert codec.decode_leader(leader.data) == LeaderData("3", "host", 9405, NOW_MS + 1, NOW_MS) and leader.stat.ephemeral_owner == c.s.session_id
+    value = codec.decode_epoch(c.s.node(LAY.epoch).data)
+    assert isinstance(value, EpochData) and value.lease_max_ms == 9_000
+
+
+def test_a_win_is_one_multi(fixture: RealFixture) -> None:
+    c = Stand(fixture)
+    c.stand()
+    assert [type(op) for op in c.port.multis[-1]] == [Create, SetData] and [op.path for op in c.port.multis[-1]] == [LAY.leader, LAY.epoch]
+
+
+def test_the_second_waits_and_then_wins_the_next_epoch(fixture: RealFixture) -> None:
+    a, b = Stand(fixture), Stand(fixture)
+    first = a.stand()
+    assert isinstance(first, Won) and b.stand() == Standby()
+    a.s.close()
+    b.s.wait(lambda: ("DELETED", LAY.leader) in b.s.fired(), "the news that the seat is free")
+    assert b.stand() == Won(first.epoch + 1, first.fence + 1)
+
+
+def test_of_two_at_once_one_wins(fixture: RealFixture) -> None:
+    """The other has just seen the same free seat: its multi is refused, it looks again, and stands by."""
+    a = Stand(fixture)
+    a.stand()
+    a.s.close()
+    rival = Stand(fixture)
+    c = Stand(fixture, before={1: lambda: rival.stand()})
+    assert c.stand() == Standby() and isinstance(rival.verdicts[0], Won)
+    assert epoch(rival.s)[0] == rival.verdicts[0].epoch
+
+
+def test_an_epoch_that_moves_before_the_multi_is_read_again(fixture: RealFixture) -> None:
+    """The leader node of the failed multi was not made, either."""
+    a = Stand(fixture)
+    a.stand()
+    a.s.close()
+    other = Session(fixture)
+    c = Stand(fixture, before={1: lambda: other.do(SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 50, 1, 9_000)), 1))})
+    assert c.stand() == Won(NOW_MS + 51, 3) and len(c.port.multis) == 2
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "another epoch", "leader deleted", "leader replaced"])
+def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(fixture: RealFixture, meanwhile: str) -> None:
+    """The multi happened and its answer was lost. Read back after a sync: the leader node must be this session's AND the epoch node must hold the epoch that was written."""
+    a = Stand(fixture)
+    a.stand()
+    a.s.close()
+    other = Session(fixture)
+    c = Stand(fixture)
+    link = fixture.link(c.s.port)
+    c.port.before[1] = link.swallow_next
+    assert c.stand() == Adrift() and link.swallowed == 1
+    happened: dict[str, tuple[Op, ...]] = {
+        "nothing": (), "another epoch": (SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 90, 1, 9_000)), 2),), "leader deleted": (Delete(LAY.leader),),
+        "leader replaced": (Delete(LAY.leader), Create(LAY.leader, b"{}", ephemeral=True))}
+    if happened[meanwhile]:
+        other.do(*happened[meanwhile])
+    c.reconnected()
+    expected = {"nothing": Won(NOW_MS + 2, 2), "another epoch": Standby(), "leader deleted": Won(NOW_MS + 3, 3), "leader replaced": Standby()}
+    assert c.stand() == expected[meanwhile]
+    assert len(c.port.multis) == (2 if meanwhile == "leader deleted" else 1)
+
+
+def test_a_multi_that_never_arrived_is_no_win(zk_hosts: str) -> None:
+    """Another one wins meanwhile."""
+    with RealFixture(zk_hosts, request_deadline_ms=500) as fixture:
+        a = Stand(fixture)
+        a.stand()
+        a.s.close()
+        c = Stand(fixture)
+        link = fixture.link(c.s.port)
+        c.port.before[1] = lambda: setattr(link, "mode", Mode.BLACK_HOLE)
+        assert c.stand() == Adrift()
+        rival = Stand(fixture)
+        assert rival.stand() == Won(NOW_MS + 2, 2)
+        link.mode = Mode.REFUSE
+        link.mode = Mode.PASS
+        c.reconnected()
+        assert c.stand() == Standby() and epoch(rival.s) == (NOW_MS + 2, 2)
+
+
+@pytest.mark.parametrize("data", [b"not json", b'{"version":1,"epoch":"x","protocol":1,"lease_max_ms":1}', b'{"version":1,"epoch":3,"protocol":99,"lease_max_ms":1000}'])
+def test_an_epoch_that_cannot_be_used_makes_unfit(fixture: RealFixture, data: bytes) -> None:
+    """One sentence for the user, and nothing is written over it."""
+    s = Session(fixture)
+    s.do(Create("/consumers", b""), Create(LAY.epoch, data))
+    c = Stand(fixture)
+    verdict = c.stand()
+    assert isinstance(verdict, Unfit) and ("cannot be read" in verdict.reason or "newer" in verdict.reason) and "Traceback" not in verdict.reason
+    assert s.node(LAY.epoch).data == data and s.missing(LAY.leader)
+
+
+def test_an_empty_epoch_is_filled_from_the_wall_clock(fixture: RealFixture) -> None:
+    s = Session(fixture)
+    s.do(Create("/consumers", b""), Create(LAY.epoch, b""))
+    assert Stand(fixture).stand() == Won(NOW_MS + 1, 2)
+
+
+def test_a_leader_of_the_other_layout_makes_unfit(fixture: RealFixture) -> None:
+    other = Stand(fixture, Layout.ISOLATED)
+    assert isinstance(other.stand(), Won)
+    verdict = Stand(fixture).stand()
+    assert isinstance(verdict, Unfit) and "--layout isolated" in verdict.reason
+
+
+def test_nodes_that_may_not_be_made_make_unfit(fixture: RealFixture) -> None:
+    """ACLs: a sentence with the path and ZooKeeper's word for it."""
+    s = Session(fixture)
+    s.do(Create("/consumers", b"", acl=(AclEntry(1, "world", "anyone"),)))
+    verdict = Stand(fixture).stand()
+    assert isinstance(verdict, Unfit) and "NoAuth" in verdict.reason
+
+
+def test_nodes_that_may_not_be_read_make_unfit(fixture: RealFixture) -> None:
+    s = Session(fixture)
+    s.do(Create("/consumers", b""), Create(LAY.leader, b"", acl=(AclEntry(8, "world", "anyone"),)))
+    verdict = Stand(fixture).stand()
+    assert isinstance(verdict, Unfit) and "NoAuth" in verdict.reason and LAY.leader in verdict.reason
+
+
+def test_its_nodes_carry_the_configured_acl(fixture: RealFixture) -> None:
+    """Every node that it makes, the leader node included: the parent refuses another client's child."""
+    c = Stand(fixture, acl=(AclEntry(1 | 2 | 4 | 8, "world", "anyone"),))  # all but admin
+    assert isinstance(c.stand(), Won)
+    creates = [op for ops in c.port.multis for op in ops if isinstance(op, Create)]
+    assert len(creates) == 3 and all(op.acl == c.election.acl for op in creates)
+    assert isinstance(c.s.multi(Create("/consumers/groups/x", b"")), Committed)
