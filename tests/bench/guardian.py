@@ -50,6 +50,7 @@ KILLERS = 3
 BYSTANDERS = 3
 UPTIME_S_MAX = 0.8
 LATE_MS = 1_000
+SETTLED_S = 0.2
 FRONT = (sys.executable, "-m", "zkcoord.guardian", "--")
 
 
@@ -84,10 +85,13 @@ class Bench:
         self.observer = connect(self.hosts, timeout_s=20.0)
         self.count = 0
 
-    def app(self, **options: Any) -> GuardedApp:
-        """A guarded process with a node of its own."""
+    def app(self, settle: bool = True, **options: Any) -> GuardedApp:
+        """A guarded process with a node of its own; `settle`: its companion has started, which takes some 20 ms of processor time, and sleeps."""
         self.count += 1
-        return GuardedApp(self.hosts, quiet=True, **{"node": f"/n{self.count}", "timeout_ms": self.session_ms, **options})
+        app = GuardedApp(self.hosts, quiet=True, **{"node": f"/n{self.count}", "timeout_ms": self.session_ms, **options})
+        if settle and app.companion is not None and psutil.pid_exists(app.companion) and "front" not in options:
+            _settle(app.companion)
+        return app
 
     def measure(self, app: GuardedApp, end: Callable[[], float]) -> float:
         """Milliseconds from what `end` returns (monotonic seconds of the process's end) to the deletion of its node."""
@@ -116,6 +120,16 @@ class Bench:
                 wait_until(lambda: not alive(app.companion), PATIENCE_S, "the companion's end")
 
 
+def _settle(pid: int) -> None:
+    """Wait until a process has used no processor time for a while: its start is over."""
+    process, used, since = psutil.Process(pid), -1.0, time.monotonic()
+    while time.monotonic() - since < SETTLED_S:
+        now = sum(process.cpu_times()[:2])
+        if now != used or process.status() != psutil.STATUS_SLEEPING:
+            used, since = now, time.monotonic()
+        time.sleep(SETTLED_S / 20)
+
+
 def send(*pids: int, number: int = signal.SIGKILL) -> float:
     """Signal them all; the moment before the first."""
     moment = time.monotonic()
@@ -126,6 +140,11 @@ def send(*pids: int, number: int = signal.SIGKILL) -> float:
 
 def kill_plain(bench: Bench) -> float:
     app = bench.app()
+    return bench.run(app, lambda: send(app.pid))
+
+
+def kill_at_start(bench: Bench) -> float:
+    app = bench.app(settle=False)
     return bench.run(app, lambda: send(app.pid))
 
 
@@ -307,6 +326,7 @@ class Scenario:
 
 SCENARIOS = (
     Scenario("kill -9", kill_plain, 30, False, "SIGKILL to the process"),
+    Scenario("kill -9 right after the first hand-over", kill_at_start, 10, False, "the companion is still starting"),
     Scenario("kill -9, forked child alive", kill_with_children, 10, False, "a child holds every descriptor open"),
     Scenario("kill -9, first server of the list dead", kill_first_server_dead, 10, False, "its port refuses"),
     Scenario("kill -9, sidecar `zkcoord guard --socket`", kill_sidecar, 10, False, "no companion of its own"),
@@ -356,6 +376,7 @@ class Massacre:
         self.random = random.Random(seed)
         self.report = folder / "kills.jsonl"
         self.kills: list[Kill] = []
+        self.begun = 0
         self.lock = threading.Lock()
 
     def run(self, kills: int) -> None:
@@ -370,8 +391,9 @@ class Massacre:
         observer = connect(self.hosts, timeout_s=20.0)
         while True:
             with self.lock:
-                if len(self.kills) >= kills:
+                if self.begun >= kills:
                     break
+                self.begun += 1
                 seed, uptime_s = self.random.randrange(1 << 30), self.random.uniform(0, UPTIME_S_MAX)
             kill = self.one(observer, seed, uptime_s)
             with self.lock:
@@ -415,9 +437,10 @@ def massacre(server: ZooKeeperServer, session_ms: int, kills: int, seed: int, fo
     for app in bystanders:
         app.clean_up()
     disconnect(observer)
-    times = sorted(kill.gone_ms for kill in run.kills)
+    times = sorted(kill.gone_ms for kill in run.kills if kill.nodes)  # who had no node left nothing behind, and is not counted as fast
     return {
-        "kills": len(times), "seed": seed, "with_nodes_when_killed": sum(kill.nodes > 0 for kill in run.kills),
+        "kills": len(run.kills), "seed": seed, "with_nodes_when_killed": len(times),
+        "with_two_sessions": sum(kill.nodes > 1 for kill in run.kills), "load_1_min": os.getloadavg()[0],
         "min": times[0], "median": statistics.median(times), "p99": times[math.ceil(0.99 * len(times)) - 1], "max": times[-1],
         "later_than_1_s": [asdict(kill) for kill in run.kills if kill.gone_ms > LATE_MS],
         "killed_in_phase": dict(Counter(kill.phase for kill in run.kills)),
@@ -453,6 +476,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--quick", action="store_true", help="every scenario once")
     args = parser.parse_args()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="zkcoord-bench-") as name:
         folder = Path(name)
         java = find_java()
@@ -471,7 +495,7 @@ def main() -> int:
     for label, value in kills.items():
         print(f"{label}: {value:.1f}" if isinstance(value, float) else f"{label}: {value}")
     machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(), "kazoo": kazoo.__version__,
-               "load_1_min": os.getloadavg()[0]}
+               "load_1_min": load}
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps({"machine": machine, "session_ms": args.session_ms, "companion": size, "rows": [row.summary() for row in rows],
                                   "kills": kills}, indent=2) + "\n")
