@@ -12,6 +12,7 @@
         │   ├── SessionRefusedError
         │   ├── NoStoredOffsetError                          (also NoOffsetForPartitionError)
         │   └── AgentFailedError                             the thread that keeps the membership ended by a defect
+        ├── ListenerError                                    (also KafkaError)                 a rebalance listener raised; the cause is its error
         ├── NotOwnedError                                    (also CommitFailedError)          names the partitions that are not this member's
         ├── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
         └── BrokersUnreachableError                          (also KafkaTimeoutError, retriable)  no broker answered when the consumer was made
@@ -74,6 +75,10 @@ class NoStoredOffsetError(MembershipError, kafka_errors.NoOffsetForPartitionErro
 
 class AgentFailedError(MembershipError):
     """The agent's thread ended by a defect; the log has the traceback."""
+
+
+class ListenerError(ConsumerError, kafka_errors.KafkaError):
+    """A rebalance listener raised; the cause has its error."""
 
 
 class NotOwnedError(ConsumerError, kafka_errors.CommitFailedError):

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import kafka.errors
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from kafka.structs import TopicPartition
 
 from consumer.core.messages import Notice
+from consumer.errors import ListenerError
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,6 @@ class Observer:
 
     def on_notice(self, notice: Notice, now_ns: int) -> None:
         """Something worth a log line."""
-
-
-class ListenerError(kafka.errors.KafkaError):
-    """A rebalance listener raised; the cause has its error."""
 
 
 def check_listener(listener: Any) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.core import messages as msg
-from consumer.errors import NoStoredOffsetError, RejectedError
-from consumer.listener import ListenerError
+from consumer.errors import ListenerError, NoStoredOffsetError, RejectedError
 from tests.consumer.fakes import Bench, Recorder, model, tp
 
 
