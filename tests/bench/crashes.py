@@ -97,8 +97,8 @@ class Victims:
         self.group = Group(partitions)
         self.members: dict[str, Worker] = {rig.join(self.group, worker, order): worker for worker in workers}
 
-    def strike(self, number: int) -> tuple[int, int]:
-        """End one by signal `number`: (time just before the signal, time of the last first fetch among its partitions). The group is whole again afterwards."""
+    def strike(self, number: int, section: Section, label: str) -> float:
+        """End one by signal `number`: ms from just before the signal to the last first fetch among its partitions. The group is whole again afterwards."""
         rig, group = self.rig, self.group
         rig.wait_balanced(group, self.members)
         spare = rig.worker()
@@ -107,6 +107,8 @@ class Victims:
         victim = rig.random.choice(sorted(self.members))
         worker = self.members.pop(victim)
         theirs = set(group.views[victim].owned)
+        name = group.views[victim].name
+        heard = rig.when_gone(self.order["configs"]["group_id"], name) if name else []
         group.forget(time.time_ns())
         if number == signal.SIGKILL:
             struck_ns = rig.kill(worker)
@@ -116,11 +118,22 @@ class Victims:
             rig.buried(worker)
         rig.wait_balanced(group, self.members)
         end_ns = max(seen.t_ns for seen in group.since(struck_ns, "first_fetch") if theirs.intersection(seen.partitions))
+        steps(section, label, struck_ns, end_ns, heard, group)
         if number != signal.SIGKILL:
             rig.kill(worker)
         self.members[rig.join(group, spare, self.order)] = spare
         rig.wait_balanced(group, self.members)
-        return struck_ns, end_ns
+        return (end_ns - struck_ns) / NS
+
+
+def steps(section: Section, label: str, struck_ns: int, end_ns: int, heard: list[int], group: Group) -> None:
+    """Where the time went, in ms since the signal."""
+    starts = [seen.t_ns for seen in group.since(struck_ns, "command")]
+    assigned = [seen.t_ns for seen in group.since(struck_ns, "assigned")]
+    marks = {"registration gone": heard[:1], "first command heard": [min(starts, default=0)] if starts else [], "last command heard": starts, "last assigned": assigned, "last first fetch": [end_ns]}
+    for name, times in marks.items():
+        if times:
+            section.step(label, name, (max(times) - struck_ns) / NS)
 
 
 def deaths(rig: Rig, section: Section, rounds: int, what: str, per_s: int, order: Mapping[str, Any], number: int, bars: tuple[Bar, ...]) -> list[float]:
@@ -129,8 +142,7 @@ def deaths(rig: Rig, section: Section, rounds: int, what: str, per_s: int, order
     with rig.producer(order["topic"], PARTITIONS_OF_CONSUMER_SECTION, per_s), rig.staff(CONSUMERS) as workers:
         victims = Victims(rig, PARTITIONS_OF_CONSUMER_SECTION, order, workers)
         for done in range(rounds):
-            struck_ns, end_ns = victims.strike(number)
-            found.append((end_ns - struck_ns) / NS)
+            found.append(victims.strike(number, section, what))
             rig.say(f"  {what}: round {done + 1} of {rounds}: fetched again {found[-1]:.0f} ms after the signal")
     section.rows.append(Row(what, "from the signal", found, bars))
     return found

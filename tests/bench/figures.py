@@ -111,26 +111,38 @@ class Busy:
         return time.monotonic() - self.began
 
 
+HEAD = ("what", "clock", "n", "min", "median", "p95", "max", "bars")
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """One line of a table."""
+    found = spread(row.values)
+    marks = [f"{bar.what} <= {bar.limit:g} {'MISSED' if bar in row.missed else 'ok'}" for bar in row.bars]
+    marks += [f"kafka-python takes {row.ratio:.1f} times as long"] if row.ratio is not None else []
+    marks += [row.note] if row.note else []
+    figures = [f"{found[name]:g}" if name in found else "-" for name in ("n", "min", "median", "p95", "max")]
+    return (row.what, row.clock + ("" if row.unit == "ms" else f" ({row.unit})"), *figures, "; ".join(marks))
+
+
 def lines_of(section: Section) -> list[str]:
     """A section as a table."""
-    lines = ["", f"{section.title}   (busy {section.busy_percent:.0f} %, {section.seconds:.0f} s)",
-             f"  {'what':<58} {'clock':<26} {'n':>3} {'min':>8} {'median':>8} {'p95':>8} {'max':>8}  bars; kafka-python's median is so many times this"]
-    for row in section.rows:
-        found = spread(row.values)
-        if not found["n"]:
-            lines.append(f"  {row.what:<58} {row.clock:<26}   0  {row.note}")
-            continue
-        marks = [f"{bar.what} <= {bar.limit:g} {'MISSED' if bar in row.missed else 'ok'}" for bar in row.bars]
-        marks += [f"x{row.ratio:.1f}"] if row.ratio is not None else []
-        marks += [row.note] if row.note else []
-        unit = "" if row.unit == "ms" else f" {row.unit}"
-        lines.append(f"  {row.what:<58} {row.clock:<26} {found['n']:>3} {found['min']:>8g} {found['median']:>8g} {found['p95']:>8g} {found['max']:>8g}{unit}  {'; '.join(marks)}")
+    table = [HEAD, *map(cells_of, section.rows)]
+    widths = [max(len(cells[at]) for cells in table) for at in range(len(HEAD) - 1)]
+    lines = ["", f"{section.title} (busy {section.busy_percent:.0f} %, {section.seconds:.0f} s; ms unless said)"]
+    for cells in table if section.rows else ():
+        padded = [cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(zip(cells, widths))]
+        lines.append(("  " + "  ".join([*padded, cells[-1]])).rstrip())
     for label, steps in section.steps.items():
-        lines.append(f"  where the time goes, {label} (medians, ms): " + " -> ".join(f"{name} {statistics.median(values):.0f}" for name, values in steps.items() if values))
+        lines.append(f"  where the time goes, {label} (medians): " + ", ".join(f"{name} {statistics.median(values):.0f}" for name, values in steps.items()))
     lines += [f"  {note}" for note in section.notes]
     if section.failure:
         lines.append(f"  NOT FINISHED: {section.failure}")
     return lines
+
+
+def missed_of(sections: Sequence[Section]) -> list[str]:
+    """A sentence per bar that was not reached."""
+    return [f"{section.name}: {row.what}, {row.clock}: {bar.what} {spread(row.values)[bar.what]:g} is more than {bar.limit:g}" for section in sections for row in section.rows for bar in row.missed]
 
 
 def write(sections: Sequence[Section], options: dict[str, Any], java: str, path: Path = REPORT) -> None:
@@ -139,7 +151,7 @@ def write(sections: Sequence[Section], options: dict[str, Any], java: str, path:
         "what": "bench-rebalance", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "options": options,
         "versions": {"zkcoord": __version__, "python": platform.python_version(), "java": java, "kafka": "3.9 (ZooKeeper mode)", **{name: importlib.metadata.version(name) for name in PACKAGES}},
         "machine": machine(), "sections": [section.to_json() for section in sections],
-        "missed": [f"{section.name}: {row.what}, {row.clock}: {bar.what} {spread(row.values)[bar.what]} > {bar.limit:g}" for section in sections for row in section.rows for bar in row.missed],
+        "missed": missed_of(sections),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

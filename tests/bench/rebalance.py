@@ -93,10 +93,8 @@ def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
                 rig.close()
     options = {"rounds_of_joins": plan.rounds_of_joins, "rounds": plan.rounds, "seed": plan.seed, "only": plan.only, "load_per_s": joins.LOAD_PER_S}
     figures.write(sections, options, str(find_java().major), report)
-    for section in sections:
-        print("\n".join(figures.lines_of(section)))
-    missed = sum(len(row.missed) for section in sections for row in section.rows)
-    print(f"\n{missed} bars missed of {sum(len(row.bars) for section in sections for row in section.rows)}. Written: {report}")
+    missed = figures.missed_of(sections)
+    say("\n".join([f"{len(missed)} bars missed of {sum(len(row.bars) for section in sections for row in section.rows)}.", *(f"  {sentence}" for sentence in missed), f"Written: {report}"]))
     failed = any(section.failure for section in sections)
     if failed:
         shutil.rmtree(KEPT, ignore_errors=True)

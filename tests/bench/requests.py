@@ -1,7 +1,8 @@
 """Section 5: what a membership change costs ZooKeeper, counted by the server.
 
-`srvr` says how many packets the server has received. A window begins before a member is told to join (or leave) and ends a second after the group is balanced; what the same group costs in the same time when nothing
-happens (pings, lease checks), measured just before, is taken off, and so is the question itself. What is left includes the member's own session, from connect to close. Nothing else talks to the server meanwhile but
+`srvr` says how many packets the server has received. A window begins before a member is told to join (or leave) and ends at least a second after the group is balanced; what the same group costs in the same time when
+nothing happens (pings, lease checks), measured just before, is taken off, and so is the question itself. Lease checks come every four seconds and in bunches, because members that started together check together;
+so a window lasts a whole number of those periods, in which each member checks the same number of times. What is left includes the member's own session, from connect to close. Nothing else talks to the server meanwhile but
 the broker and this program's idle session, which the idle rate has in it.
 """
 
@@ -17,7 +18,8 @@ from tests.harness.zookeeper import srvr_stats
 SIZES = (4, 24, 95)
 PARTITIONS = 96
 MEMBERS_PER_WORKER = 12
-IDLE_S = 12.0  # a multiple of the members' lease checks (4 s), of their pings (6 s) and of the coordinators' (2 s)
+PERIOD_S = 4.0  # between a member's lease checks: a third of lease_max_ms
+IDLE_PERIODS = 4
 TAIL_S = 1.0
 BASE, PER_MEMBER = 20, 8
 
@@ -35,14 +37,15 @@ class Meter:
         self.started = (srvr_stats(self.rig.zookeeper_port).received, time.monotonic())
 
     def end(self) -> tuple[int, float]:
-        """(packets, seconds) since `begin`, without the question that ends it."""
+        """(packets, seconds) since `begin`, when the next period is over, without the question that ends it."""
+        time.sleep(-(time.monotonic() - self.started[1]) % PERIOD_S)
         now = time.monotonic()
         return srvr_stats(self.rig.zookeeper_port).received - 1 - self.started[0], now - self.started[1]
 
-    def rest(self, seconds: float) -> None:
+    def rest(self) -> None:
         """Learn the idle rate."""
         self.begin()
-        time.sleep(seconds)
+        time.sleep((IDLE_PERIODS - 0.5) * PERIOD_S)
         packets, took_s = self.end()
         self.per_s = packets / took_s
 
@@ -69,7 +72,7 @@ def measure(rig: Rig, section: Section, size: int, rounds: int) -> None:
         members = [rig.join(group, workers[number // MEMBERS_PER_WORKER], filler) for number in range(size - 1)]
         rig.wait_balanced(group, members)
         once(rig, group, meter, members, workers[-1], guest_order)
-        meter.rest(IDLE_S)
+        meter.rest()
         for number in range(rounds):
             for kind, (cost, touched) in once(rig, group, meter, members, workers[-1], guest_order).items():
                 costs[kind].append(cost)

@@ -1,0 +1,32 @@
+"""One round of the benchmark's first part for real: the report has the figures that it should have. How large they are is nobody's business here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.bench.rebalance import Plan, run
+
+JOIN = ["join, 24 partitions, loaded", "join, 24 partitions, loaded", "join, 24 partitions, loaded, kafka-python"]
+LEAVE = [what.replace("join", "leave") for what in JOIN]
+
+
+def test_one_round(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    assert run(Plan(only=("join",), rounds_of_joins=1, partitions=(24,), loads=(400,)), tmp_path / "run", report) == 0
+    found = json.loads(report.read_text())
+    assert found["what"] == "bench-rebalance" and found["machine"]["cpus"] > 0
+    assert set(found["versions"]) == {"zkcoord", "python", "java", "kafka", "kazoo", "kafka-python", "pyspark"}
+    joins, kept = found["sections"]
+    assert (joins["name"], kept["name"], joins["failure"], kept["failure"]) == ("join", "kept", "", "")
+    assert [row["what"] for row in joins["rows"]] == JOIN + LEAVE
+    assert all(row["n"] == 1 and 0 < row["min"] == row["median"] == row["p95"] == row["max"] for row in joins["rows"])
+    registered, constructed = joins["rows"][:2]
+    assert registered["median"] < constructed["median"], "the registration comes after the constructor"
+    assert registered["bars"] and constructed["kafka_python_ratio"] > 0
+    assert set(joins["steps"]["join, 24 partitions, loaded"]) == {"call to registration", "first command heard", "last stop answered", "last start heard", "last assigned", "last first fetch"}
+    gaps, quiet, touches = kept["rows"]
+    assert gaps["n"] == quiet["n"] == 2 and gaps["median"] > 0 and quiet["median"] > 0
+    assert touches["values"] == [0.0], "partitions that stay were commanded or called back"
+    assert 0 < joins["busy_percent"] <= 100
+    assert isinstance(found["missed"], list)
