@@ -2,7 +2,7 @@
 # (or a package appears beside it, which an editable install would not see).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test sim demo bench-rebalance nightly stack-up stack-down clean
+.PHONY: help setup test sim demo bench-rebalance bench-guardian nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -44,6 +44,9 @@ demo: setup ## a real group on a real broker, with every kind of trouble: about 
 
 bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-python's own groups on the same broker
 	@$(PY) -m tests.bench.rebalance
+
+bench-guardian: setup ## how long a registration outlives its process, for every way to die
+	@$(PY) -m tests.bench.guardian
 
 nightly: setup ## all tests, 2,000 seeds, the benchmark
 	@$(PY) -m pytest -n $(JOBS) $(TESTS)
