@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Assigned, Lost, Notice, Resumed, Revoke, ToFetcher
+from consumer.core.messages import Assigned, Lost, Notice, Resumed, Revoke, Seek, ToFetcher
 from zkcoord.core.model import TopicPartition
 
 from tests.sim.application import Application
@@ -110,6 +110,7 @@ class Fetching:
     processed: int = 0
     last_handed_ms: int = -1
     last_reset_ms: int = -1
+    reset_to: int | None = None  # an operator's reset that no application has heard of yet
     by_host: dict[str, int] = field(default_factory=dict)
 
 
@@ -251,6 +252,7 @@ class Checker:
         old = _number(before.data) if before is not None else None
         if role == "operator":
             part.last_reset_ms = self.kernel.now
+            part.reset_to = new if old is not None and new != old else None
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
             return
@@ -272,6 +274,9 @@ class Checker:
             self.violate("I4", f"{txn.host} moved {key[1]} back from {old} to {new}")
         if new != old and new > part.by_host.get(txn.host, 0) and part.last_reset_ms < 0:
             self.violate("I5", f"{txn.host} committed {key[1]}={new}, past its position {part.by_host.get(txn.host, 0)}")
+        if part.reset_to is not None and new != part.reset_to:
+            self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
+            part.reset_to = None
         released = any(p.kind == "owner" and p.partition == place.partition and a is None for p, _, _, a in places)
         if released:
             self._released(txn, key, new)
@@ -293,14 +298,22 @@ class Checker:
         """A message as the application takes it."""
         if isinstance(message, (Assigned, Revoke, Resumed, Lost)):
             self.callbacks[app.host.name] = self.callbacks.get(app.host.name, 0) + 1
+        if isinstance(message, Seek):
+            self._heard_reset(app, message.partition, message.offset)
         if not isinstance(message, Notice) or self.kernel.tracing:
             self.kernel.trace(app.host.name, f"app takes {message}")
+
+    def _heard_reset(self, app: Application, partition: TopicPartition, offset: int) -> None:
+        part = self.part((app.group, partition))
+        if part.reset_to == offset:
+            part.reset_to = None
 
     def assigned(self, app: Application, partition: TopicPartition, offset: int) -> None:
         """The application begins at `offset`."""
         key = (app.group, partition)
         part = self.part(key)
         part.by_host[app.host.name] = offset
+        self._heard_reset(app, partition, offset)
         if part.last_reset_ms >= 0:
             return
         if offset > part.processed:

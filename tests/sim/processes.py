@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Close, Failed, FromFetcher, NoticeKind, Subscribe, ToFetcher
+from consumer.core.messages import Close, Failed, FromFetcher, Lost, NoticeKind, Subscribe, ToFetcher
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from zkcoord.core.model import Subscription
@@ -22,6 +22,7 @@ from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 
 WALL_START_MS = 1_700_000_000_000
 TIMER_LATE_MAX_MS = 3
+END_LATE_MAX_MS = 5  # a process outlives its driver a little: a second close may still arrive
 
 
 class Process:
@@ -37,6 +38,7 @@ class Process:
         self.driver: CoordinatorDriver | AgentDriver
         self._timer_ms: int | None = None
         self._timer = 0
+        self._ending = False
 
     def clock(self) -> int:
         """The machine's clock, ms."""
@@ -59,8 +61,10 @@ class Process:
 
     def _look_at_timer(self) -> None:
         if self.driver.finished:
-            self.kernel.trace(self.host.name, "ended")
-            self.host.kill()
+            if not self._ending:
+                self._ending = True
+                self.kernel.trace(self.host.name, "ends")
+                self.host.after(self.kernel.between(0, END_LATE_MAX_MS), self.host.kill)
             return
         wake = self.driver.next_wake_ms()
         if wake is None:
@@ -128,6 +132,7 @@ class ConsumerProcess(Process):
         self.launch()
         if wishes.stillborn:
             self.close()
+            self.close()
             return
         self._to_agent(Subscribe(wishes.subscription))
         self.app.start()
@@ -144,6 +149,8 @@ class ConsumerProcess(Process):
 
     def _to_app(self, message: ToFetcher) -> None:
         self.app.hear(message)
+        if isinstance(message, Lost) and "did not poll" in message.reason and not self.closing and self.kernel.chance(self.wishes.habits.quits_chance):
+            self.close()
         if isinstance(message, Failed) and self.kernel.chance(0.5):
             self.close()  # some applications close what failed, others just end
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from consumer.core.messages import Seek
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import Check, Committed, Create, Delete, Op, SetData
 
@@ -178,6 +179,20 @@ def test_i4_an_offset_goes_back_but_an_operator_may() -> None:
         bench.do("c1", SetData(OFFSET, b"9", -1))
         bench.do("operator" if operator else "c1", SetData(OFFSET, b"4", -1))
         assert bench.seen() == ([] if operator else ["I4"])
+
+
+def test_i4_an_operator_s_reset_is_overwritten_unless_the_application_heard_of_it() -> None:
+    for heard in (False, True):
+        bench = _bench()
+        _own(bench, "c1", offset=b"0")
+        app = bench.app("c1")
+        bench.checker.handed_out(app, TP, 0, 9)
+        bench.checker.processed(app, TP, 9)
+        bench.do("operator", SetData(OFFSET, b"4", -1))
+        if heard:
+            bench.checker.told(app, Seek(TP, 4, 1))
+        bench.do("c1", SetData(OFFSET, b"6", -1))
+        assert bench.seen() == ([] if heard else ["I4"])
 
 
 def test_i5_a_commit_of_what_is_not_owned_or_not_processed() -> None:

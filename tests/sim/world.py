@@ -74,6 +74,7 @@ def draw_plan(kernel: Kernel) -> Plan:
         safety_ms=between(8_000, 20_000),
         fault_every_ms=rng.choice((300, 700, 1_500)),
         guardian_chance=rng.choice((0.0, 0.5, 1.0)),
+        rate_per_s=rng.choice((0, 20, 100)),
         slow=kernel.chance(0.4),
         max_poll_interval_ms=rng.choice((0, 0, 2_500, 5_000)),
         odd_chance=rng.choice((0.0, 0.0, 0.15)),
