@@ -331,7 +331,7 @@ class Agent(Membership):
             self._happened(waiting, e.versions)
         elif e.ending is ev.Ending.EVICTED:
             if isinstance(waiting.intent, CommitIntent):
-                self.intents.append(waiting.intent)
+                self.intents.appendleft(waiting.intent)
             self._evicted("the registration is gone")
         else:
             self._unsure(waiting, e)

@@ -208,7 +208,7 @@ class Membership:
         self.held.clear()
         self.proof_ms = None
         if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
-            self.intents.append(self.waiting.intent)
+            self.intents.appendleft(self.waiting.intent)
         self.current, self.waiting, self.doubt = None, None, False
         self._fail_commits(msg.CommitOutcome.NO_LONGER_MEMBER)
 

@@ -1,0 +1,1 @@
+"""The agent's core, without threads, network and clock."""

@@ -1,0 +1,278 @@
+"""Transcripts of the agent's core: a script of events with every answer written out.
+
+A script is blocks of input lines, each block followed by `----` and all that the core answered, one action a line. Time stands still but for `tick`. Lines:
+
+    options [auto_commit=false|max_poll_interval_ms=MS|...]
+    subscribe TOPIC[,..] | polled | close [TP=POSITION ..] [era=E]
+    opened NAME [timeout=MS] | suspended | resumed | over
+    registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
+    command E-S start|stop|reject TP[,..] [inc=I]   one command read after its creation was seen; its node is E-S
+    channel                                  the whole channel as read: the commands of lines `has E-S start|stop TP[,..]` before it
+    vanished NODE | touched
+    read [inc=I|gone] [nocommand] TP=mine|foreign|free[:OFFSET@VERSION] ..   the read that is under way is answered; no offset: the node is gone
+    ok [TP@VERSION ..] | evicted | refused | unknown      how the write under way ended
+    epoch E LEASE | leader alive|gone [STATE]
+    commit TOKEN TP=OFFSET[,..] [era=E] | revoked [TP=POSITION ..] | resolved TP=OFFSET .. | resolvefailed
+    tick MS | lease [era=E] | held
+
+`ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the difference is understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from consumer.core import events as ev
+from consumer.core import messages as msg
+from consumer.core.agent import Agent
+from consumer.core.options import AgentOptions
+from zkcoord.core.model import Command, Malformed, Option, Subscription, Thread, TopicPartition
+
+TIMEOUT_MS = 30_000
+
+
+def tp_of(text: str) -> TopicPartition:
+    """t-0 as a partition."""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def tps_of(text: str) -> tuple[TopicPartition, ...]:
+    """t-0,t-1 as partitions."""
+    return tuple(tp_of(part) for part in text.split(",") if part and part != "nothing")
+
+
+def offsets_of(words: tuple[str, ...]) -> dict[TopicPartition, int]:
+    """t-0=5 t-1=6 as offsets."""
+    return {tp_of(k): int(v) for word in words for k, v in (part.split("=") for part in word.split(","))}
+
+
+def shown(offsets: Mapping[TopicPartition, object]) -> str:
+    """Offsets as t-0=5 t-1=6."""
+    return " ".join(f"{tp}={value}" for tp, value in sorted(offsets.items())) or "nothing"
+
+
+def listed(partitions: object) -> str:
+    """Partitions, sorted."""
+    return ",".join(str(tp) for tp in sorted(partitions)) or "nothing"  # type: ignore[call-overload]
+
+
+def options_in(words: tuple[str, ...], name: str, default: int) -> int:
+    """The value of `name=..` among the words."""
+    return next((int(w.split("=")[1]) for w in words if w.startswith(f"{name}=")), default)
+
+
+class World:
+    """An agent, and what it has asked for and not been answered."""
+
+    def __init__(self) -> None:
+        self.agent = Agent(AgentOptions(group="g"))
+        self.now = 0
+        self.incarnation = 1
+        self.name = ""
+        self.asked = 0
+        self.written = 0
+        self.revoke = 0
+        self.resolve = 0
+        self.there: list[Command] = []
+
+    def run(self, line: str) -> list[str]:
+        """Carry out one line of input; what the core answered, as text."""
+        word, *rest = line.split()
+        method: Callable[..., list[str] | ev.AgentEvent | None] = getattr(self, f"do_{word}")
+        answer = method(*rest)
+        if answer is None or isinstance(answer, list):
+            return answer or []
+        return [self.text(action) for action in self.agent.step(answer)]
+
+    # what the core says
+
+    def text(self, action: ev.AgentAction) -> str:
+        """One action on one line."""
+        if isinstance(action, ev.Tell):
+            return f"tell {self.told(action.message)}"
+        if isinstance(action, ev.ReadPartitions):
+            self.asked = action.token
+            return f"read{' after a sync' if action.sync else ''}: {listed(action.partitions)}{f'; command {action.command}' if action.command else ''}"
+        if isinstance(action, (ev.Ack, ev.Store, ev.DropOwners, ev.Resubscribe)):
+            self.written = action.token
+            return self.write(action)
+        if isinstance(action, ev.Join):
+            return f"join as {action.name} for {','.join(sorted(action.subscription.topics))}"
+        if isinstance(action, ev.CloseSession):
+            return f"close the session ({action.reason})"
+        return {ev.OpenSession: "open a session", ev.ReadEpoch: "read the epoch", ev.ReadCommands: "read the channel", ev.ReadLeader: "read the leader"}[type(action)]
+
+    def write(self, action: ev.Ack | ev.Store | ev.DropOwners | ev.Resubscribe) -> str:
+        """A multi, which always begins with the check of the registration."""
+        if isinstance(action, ev.Store):
+            return f"store {shown({tp: f'{value}@{version}' for tp, (value, version) in action.values.items()})}" if action.values else "prove membership"
+        if isinstance(action, ev.DropOwners):
+            return f"drop owner nodes {listed(action.partitions)}"
+        if isinstance(action, ev.Resubscribe):
+            return f"register anew for {','.join(sorted(action.subscription.topics))}; delete commands {' '.join(action.commands) or 'none'}"
+        takes = {t.partition: f"{t.offset}@{'new' if t.version is None else t.version}" for t in action.takes}
+        gives = {g.partition: f"{g.offset}@{g.version}" for g in action.gives}
+        return f"ack {action.command}: " + "; ".join(p for p in (takes and f"take {shown(takes)}", gives and f"give {shown(gives)}") if p) if takes or gives else f"ack {action.command}: nothing"
+
+    def told(self, m: msg.ToFetcher) -> str:
+        """A message to the fetching side."""
+        if isinstance(m, msg.Assigned):
+            return f"assigned {shown(m.offsets)} (era {m.era})"
+        if isinstance(m, msg.Revoke):
+            self.revoke = m.token
+            return f"revoke {listed(m.partitions)}"
+        if isinstance(m, msg.Resumed):
+            return f"resumed {listed(m.partitions)}"
+        if isinstance(m, msg.Lost):
+            return f"lost {listed(m.partitions)}: {m.reason} (era {m.era})"
+        if isinstance(m, msg.Seek):
+            return f"seek {m.partition}={m.offset} (era {m.era})"
+        if isinstance(m, msg.Resolve):
+            self.resolve = m.token
+            return f"resolve {listed(m.partitions)}"
+        if isinstance(m, msg.CommitDone):
+            return f"commit {m.token}: {m.outcome.value}{f' ({listed(m.partitions)})' if m.partitions else ''}"
+        if isinstance(m, msg.Failed):
+            return f"failed: {m.code.value}: {m.message}"
+        return f"notice {m.kind.value}{''.join(f' {k}={v}' for k, v in m.detail.items())}"
+
+    # sessions
+
+    def do_options(self, *pairs: str) -> None:
+        given = {k: {"true": True, "false": False}[v] if v in ("true", "false") else int(v) for k, v in (p.split("=") for p in pairs)}
+        self.agent = Agent(AgentOptions(group="g", **given))  # type: ignore[arg-type]
+
+    def do_opened(self, name: str, *words: str) -> ev.AgentEvent:
+        self.name = name
+        return ev.SessionOpened(self.now, name, options_in(words, "timeout", TIMEOUT_MS))
+
+    def do_registered(self, incarnation: str, *words: str) -> ev.AgentEvent:
+        self.incarnation = int(incarnation)
+        return ev.Registered(self.now, self.incarnation, options_in(words, "epoch", 5), options_in(words, "lease", 12_000), self.now)
+
+    def do_joinfailed(self, code: str, *words: str) -> ev.AgentEvent:
+        return ev.JoinFailed(self.now, msg.FailureCode[code], " ".join(words))
+
+    def do_suspended(self) -> ev.AgentEvent:
+        return ev.SessionSuspended(self.now)
+
+    def do_resumed(self) -> ev.AgentEvent:
+        return ev.SessionResumed(self.now)
+
+    def do_over(self) -> ev.AgentEvent:
+        return ev.SessionOver(self.now)
+
+    # what is read
+
+    def _command(self, node: str, option: str, partitions: str, words: tuple[str, ...]) -> Command:
+        epoch, seq = node.split("-")[:2]
+        kind = {"start": Option.START, "stop": Option.STOP, "reject": Option.REJECT}[option]
+        start = {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
+        return Command(self.name, options_in(words, "inc", self.incarnation), kind, int(epoch), int(seq), 1, start, tps_of(partitions) if kind is Option.STOP else (),
+                       code="NO_GOOD" if kind is Option.REJECT else "", message="no good" if kind is Option.REJECT else "", node=node)
+
+    def do_command(self, node: str, option: str, partitions: str = "", *words: str) -> ev.AgentEvent:
+        return ev.CommandsRead(self.now, (self._command(node, option, partitions, words),))
+
+    def do_malformed(self, node: str) -> ev.AgentEvent:
+        return ev.CommandsRead(self.now, (Malformed("command", f"{self.name}/{node}", "not JSON"),))
+
+    def do_has(self, node: str, option: str, partitions: str = "", *words: str) -> None:
+        self.there.append(self._command(node, option, partitions, words))
+
+    def do_channel(self) -> ev.AgentEvent:
+        there, self.there = tuple(self.there), []
+        return ev.CommandsRead(self.now, there, True)
+
+    def do_vanished(self, node: str) -> ev.AgentEvent:
+        return ev.CommandVanished(self.now, node)
+
+    def do_touched(self) -> ev.AgentEvent:
+        return ev.RegistrationTouched(self.now)
+
+    def do_read(self, *words: str) -> ev.AgentEvent:
+        holdings: dict[TopicPartition, ev.Holding] = {}
+        for word in (w for w in words if "-" in w):
+            name, what = word.split("=")
+            whose, _, stored = what.partition(":")
+            value, _, version = stored.partition("@")
+            offset = None if not stored else Malformed("offset", name, "not a number") if value == "bad" else int(value)
+            kind = {"mine": ev.Whose.MINE, "foreign": ev.Whose.FOREIGN, "free": ev.Whose.NOBODY}[whose]
+            holdings[tp_of(name)] = ev.Holding(kind, offset, int(version) if stored else None)
+        self.incarnation = options_in(words, "inc", self.incarnation)
+        return ev.PartitionsRead(self.now, self.asked, None if "gone" in words else self.incarnation, "nocommand" not in words, holdings)
+
+    def do_epoch(self, epoch: str, lease: str) -> ev.AgentEvent:
+        return ev.EpochRead(self.now, int(epoch), int(lease))
+
+    def do_leader(self, alive: str, state: str = "Stable") -> ev.AgentEvent:
+        return ev.LeaderSeen(self.now, alive == "alive", state)
+
+    # how writes end
+
+    def do_ok(self, *words: str) -> ev.AgentEvent:
+        versions = {tp_of(k): int(v) for k, v in (w.split("@") for w in words)}
+        return ev.Wrote(self.now, self.written, ev.Ending.OK, self.now, versions)
+
+    def do_evicted(self) -> ev.AgentEvent:
+        return ev.Wrote(self.now, self.written, ev.Ending.EVICTED, self.now)
+
+    def do_refused(self) -> ev.AgentEvent:
+        return ev.Wrote(self.now, self.written, ev.Ending.REFUSED, self.now)
+
+    def do_unknown(self) -> ev.AgentEvent:
+        return ev.Wrote(self.now, self.written, ev.Ending.UNKNOWN, self.now)
+
+    # the fetching side
+
+    def _told(self, message: msg.FromFetcher) -> ev.AgentEvent:
+        return ev.Told(self.now, message)
+
+    def do_subscribe(self, topics: str) -> ev.AgentEvent:
+        return self._told(msg.Subscribe(Subscription(dict.fromkeys(topics.split(","), 1))))
+
+    def do_polled(self) -> ev.AgentEvent:
+        return self._told(msg.Polled())
+
+    def do_commit(self, token: str, *words: str) -> ev.AgentEvent:
+        given = tuple(w for w in words if not w.startswith("era="))
+        return self._told(msg.Commit(int(token), offsets_of(given), options_in(words, "era", self.agent.era)))
+
+    def do_revoked(self, *words: str) -> ev.AgentEvent:
+        return self._told(msg.Revoked(self.revoke, offsets_of(words)))
+
+    def do_resolved(self, *words: str) -> ev.AgentEvent:
+        return self._told(msg.Resolved(self.resolve, offsets_of(words)))
+
+    def do_resolvefailed(self) -> ev.AgentEvent:
+        return self._told(msg.ResolveFailed(self.resolve, "no offset is stored"))
+
+    def do_close(self, *words: str) -> ev.AgentEvent:
+        given = tuple(w for w in words if not w.startswith("era="))
+        return self._told(msg.Close(offsets_of(given), options_in(words, "era", self.agent.era)))
+
+    # time, and a look inside
+
+    def do_tick(self, ms: str) -> ev.AgentEvent:
+        self.now += int(ms)
+        return ev.AgentTick(self.now)
+
+    def do_lease(self, *words: str) -> list[str]:
+        until = self.agent.lease_until(options_in(words, "era", self.agent.era))
+        return [f"lease {'none' if until == 0 else 'over' if until <= self.now else f'for {until - self.now} ms'}"]
+
+    def do_held(self) -> list[str]:
+        held = {tp: f"{h.committed}@{h.version}{'' if h.step.value == 'active' else f' ({h.step.value})'}" for tp, h in self.agent.held.items()}
+        return [f"{self.agent.phase.value}, holds {shown(held)}"]
+
+
+def replay(text: str) -> str:
+    """A script with its answers written anew."""
+    world = World()
+    blocks = []
+    for block in text.strip("\n").split("\n\n"):
+        lines = block.split("\n----")[0].split("\n")
+        answer = [out for line in lines if line and not line.startswith("#") for out in world.run(line)]
+        blocks.append("\n".join([*lines, "----", *answer]))
+    return "\n\n".join(blocks) + "\n"
