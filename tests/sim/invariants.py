@@ -109,7 +109,6 @@ class Fetching:
     handed: int = 0
     processed: int = 0
     last_handed_ms: int = -1
-    last_reset_ms: int = -1
     reset_to: int | None = None  # an operator's reset that no application has heard of yet
     by_host: dict[str, int] = field(default_factory=dict)
 
@@ -128,7 +127,6 @@ class Checker:
         self.last_command_ms = -1
         self.callbacks: dict[str, int] = {}
         self.parts: dict[Key, Fetching] = {}
-        self.unknowable: set[str] = set()  # hosts that an operator's reset may have confused
         self._places: dict[str, Place] = {}
         self._won: dict[int, int] = {}
         self._epoch = -1
@@ -251,7 +249,6 @@ class Checker:
         new = _number(after.data) if after is not None else None
         old = _number(before.data) if before is not None else None
         if role == "operator":
-            part.last_reset_ms = self.kernel.now
             part.reset_to = new if old is not None and new != old else None
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
@@ -270,9 +267,9 @@ class Checker:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")
         if not self._registered(place.group, txn.session):
             self.violate("I5", f"{txn.host} wrote the offset of {key[1]} without being registered")
-        if old is not None and new < old and part.last_reset_ms < 0:
+        if old is not None and new < old:
             self.violate("I4", f"{txn.host} moved {key[1]} back from {old} to {new}")
-        if new != old and new > part.by_host.get(txn.host, 0) and part.last_reset_ms < 0:
+        if new != old and new > part.by_host.get(txn.host, 0):
             self.violate("I5", f"{txn.host} committed {key[1]}={new}, past its position {part.by_host.get(txn.host, 0)}")
         if part.reset_to is not None and new != part.reset_to:
             self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
@@ -289,7 +286,7 @@ class Checker:
         """A clean stop of an automatic application leaves nothing to deliver again."""
         part = self.parts[key]
         app = next((a for a in self.apps() if a.host.name == txn.host), None)
-        if app is not None and app.habits.automatic and part.last_reset_ms < 0 and value != part.by_host.get(txn.host, value):
+        if app is not None and app.habits.automatic and part.reset_to is None and value != part.by_host.get(txn.host, value):
             self.violate("I13", f"{txn.host} gave {key[1]} up at {value} though it had processed up to {part.by_host[txn.host]}")
 
     # ---- applications (the Witness protocol) ----
@@ -305,6 +302,7 @@ class Checker:
 
     def _heard_reset(self, app: Application, partition: TopicPartition, offset: int) -> None:
         part = self.part((app.group, partition))
+        part.by_host[app.host.name] = offset
         if part.reset_to == offset:
             part.reset_to = None
 
@@ -312,13 +310,10 @@ class Checker:
         """The application begins at `offset`."""
         key = (app.group, partition)
         part = self.part(key)
-        part.by_host[app.host.name] = offset
         self._heard_reset(app, partition, offset)
-        if part.last_reset_ms >= 0:
-            return
         if offset > part.processed:
             self.violate("I13", f"{app.host.name} begins {partition} at {offset}, but only {part.processed} records were processed")
-        if app.lease_until_ms() == 0:
+        if app.lease_until_ms() == 0 or part.reset_to is not None:
             return  # what it was told is not true any more, and it will hear of that
         node = self.tree.nodes.get(offset_path(key))
         owner = self.tree.nodes.get(owner_path(key))

@@ -191,6 +191,7 @@ def test_i4_an_operator_s_reset_is_overwritten_unless_the_application_heard_of_i
         bench.do("operator", SetData(OFFSET, b"4", -1))
         if heard:
             bench.checker.told(app, Seek(TP, 4, 1))
+            bench.checker.processed(app, TP, 6)
         bench.do("c1", SetData(OFFSET, b"6", -1))
         assert bench.seen() == ([] if heard else ["I4"])
 
