@@ -21,7 +21,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
-from consumer.errors import CommitUnavailableError, NotOwnedError
+from consumer.errors import CommitUnavailableError, NotOwnedError, OffsetResetError
 from consumer.membership import Membership
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.clock import boot_ms
@@ -49,6 +49,8 @@ class Pending:
             return CommitUnavailableError("ZooKeeper did not answer in time: the commit may not have happened, try it again")
         if done.outcome is CommitOutcome.OK:
             return None
+        if done.outcome is CommitOutcome.OVERRULED:
+            return OffsetResetError(done.partitions)
         if done.outcome is CommitOutcome.NOT_OWNED:
             return NotOwnedError(done.partitions, "this consumer does not own them (any more); what it processed of them may be delivered again elsewhere")
         return NotOwnedError(done.partitions or tuple(self.offsets), "this consumer is not a member of its group at the moment; after the next poll it is one again, with new positions")

@@ -14,6 +14,7 @@
         │   └── AgentFailedError                             the thread that keeps the membership ended by a defect
         ├── ListenerError                                    (also KafkaError)                 a rebalance listener raised; the cause is its error
         ├── NotOwnedError                                    (also CommitFailedError)          names the partitions that are not this member's
+        ├── OffsetResetError                                 (also CommitFailedError)          names the partitions whose offsets an operator reset meanwhile
         ├── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
         └── BrokersUnreachableError                          (also KafkaTimeoutError, retriable)  no broker answered when the consumer was made
 
@@ -88,6 +89,15 @@ class NotOwnedError(ConsumerError, kafka_errors.CommitFailedError):
         self.partitions = tuple(sorted(partitions))
         named = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
         super().__init__(f"the commit was refused for {named}: {why}")
+
+
+class OffsetResetError(ConsumerError, kafka_errors.CommitFailedError):
+    """An operator reset offsets that a commit names, before this consumer had heard of it; `partitions` has them. They go on where the operator set them; the others are stored."""
+
+    def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self.partitions = tuple(sorted(partitions))
+        named = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
+        super().__init__(f"the offsets of {named} were reset by somebody else, and are not overwritten: the next poll goes on from there")
 
 
 class CommitUnavailableError(ConsumerError, kafka_errors.KafkaTimeoutError):

@@ -149,6 +149,8 @@ class Membership:
                     self.desk.unannounced.add(tp)
                     self._queue(Task("on_partitions_assigned", {tp}))
         self._come(back)
+        if back:
+            self.observer.on_assigned({tp: position.offset for tp, position in back.items()}, time.time_ns())
         self.data.bell.set()
 
     def _still_queued(self, callback: str, tp: TopicPartition) -> bool:

@@ -289,9 +289,9 @@ class Agent(Membership):
             del intent.offsets[tp]
         foreign = tuple(sorted(tp for tp in intent.offsets if tp not in self.held))
         if foreign or not intent.offsets or intent.tries >= self.options.commit_tries_max:
-            outcome = msg.CommitOutcome.NOT_OWNED if foreign else msg.CommitOutcome.UNAVAILABLE if intent.offsets else msg.CommitOutcome.OK
+            failed = msg.CommitOutcome.NOT_OWNED if foreign else msg.CommitOutcome.UNAVAILABLE
             if intent.token is not None:
-                self._tell(msg.CommitDone(intent.token, outcome, foreign or tuple(sorted(intent.offsets))))
+                self._tell(msg.CommitDone(intent.token, failed, foreign or tuple(sorted(intent.offsets))) if intent.offsets else intent.done())
             return
         part = sorted(intent.offsets)[: self.options.offsets_per_write_max]
         values = {tp: intent.offsets[tp] for tp in part}
@@ -346,7 +346,7 @@ class Agent(Membership):
             if waiting.intent.offsets:
                 self.intents.appendleft(waiting.intent)
             elif waiting.intent.token is not None:
-                self._tell(msg.CommitDone(waiting.intent.token, msg.CommitOutcome.OK))
+                self._tell(waiting.intent.done())
         elif waiting.asked is Asked.ACK:
             assert waiting.ack is not None
             self._acked(waiting.ack, versions)

@@ -9,6 +9,7 @@ from typing import Union
 from zkcoord.core.model import Command, TopicPartition
 
 from .events import Ack, Take
+from .messages import CommitDone, CommitOutcome
 
 
 class Stage(enum.Enum):
@@ -34,11 +35,17 @@ class Current:
 
 @dataclass(slots=True)
 class CommitIntent:
-    """Offsets to store for the application (`token`), or at the end of a member's life (None)."""
+    """Offsets to store for the application (`token`), or at the end of a member's life (None). `overruled`: taken out, because an operator reset them meanwhile."""
 
     token: int | None
     offsets: dict[TopicPartition, int]
     tries: int = 0
+    overruled: set[TopicPartition] = field(default_factory=set)
+
+    def done(self) -> CommitDone:
+        """The answer when nothing is left to store. Only for a commit of the application."""
+        assert self.token is not None
+        return CommitDone(self.token, CommitOutcome.OVERRULED if self.overruled else CommitOutcome.OK, tuple(sorted(self.overruled)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,7 +269,8 @@ class Membership:
         elif not self.connected:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
         else:
-            self.intents.append(CommitIntent(m.token, {tp: offset for tp, offset in m.offsets.items() if m.era >= self.held[tp].reset_era}))
+            overruled = {tp for tp in m.offsets if m.era < self.held[tp].reset_era}
+            self.intents.append(CommitIntent(m.token, {tp: offset for tp, offset in m.offsets.items() if tp not in overruled}, overruled=overruled))
 
     def _fail_commits(self, outcome: msg.CommitOutcome) -> None:
         for intent in self.intents:
@@ -281,10 +282,11 @@ class Membership:
         """An operator's reset overrules what the application had asked to store before it knew."""
         for intent in [i for i in self.intents if isinstance(i, CommitIntent) and tp in i.offsets]:
             del intent.offsets[tp]
+            intent.overruled.add(tp)
             if not intent.offsets:
                 self.intents.remove(intent)
                 if intent.token is not None:
-                    self._tell(msg.CommitDone(intent.token, msg.CommitOutcome.OK))
+                    self._tell(intent.done())
 
     def _revoked(self, m: msg.Revoked) -> None:
         current = self.current

@@ -74,9 +74,10 @@ class Resolve:
 
 
 class CommitOutcome(enum.Enum):
-    """How a commit ended. `NOT_OWNED` and `NO_LONGER_MEMBER` are final for the partitions named, `UNAVAILABLE` may be tried again."""
+    """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final for the partitions named, `UNAVAILABLE` may be tried again."""
 
     OK = "ok"
+    OVERRULED = "an operator reset it"
     NOT_OWNED = "not owned"
     NO_LONGER_MEMBER = "no longer a member"
     UNAVAILABLE = "ZooKeeper did not answer"

@@ -22,7 +22,7 @@ class AgentOptions:
     max_poll_interval_ms: int = 300_000
     rebalance_timeout_ms: int = 60_000
     coordinator_warning_ms: int = 5_000
-    resolve_retry_ms: int = 250
+    resolve_retry_ms: int = 100
     commit_tries_max: int = 3
     offsets_per_write_max: int = 200
     lease_default_ms: int = 12_000
