@@ -30,7 +30,7 @@ from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.election import Candidate
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions, parse_hosts
-from zkcoord.zk.port import Change, Connected, Fired, PortEvent, WatchMode
+from zkcoord.zk.port import OPEN_ACL, Change, Connected, Fired, PortEvent, WatchMode
 from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
@@ -114,7 +114,7 @@ class Coordinator(Proc):
     def __init__(self, rig: Rig, name: str, options: CoordinatorOptions, session_ms: int, proxy: Proxy | None, layout: Layout) -> None:
         super().__init__(rig, name, session_ms, proxy)
         self.driver = CoordinatorDriver(self.spy, layout, options, boot_ms, wall_ms, self.journal.append, Candidate("host", 0, None, options.lease_max_ms),
-                                        on_session=self.sessions.append, chroot=rig.chroot)
+                                        rig.acl, on_session=self.sessions.append, chroot=rig.chroot)
 
     @property
     def leads(self) -> bool:
@@ -154,7 +154,8 @@ class Member(Proc):
         self.names: list[str] = []
         self.done: dict[int, msg.CommitDone] = {}
         self._tokens = 0
-        self.driver = AgentDriver(self.spy, layout, options, boot_ms, wall_ms, self._new_id, self._hear, self.journal.append, on_session=self.sessions.append)
+        self.driver = AgentDriver(self.spy, layout, options, boot_ms, wall_ms, self._new_id, self._hear, self.journal.append, rig.acl,
+                                  on_session=self.sessions.append)
 
     def _new_id(self) -> str:
         self.names.append(f"{self.options.group}_{self.name}-{wall_ms()}-{secrets.token_hex(4)}")
@@ -183,9 +184,9 @@ class Member(Proc):
         """Give up what a revocation names (on the loop's thread)."""
         self.driver.tell(msg.Revoked(revoke.token, {tp: self.positions[tp] for tp in revoke.partitions if tp in self.positions}))
 
-    def subscribe(self, *topics: str) -> Member:
+    def subscribe(self, *topics: str, streams: int = 1) -> Member:
         """Say what it wants; the first time this makes it join."""
-        self.tell(msg.Subscribe(Subscription(dict.fromkeys(topics, 1))))
+        self.tell(msg.Subscribe(Subscription(dict.fromkeys(topics, streams))))
         return self
 
     def tell(self, message: msg.FromFetcher) -> None:
@@ -200,9 +201,9 @@ class Member(Proc):
         self.wait(lambda: token in self.done, "the answer to a commit")
         return self.done[token]
 
-    def leave(self) -> None:
+    def leave(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
         """Close, as an application does."""
-        self.goodbye()
+        self.tell(msg.Close(dict(positions or {}), self.era))
         self.wait(lambda: self.driver.finished, "the end of its session")
 
     def goodbye(self) -> None:
@@ -255,6 +256,7 @@ class Rig:
         self.hosts = hosts
         self.servers, self.chroot = parse_hosts(hosts)
         self.layout = layout
+        self.acl = OPEN_ACL
         self.zk: KazooClient = connect(hosts)
         self.procs: list[Proc] = []
         self.ghosts: list[KazooClient] = []
