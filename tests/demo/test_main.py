@@ -48,10 +48,11 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("flags", [["--break", "everything"], ["--dire", "x"], ["--seed", "x"]])
-def test_bad_options_are_refused(flags: list[str]) -> None:
+def test_bad_options_are_refused_in_one_line(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main(flags)
-    assert refused.value.code == 2
+    err = capsys.readouterr().err
+    assert refused.value.code == 2 and err.count("\n") == 1 and flags[0] in err
 
 
 @pytest.mark.kafka

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from zkcoord.demo import live
 from zkcoord.demo.options import FAST, FULL, TINY, Break, Options
@@ -28,9 +29,17 @@ examples:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """Refuses in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit status 2."""
+        self.exit(2, f"{self.prog}: {message}: see {self.prog} --help\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m zkcoord.demo",
         description="A real consumer group on a real Kafka broker, through joins, leaves, crashes and its coordinator's death, and a verdict: was anything lost, duplicated or owned twice?",
         epilog=EXAMPLES,
