@@ -146,7 +146,7 @@ class Membership:
     def _resumed(self, e: ev.SessionResumed) -> None:
         self.connected = True
         if self.phase is Phase.JOINING:
-            self._join()
+            self.out.append(ev.Join(self.name, self.asked))  # the first attempt may have happened: what the registration says must not depend on which did
         elif self.phase is Phase.MEMBER:
             self.doubt = self.read_channel = True
 
