@@ -109,6 +109,7 @@ class Fetching:
     handed: int = 0
     processed: int = 0
     last_handed_ms: int = -1
+    stored: set[int] = field(default_factory=set)
     reset_to: int | None = None  # an operator's reset that no application has heard of yet
     by_host: dict[str, int] = field(default_factory=dict)
 
@@ -248,8 +249,10 @@ class Checker:
         part = self.part(key)
         new = _number(after.data) if after is not None else None
         old = _number(before.data) if before is not None else None
+        if old is not None:
+            part.stored.add(old)
         if role == "operator":
-            part.reset_to = new if old is not None and new != old else None
+            part.reset_to = new if old is not None and new not in part.stored else None  # a value that was stored before may pass for a member's own
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
             return
