@@ -10,7 +10,7 @@ from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
 from zkcoord.zk.election import Adrift, Candidate, Election, Standby, Unfit, Verdict, Won
-from zkcoord.zk.port import OPEN_ACL, AclEntry, Committed, Connected, Create, Delete, MultiResult, Op, Port, SetData
+from zkcoord.zk.port import OPEN_ACL, AclEntry, Committed, Connected, Create, Delete, MultiResult, Op, Port, Read, ReadResult, SetData, WatchMode
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
@@ -32,9 +32,23 @@ class Nosy:
         self.port = port
         self.before = before
         self.multis: list[Sequence[Op]] = []
-        self.read, self.sync, self.watch, self.close = port.read, port.sync, port.watch, port.close
+        self.calls: list[str] = []
+        self.close = port.close
+
+    def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
+        self.calls.append("read")
+        self.port.read(reads, done)
+
+    def sync(self, done: Callable[[ReadResult], None]) -> None:
+        self.calls.append("sync")
+        self.port.sync(done)
+
+    def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
+        self.calls.append("watch")
+        self.port.watch(path, mode, done)
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        self.calls.append("multi")
         self.multis.append(ops)
         self.before.pop(len(self.multis), lambda: None)()
         self.port.multi(ops, done)
@@ -87,6 +101,16 @@ def test_a_win_is_one_multi(fixture: RealFixture) -> None:
     assert [type(op) for op in c.port.multis[-1]] == [Create, SetData] and [op.path for op in c.port.multis[-1]] == [LAY.leader, LAY.epoch]
 
 
+def test_every_attempt_watches_then_syncs_then_looks(fixture: RealFixture) -> None:
+    """In that order: a change after the look is heard of, and the look is not older than the attempt."""
+    a, b = Stand(fixture), Stand(fixture)
+    a.stand()
+    for attempt in range(2):
+        b.stand()
+        assert b.port.calls == ["watch", "sync", "read"] * (attempt + 1)
+    assert a.port.calls[:3] == ["watch", "sync", "read"] and a.port.calls[-1] == "multi"
+
+
 def test_the_second_waits_and_then_wins_the_next_epoch(fixture: RealFixture) -> None:
     a, b = Stand(fixture), Stand(fixture)
     first = a.stand()
@@ -137,6 +161,7 @@ def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(fixture: RealFixture
     expected = {"nothing": Won(NOW_MS + 2, 2), "another epoch": Standby(), "leader deleted": Won(NOW_MS + 3, 3), "leader replaced": Standby()}
     assert c.stand() == expected[meanwhile]
     assert len(c.port.multis) == (2 if meanwhile == "leader deleted" else 1)
+    assert c.port.calls.count("sync") == 2
 
 
 def test_a_multi_that_never_arrived_is_no_win(zk_hosts: str) -> None:
