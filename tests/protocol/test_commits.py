@@ -65,7 +65,8 @@ def test_the_takers_touch_alone_fences_the_zombie(rig: Rig, m: Member) -> None:
 def test_an_operators_reset_leads_there(rig: Rig, m: Member) -> None:
     """The value differs from all that this member sent since the version it held, and it still owns the partition: it continues where the operator said, and its own value is void."""
     rig.put_offset(T0, 7)
-    assert m.commit({T0: 120, T1: 130}).outcome is msg.CommitOutcome.OK
+    done = m.commit({T0: 120, T1: 130})
+    assert done.outcome is msg.CommitOutcome.OVERRULED and done.partitions == (T0,)
     assert [(s.partition, s.offset) for s in m.said(msg.Seek)] == [(T0, 7)]
     assert rig.offset(T0) == (7, 2) and rig.offset(T1) == (130, 2) and m.said(msg.Lost) == []
     assert m.commit({T0: 8}).outcome is msg.CommitOutcome.OK and rig.offset(T0) == (8, 3)
@@ -76,7 +77,7 @@ def test_a_commit_made_before_the_application_heard_of_the_reset_does_not_overru
     rig.put_offset(T0, 7)
     m.commit({T0: 120})
     m.wait(lambda: m.said(msg.Seek), "the order to seek")
-    assert m.commit({T0: 121}, era=before).outcome is msg.CommitOutcome.OK and rig.offset(T0) == (7, 2)
+    assert m.commit({T0: 121}, era=before).outcome is msg.CommitOutcome.OVERRULED and rig.offset(T0) == (7, 2)
 
 
 def test_a_value_of_ones_own_is_no_reset(rig: Rig) -> None:
