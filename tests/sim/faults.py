@@ -56,7 +56,7 @@ def _pause(world: World, low: float, high: float) -> str | None:
     process = world.kernel.rng.choice(able)
     duration = world.kernel.between(int(process.timeout_ms * low), int(process.timeout_ms * high))
     process.host.pause()
-    world.kernel.after(duration, process.host.resume)
+    world.later(duration, process.host.resume)
     return f"{process.host.name} for {duration} ms"
 
 
@@ -114,7 +114,7 @@ def _kill_coordinator(world: World) -> str | None:
     leader = world.leader()
     process = leader if leader in able and world.kernel.chance(0.7) and leader is not None else world.kernel.rng.choice(able)
     world.kill(process)
-    world.kernel.after(world.kernel.between(10, 4_000), world.add_coordinator)
+    world.later(world.kernel.between(10, 4_000), world.add_coordinator)
     return process.host.name
 
 
@@ -125,7 +125,7 @@ def _stop_coordinator(world: World) -> str | None:
     process = world.kernel.rng.choice(able)
     process.host.after(0, process.driver.stop)
     process.host.after(3_000, process.host.kill)
-    world.kernel.after(world.kernel.between(10, 3_000), world.add_coordinator)
+    world.later(world.kernel.between(10, 3_000), world.add_coordinator)
     return process.host.name
 
 
@@ -136,7 +136,7 @@ def _kill_consumer(world: World) -> str | None:
     process = world.kernel.rng.choice(able)
     world.kill(process)
     if world.kernel.chance(0.7):
-        world.kernel.after(world.kernel.between(10, 3_000), lambda: world.add_consumer(process.wishes.group))
+        world.later(world.kernel.between(10, 3_000), lambda: world.add_consumer(process.wishes.group))
     return process.host.name
 
 
@@ -270,13 +270,13 @@ def _newborn(world: World) -> str | None:
     what = world.kernel.rng.choice(("close", "pause", "cut"))
     delay = world.kernel.between(0, 15)
     if what == "close":
-        world.kernel.after(delay, process.close)
-        world.kernel.after(delay + world.kernel.between(0, 10), process.close)
+        world.later(delay, process.close)
+        world.later(delay + world.kernel.between(0, 10), process.close)
     elif what == "pause":
-        world.kernel.after(delay, process.host.pause)
-        world.kernel.after(delay + world.kernel.between(1_000, 3 * process.timeout_ms), process.host.resume)
+        world.later(delay, process.host.pause)
+        world.later(delay + world.kernel.between(1_000, 3 * process.timeout_ms), process.host.resume)
     else:
-        world.kernel.after(delay, lambda: world.zk.cut_link(process.host, world.kernel.between(1_000, 3 * process.timeout_ms)))
+        world.later(delay, lambda: world.zk.cut_link(process.host, world.kernel.between(1_000, 3 * process.timeout_ms)))
     return f"{process.host.name} {what} after {delay} ms"
 
 
@@ -294,7 +294,7 @@ def _erase_group(world: World) -> str | None:
     for path in _tree_below(world, f"/consumers/groups/{group}"):
         world.zk.commit([Delete(path)], 0, "operator")
     for _ in range(world.plan.consumers):
-        world.kernel.after(world.kernel.between(0, 2_000), lambda: world.add_consumer(group))
+        world.later(world.kernel.between(0, 2_000), lambda: world.add_consumer(group))
     return group
 
 
@@ -313,7 +313,7 @@ def _foreign_owner(world: World) -> str | None:
         if node is not None and node.czxid == czxid:
             world.zk.commit([Delete(path)], 0, "operator")
 
-    world.kernel.after(world.kernel.between(100, 4_000), take_away)
+    world.later(world.kernel.between(100, 4_000), take_away)
     return path
 
 
@@ -325,7 +325,7 @@ def _foreign_leader(world: World) -> str | None:
         world.zk.commit([Create("/zkcoord", b"")], 0, "operator")
     path = FOREIGN_PATHS[0]
     world.zk.commit([Create(path, b"{}")], 0, "operator")
-    world.kernel.after(world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
+    world.later(world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
     return path
 
 

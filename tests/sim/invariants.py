@@ -110,6 +110,7 @@ class Fetching:
     processed: int = 0
     last_handed_ms: int = -1
     stored: set[int] = field(default_factory=set)
+    judged: bool = True
     reset_to: int | None = None  # an operator's reset that no application has heard of yet
     by_host: dict[str, int] = field(default_factory=dict)
 
@@ -252,7 +253,8 @@ class Checker:
         if old is not None:
             part.stored.add(old)
         if role == "operator":
-            part.reset_to = new if old is not None and new not in part.stored else None  # a value that was stored before may pass for a member's own
+            part.reset_to = new if old is not None and new != old else None
+            part.judged = new not in part.stored  # a value that was stored before may pass for a member's own
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
             return
@@ -275,7 +277,8 @@ class Checker:
         if new != old and new > part.by_host.get(txn.host, 0):
             self.violate("I5", f"{txn.host} committed {key[1]}={new}, past its position {part.by_host.get(txn.host, 0)}")
         if part.reset_to is not None and new != part.reset_to:
-            self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
+            if part.judged:
+                self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
             part.reset_to = None
         released = any(p.kind == "owner" and p.partition == place.partition and a is None for p, _, _, a in places)
         if released:

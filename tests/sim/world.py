@@ -12,6 +12,7 @@ rare combinations meet. Phases:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
@@ -115,6 +116,7 @@ class World:
         self.calm = False
         self.ambush = False
         self.disturbed_ms = 0
+        self.follows_until_ms = 0
         self._names: Counter[str] = Counter()
         self._topics_made = 0
         self._make_topics()
@@ -180,6 +182,11 @@ class World:
         self.topics[name] = partitions
         for p in range(partitions):
             self.log.add(TopicPartition(name, p))
+
+    def later(self, delay_ms: int, thunk: Callable[[], object]) -> None:
+        """Something that follows from a fault in a while: the world is not healed before."""
+        self.follows_until_ms = max(self.follows_until_ms, self.kernel.now + delay_ms)
+        self.kernel.after(delay_ms, lambda: _ignore(thunk()))
 
     def new_name(self, letter: str) -> str:
         """A host name that no process had."""
@@ -325,7 +332,7 @@ class World:
     def _healed_at_ms(self) -> int:
         """When the last link, server and slow application is well again."""
         hosts = [p.host for p in [*self.coordinators, *self.consumers] if p.running]
-        times = [self.kernel.now, self.zk.frozen_until_ms, *(s.isolated_until_ms for s in self.zk.servers), *(c.app.busy_until_ms for c in self.consumers if c.running)]
+        times = [self.kernel.now, self.follows_until_ms, self.zk.frozen_until_ms, *(s.isolated_until_ms for s in self.zk.servers), *(c.app.busy_until_ms for c in self.consumers if c.running)]
         return max([*times, *(h.link_stalled_until for h in hosts), *(h.link_cut_until for h in hosts)])
 
     def _liveness(self) -> bool:
@@ -382,3 +389,7 @@ class World:
                 self.checker.violate("I10", f"{process.host.name} died of {type(process.host.crash).__name__}: {process.host.crash}")
         for refusal in self.zk.refusals[:5]:
             self.checker.violate("I11", refusal)
+
+
+def _ignore(_result: object) -> None:
+    """What a thunk of the kernel returns is of no interest."""
