@@ -33,9 +33,10 @@ def writing(rig: Rig, on: bool) -> Iterator[None]:
         rig.end(child)
 
 
-def run(rig: Rig, rounds: int) -> list[Section]:
+def run(rig: Rig, sections: list[Section], rounds: int) -> None:
     """Section 6."""
     section = Section("background", f"Joins while other groups write {WRITES_PER_S} offsets/s, {MEMBERS} -> {MEMBERS + 1} members, {PARTITIONS} partitions, idle topic")
+    sections.append(section)
     found: dict[bool, dict[str, list[float]]] = {on: {"join": [], "leave": []} for on in (False, True)}
     per_block = max(1, -(-rounds * 2 // BLOCKS))
     with rig.coordinators(), rig.staff(MEMBERS + 1) as workers:
@@ -54,4 +55,3 @@ def run(rig: Rig, rounds: int) -> list[Section]:
         section.rows += [Row(f"{kind}, {label}", "from the registration" if kind == "join" else "from the end of registr.", values) for kind, values in found[on].items()]
     ratio = statistics.median(found[True]["join"]) / statistics.median(found[False]["join"])
     section.rows.append(Row("join, median beside the writes by median without", "from the registration", [ratio], (Bar("median", RATIO_MAX),), unit="x"))
-    return [section]

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tests.bench.figures import Bar, Row, Section
@@ -80,12 +81,12 @@ def successions(rig: Rig, section: Section, rounds: int, guarded: bool) -> None:
     ]
 
 
-def run_coordinator(rig: Rig, rounds: int) -> list[Section]:
+def run_coordinator(rig: Rig, sections: list[Section], rounds: int) -> None:
     """Section 3."""
     section = Section("coordinator", f"kill -9 of the elected coordinator, {MEMBERS} members, {PARTITIONS_OF_COORDINATOR_SECTION} partitions, idle")
-    successions(rig, section, rounds, True)
-    successions(rig, section, rounds, False)
-    return [section]
+    sections.append(section)
+    for guarded in (True, False):
+        section.attempt("with the guardian" if guarded else "without the guardian", partial(successions, rig, section, rounds, guarded))
 
 
 class Victims:
@@ -136,7 +137,7 @@ def steps(section: Section, label: str, struck_ns: int, end_ns: int, heard: list
             section.step(label, name, (max(times) - struck_ns) / NS)
 
 
-def deaths(rig: Rig, section: Section, rounds: int, what: str, per_s: int, order: Mapping[str, Any], number: int, bars: tuple[Bar, ...]) -> list[float]:
+def deaths(rig: Rig, section: Section, rounds: int, what: str, per_s: int, order: Mapping[str, Any], number: int, bars: tuple[Bar, ...]) -> None:
     """One way to die."""
     found: list[float] = []
     with rig.producer(order["topic"], PARTITIONS_OF_CONSUMER_SECTION, per_s), rig.staff(CONSUMERS) as workers:
@@ -145,24 +146,26 @@ def deaths(rig: Rig, section: Section, rounds: int, what: str, per_s: int, order
             found.append(victims.strike(number, section, what))
             rig.say(f"  {what}: round {done + 1} of {rounds}: fetched again {found[-1]:.0f} ms after the signal")
     section.rows.append(Row(what, "from the signal", found, bars))
-    return found
 
 
-def run_consumer(rig: Rig, rounds: int, theirs: bool) -> list[Section]:
+def run_consumer(rig: Rig, sections: list[Section], rounds: int, theirs: bool) -> None:
     """Section 4."""
     section = Section("consumer", f"A consumer of {CONSUMERS} ends without goodbye, {PARTITIONS_OF_CONSUMER_SECTION} partitions; loaded: {LOAD_PER_S} records/s")
+    sections.append(section)
     session = f"session {CONSUMER_SESSION_MS} ms"
+    slow = {"zookeeper_session_timeout_ms": CONSUMER_SESSION_MS}
 
     def ours(**configs: Any) -> dict[str, Any]:
         return rig.ours(rig.unique("g"), rig.topic(PARTITIONS_OF_CONSUMER_SECTION), **configs)
 
+    def one(what: str, per_s: int, order: Mapping[str, Any], number: int, bars: tuple[Bar, ...], times: int = rounds) -> None:
+        section.attempt(what, lambda: deaths(rig, section, times, what, per_s, order, number, bars))
+
     with rig.coordinators():
-        deaths(rig, section, rounds, "kill -9, with the guardian, idle", 0, ours(), signal.SIGKILL, GUARDED_BARS)
-        deaths(rig, section, rounds, "kill -9, with the guardian, loaded", LOAD_PER_S, ours(), signal.SIGKILL, GUARDED_BARS)
-        slow = {"zookeeper_session_timeout_ms": CONSUMER_SESSION_MS}
-        deaths(rig, section, rounds, f"kill -9, without the guardian, {session}, idle", 0, ours(guardian=False, **slow), signal.SIGKILL, UNGUARDED_BARS)
-        deaths(rig, section, rounds, f"SIGSTOP, {session}, idle", 0, ours(**slow), signal.SIGSTOP, STOPPED_BARS)
+        one("kill -9, with the guardian, idle", 0, ours(), signal.SIGKILL, GUARDED_BARS)
+        one("kill -9, with the guardian, loaded", LOAD_PER_S, ours(), signal.SIGKILL, GUARDED_BARS)
+        one(f"kill -9, without the guardian, {session}, idle", 0, ours(guardian=False, **slow), signal.SIGKILL, UNGUARDED_BARS)
+        one(f"SIGSTOP, {session}, idle", 0, ours(**slow), signal.SIGSTOP, STOPPED_BARS)
     if theirs:
         order = rig.theirs(rig.unique("k"), rig.topic(PARTITIONS_OF_CONSUMER_SECTION), session_timeout_ms=CONSUMER_SESSION_MS, heartbeat_interval_ms=KAFKA_HEARTBEAT_MS)
-        deaths(rig, section, max(1, rounds // 2), f"kill -9, kafka-python, {session}, idle", 0, order, signal.SIGKILL, ())
-    return [section]
+        one(f"kill -9, kafka-python, {session}, idle", 0, order, signal.SIGKILL, (), max(1, rounds // 2))

@@ -8,7 +8,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import psutil
 
 from zkcoord import __version__
 from zkcoord.demo.summary import machine
+from zkcoord.errors import ZkcoordError
 
 PACKAGES = ("kazoo", "kafka-python", "pyspark")
 REPORT = Path(__file__).parents[2] / "build" / "reports" / "bench-rebalance.json"
@@ -79,6 +80,13 @@ class Section:
     failure: str = ""
     busy_percent: float = 0.0
     seconds: float = 0.0
+
+    def attempt(self, what: str, act: Callable[[], None]) -> None:
+        """Do a part; when it cannot be finished, say why and go on with the others."""
+        try:
+            act()
+        except (ZkcoordError, AssertionError) as error:
+            self.failure = "; ".join(filter(None, (self.failure, f"{what}: {error}")))
 
     def step(self, label: str, name: str, value: float) -> None:
         """One event's duration of one step."""

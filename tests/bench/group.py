@@ -38,13 +38,14 @@ class Seen:
 
 
 class Group:
-    """One group on one topic of `partitions` partitions. `log` holds what was seen since `forget`, in the order in which it was read; `handed_out` the times at which records of a partition were handed out."""
+    """One group on one topic of `partitions` partitions. `log` holds what was seen since `forget`, in the order in which it was read; `handed_out` the times at which records of a
+    partition were handed out, and how old (ms) the oldest of them was."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.views: dict[str, View] = {}
         self.log: list[Seen] = []
-        self.handed_out: dict[int, list[int]] = {}
+        self.handed_out: dict[int, list[tuple[int, int]]] = {}
         self.errors: list[str] = []
 
     def expect(self, who: str) -> None:
@@ -58,15 +59,15 @@ class Group:
     def forget(self, before_ns: int) -> None:
         """Keep only what is later."""
         self.log = [seen for seen in self.log if seen.t_ns >= before_ns]
-        self.handed_out = {number: [t for t in times if t >= before_ns] for number, times in self.handed_out.items()}
+        self.handed_out = {number: [at for at in times if at[0] >= before_ns] for number, times in self.handed_out.items()}
 
     def line(self, who: str, line: Line) -> None:
         """Take a line of a member."""
         event, t_ns = str(line["event"]), int(line["t"])
         view = self.views.get(who)
         if event == "records":
-            for number in line["partitions"]:
-                self.handed_out.setdefault(number, []).append(t_ns)
+            for number, age_ms in zip(line["partitions"], line["ages"]):
+                self.handed_out.setdefault(number, []).append((t_ns, age_ms))
             return
         if event == "error":
             self.errors.append(f"{who}: {line['message']}")
@@ -106,6 +107,10 @@ class Group:
             and all(view.owned <= view.fetched for view in views)
         )
 
+    def shown(self) -> str:
+        """Who owns and fetches how much, for a complaint."""
+        return ", ".join(f"{who} owns {len(view.owned)} and fetches {len(view.owned & view.fetched)} of {self.partitions}" for who, view in sorted(self.views.items()))
+
     def owners(self) -> dict[int, str]:
         """Partition -> member."""
         return {number: who for who, view in self.views.items() for number in view.owned}
@@ -116,10 +121,18 @@ class Group:
 
     def gap_ns(self, number: int, begin_ns: int, end_ns: int) -> int:
         """The longest time between two hand-outs of a partition of which the later one lies in the window; the window's own length when none does."""
-        times = sorted(t for t in self.handed_out.get(number, ()) if t <= end_ns)
+        times = sorted(t for t, _ in self.handed_out.get(number, ()) if t <= end_ns)
         longest, last = 0, None
         for t in times:
             if last is not None and t >= begin_ns:
                 longest = max(longest, t - last)
             last = t
         return max(longest, end_ns - max(last or begin_ns, begin_ns))
+
+    def age_ms(self, number: int, begin_ns: int, end_ns: int) -> int:
+        """The age of the oldest record of a partition that was handed out in the window."""
+        return max((age for t, age in self.handed_out.get(number, ()) if begin_ns <= t <= end_ns), default=0)
+
+    def last_hand_out_ns(self, number: int) -> int:
+        """The last time at which records of a partition were handed out; 0 for never."""
+        return max((t for t, _ in self.handed_out.get(number, ())), default=0)

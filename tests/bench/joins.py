@@ -51,10 +51,12 @@ class Event:
 
 @dataclass
 class Kept:
-    """What happened to partitions that did not move: per event the longest gap between hand-outs, and in a window of the same length without an event just before; and every touch."""
+    """What happened to partitions that did not move: per event the longest gap between hand-outs and the oldest record handed out, the same in a window of the same length without an event just before; and every touch."""
 
     gaps_ms: list[float] = field(default_factory=list)
-    quiet_ms: list[float] = field(default_factory=list)
+    ages_ms: list[float] = field(default_factory=list)
+    quiet_gaps_ms: list[float] = field(default_factory=list)
+    quiet_ages_ms: list[float] = field(default_factory=list)
     touches: int = 0
     events: int = 0
 
@@ -121,9 +123,9 @@ class Found:
         return [getattr(event, f"{clock}_ms") for event in self.events if event.kind == kind]
 
 
-def rounds_of(rig: Rig, side: Side, rounds: int, section: Section, label: str, watch_kept: bool) -> Found:
+def rounds_of(found: Found, side: Side, rounds: int, section: Section, label: str, watch_kept: bool) -> None:
     """Joins and leaves, `rounds` of each."""
-    found = Found()
+    rig = side.rig
     side.warm_up()
     for number in range(rounds):
         for act in (side.join, side.leave):
@@ -136,7 +138,6 @@ def rounds_of(rig: Rig, side: Side, rounds: int, section: Section, label: str, w
             if watch_kept:
                 look_at_kept(rig, side.group, event, found.kept)
         rig.say(f"  {label}, {'zkcoord' if side.ours else 'kafka-python'}: round {number + 1} of {rounds}: join {found.events[-2].known_ms:.0f} ms, leave {found.events[-1].known_ms:.0f} ms")
-    return found
 
 
 def _horizon(side: Side) -> int:
@@ -163,7 +164,7 @@ def steps(section: Section, label: str, side: Side, event: Event) -> None:
 
 def look_at_kept(rig: Rig, group: Group, event: Event, kept: Kept) -> None:
     """Commands, callbacks and gaps of partitions that did not move."""
-    rig.wait(lambda: all(max(group.handed_out.get(number, ()), default=0) > event.end_ns + WINDOW_TAIL_NS for number in event.kept), "records of every partition that stayed")
+    rig.wait(lambda: all(group.last_hand_out_ns(number) > event.end_ns + WINDOW_TAIL_NS for number in event.kept), "records of every partition that stayed")
     begin_ns, end_ns = event.asked_ns, event.end_ns + WINDOW_TAIL_NS
     still = set(event.kept)
     kept.events += 1
@@ -171,9 +172,11 @@ def look_at_kept(rig: Rig, group: Group, event: Event, kept: Kept) -> None:
     commanded = sum(seen.count for seen in group.since(begin_ns, "command"))
     named = sum(len(seen.partitions) for seen in group.since(begin_ns, "revoke", "assigned"))
     kept.touches += max(0, commanded - named)
-    kept.gaps_ms.append(max((group.gap_ns(number, begin_ns, end_ns) for number in still), default=0) / NS)
-    quiet_begin = max(begin_ns - (end_ns - begin_ns), min((t for times in group.handed_out.values() for t in times), default=begin_ns))
-    kept.quiet_ms.append(max((group.gap_ns(number, quiet_begin, begin_ns) for number in still), default=0) / NS)
+    oldest_ns = min((times[0][0] for times in group.handed_out.values() if times), default=begin_ns)
+    quiet_begin_ns = max(begin_ns - (end_ns - begin_ns), min(oldest_ns, begin_ns))
+    for gaps, ages, window in ((kept.gaps_ms, kept.ages_ms, (begin_ns, end_ns)), (kept.quiet_gaps_ms, kept.quiet_ages_ms, (quiet_begin_ns, begin_ns))):
+        gaps.append(max((group.gap_ns(number, *window) for number in still), default=0) / NS)
+        ages.append(float(max((group.age_ms(number, *window) for number in still), default=0)))
 
 
 def setting(rig: Rig, section: Section, kept: Section, partitions: int, per_s: int, rounds: int, rounds_theirs: int) -> None:
@@ -181,12 +184,15 @@ def setting(rig: Rig, section: Section, kept: Section, partitions: int, per_s: i
     label = f"{partitions} partitions, {'loaded' if per_s else 'idle'}"
     topic = rig.topic(partitions)
     theirs = Found()
+    found = Found()
     with rig.producer(topic, partitions, per_s):
         with rig.staff(MEMBERS + 1) as workers:
-            found = rounds_of(rig, Side(rig, partitions, rig.ours(rig.unique("g"), topic, records=bool(per_s)), workers), rounds, section, label, bool(per_s))
+            side = Side(rig, partitions, rig.ours(rig.unique("g"), topic, records=bool(per_s)), workers)
+            section.attempt(f"{label}, zkcoord", lambda: rounds_of(found, side, rounds, section, label, bool(per_s)))
         if rounds_theirs:
             with rig.staff(MEMBERS + 1) as workers:
-                theirs = rounds_of(rig, Side(rig, partitions, rig.theirs(rig.unique("k"), topic), workers), rounds_theirs, section, label, False)
+                peer_side = Side(rig, partitions, rig.theirs(rig.unique("k"), topic), workers)
+                section.attempt(f"{label}, kafka-python", lambda: rounds_of(theirs, peer_side, rounds_theirs, section, label, False))
     if per_s:
         section.notes.append(f"{label}: {rig.produced_per_s():.0f} records/s acknowledged")
     bars = LOADED_BARS if per_s else IDLE_BARS
@@ -202,18 +208,19 @@ def setting(rig: Rig, section: Section, kept: Section, partitions: int, per_s: i
 
 def kept_rows(section: Section, label: str, kept: Kept) -> None:
     """Section 2 for one setting."""
-    quiet = statistics.median(kept.quiet_ms) if kept.quiet_ms else 0.0
-    section.rows.append(Row(f"longest gap of a partition that stays, {label}", "hand-out to hand-out", kept.gaps_ms, (Bar("median", quiet + GAP_RESOLUTION_MS),), note="the bar is the quiet median + 20 ms, the producer's beat"))
-    section.rows.append(Row(f"the same without an event, {label}", "hand-out to hand-out", kept.quiet_ms))
+    for what, clock, values, quiet in (("longest gap", "hand-out to hand-out", kept.gaps_ms, kept.quiet_gaps_ms), ("oldest record", "produced to handed out", kept.ages_ms, kept.quiet_ages_ms)):
+        limit = (statistics.median(quiet) if quiet else 0.0) + GAP_RESOLUTION_MS
+        section.rows.append(Row(f"{what} of a partition that stays, {label}", clock, values, (Bar("median", round(limit, 1)),)))
+        section.rows.append(Row("the same, just before, without an event", clock, quiet))
     section.rows.append(Row(f"commands and callbacks about them, {label}", f"{kept.events} events", [float(kept.touches)], (Bar("max", 0),), unit="touches"))
 
 
-def run(rig: Rig, rounds: int, theirs: bool, partitions: tuple[int, ...], loads: tuple[int, ...]) -> list[Section]:
+def run(rig: Rig, sections: list[Section], rounds: int, theirs: bool, partitions: tuple[int, ...], loads: tuple[int, ...]) -> None:
     """Both sections."""
-    joins = Section("join", f"Joins and clean leaves, {MEMBERS} -> {MEMBERS + 1} -> {MEMBERS} members, shipped defaults; loaded: {LOAD_PER_S} records/s")
-    kept = Section("kept", f"Partitions that do not move, {LOAD_PER_S} records/s")
+    joins = Section("join", f"Joins and clean leaves, {MEMBERS} -> {MEMBERS + 1} -> {MEMBERS} members, shipped defaults; loaded: {max(loads)} records/s")
+    kept = Section("kept", f"Partitions that do not move, {max(loads)} records/s")
+    sections += [joins, kept]
     with rig.coordinators():
         for count in partitions:
             for per_s in loads:
                 setting(rig, joins, kept, count, per_s, rounds, max(1, rounds // 2) if theirs else 0)
-    return [joins, kept]

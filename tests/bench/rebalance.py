@@ -51,26 +51,29 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def parts(plan: Plan) -> dict[str, Callable[[Rig], list[Section]]]:
-    """What can be asked for."""
+Part = Callable[[Rig, "list[Section]"], None]
+
+
+def parts(plan: Plan) -> dict[str, Part]:
+    """What can be asked for. Each adds its sections to a list before it fills them."""
     return {
-        "join": lambda rig: joins.run(rig, plan.rounds_of_joins, plan.theirs, plan.partitions, plan.loads),
-        "coordinator": lambda rig: crashes.run_coordinator(rig, plan.rounds),
-        "consumer": lambda rig: crashes.run_consumer(rig, plan.rounds, plan.theirs),
-        "requests": lambda rig: requests.run(rig, plan.rounds, plan.sizes),
-        "background": lambda rig: background.run(rig, plan.rounds),
+        "join": lambda rig, sections: joins.run(rig, sections, plan.rounds_of_joins, plan.theirs, plan.partitions, plan.loads),
+        "coordinator": lambda rig, sections: crashes.run_coordinator(rig, sections, plan.rounds),
+        "consumer": lambda rig, sections: crashes.run_consumer(rig, sections, plan.rounds, plan.theirs),
+        "requests": lambda rig, sections: requests.run(rig, sections, plan.rounds, plan.sizes),
+        "background": lambda rig, sections: background.run(rig, sections, plan.rounds),
     }
 
 
-def measured(name: str, part: Callable[[Rig], list[Section]], rig: Rig) -> list[Section]:
-    """One part; when it cannot be finished, a section that says why."""
+def measured(part: Part, rig: Rig) -> list[Section]:
+    """One part's sections; one that could not be finished says why."""
     busy = Busy()
-    try:
-        found = part(rig)
-    except (ZkcoordError, AssertionError) as error:
-        found = [Section(name, name, failure=str(error))]
+    found: list[Section] = []
+    whole = Section("", "")
+    whole.attempt("the whole part", lambda: part(rig, found))
     for section in found:
         section.busy_percent, section.seconds = busy.percent, busy.seconds
+        section.failure = "; ".join(filter(None, (section.failure, whole.failure)))
     return found
 
 
@@ -84,7 +87,7 @@ def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
             for name, part in parts(plan).items():
                 if name in plan.only:
                     say(f"{name} ...")
-                    found = measured(name, part, rig)
+                    found = measured(part, rig)
                     sections += found
                     for section in found:
                         say("\n".join(figures.lines_of(section)) + "\n")
@@ -98,8 +101,10 @@ def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
     failed = any(section.failure for section in sections)
     if failed:
         shutil.rmtree(KEPT, ignore_errors=True)
-        shutil.copytree(folder / "run" / "logs", KEPT)
-        print(f"Not everything could be measured; the processes' logs are in {KEPT}")
+        for name in ("logs", "lines", "journals"):
+            if (folder / "run" / name).is_dir():
+                shutil.copytree(folder / "run" / name, KEPT / name)
+        print(f"Not everything could be measured; what the processes wrote is in {KEPT}")
     return 1 if failed else 0
 
 

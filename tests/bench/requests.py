@@ -9,6 +9,7 @@ the broker and this program's idle session, which the idle rate has in it.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.group import Group
@@ -107,10 +108,10 @@ def once(rig: Rig, group: Group, meter: Meter, members: list[str], worker: Worke
     return found
 
 
-def run(rig: Rig, rounds: int, sizes: tuple[int, ...] = SIZES) -> list[Section]:
+def run(rig: Rig, sections: list[Section], rounds: int, sizes: tuple[int, ...] = SIZES) -> None:
     """Section 5."""
     section = Section("requests", f"ZooKeeper requests per membership change, {PARTITIONS} partitions, idle")
+    sections.append(section)
     with rig.coordinators():
         for size in sizes:
-            measure(rig, section, size, rounds)
-    return [section]
+            section.attempt(f"{size} members", partial(measure, rig, section, size, rounds))

@@ -30,6 +30,7 @@ from zkcoord.znodes.paths import Layout
 STEP_TIMEOUT_S = 90.0
 READY_TIMEOUT_S = 0.5
 END_TIMEOUT_S = 30.0
+WARM_S = 5.0
 SPACING_MIN_S, SPACING_MAX_S = 1.0, 4.0
 NS = 1_000_000
 LAYOUT = Layout.DRAFT
@@ -115,7 +116,10 @@ class Rig:
 
     def wait_balanced(self, group: Group, members: Collection[str]) -> None:
         """Until exactly these members own and fetch everything."""
-        self.wait(lambda: group.balanced(members), f"a balanced group of {len(members)}")
+        try:
+            self.wait(lambda: group.balanced(members), f"a balanced group of {len(members)}")
+        except ConditionTimeoutError as error:
+            raise ConditionTimeoutError(f"{error}: {group.shown()}") from error
 
     def pause(self) -> None:
         """The random time between two events, so that they fall anywhere between heartbeats."""
@@ -158,6 +162,8 @@ class Rig:
     def end(self, *children: Child) -> None:
         """SIGTERM for all of them, and wait; who does not end is killed."""
         running = [child for child in children if child.alive]
+        for child in children:
+            child.expected_to_end = True
         for child in running:
             self.children.terminate(child)
         for child in running:
@@ -175,7 +181,7 @@ class Rig:
 
     @contextmanager
     def producer(self, topic: str, partitions: int, per_s: int) -> Iterator[None]:
-        """A steady load inside the block; none with `per_s` 0."""
+        """A steady load inside the block; none with `per_s` 0. The block begins when `WARM_S` worth of records is in: at first producer and broker are cold, and records lie about for a second."""
         if not per_s:
             yield
             return
@@ -184,6 +190,7 @@ class Rig:
         flags = ["--bootstrap-servers", self.kafka, "--topic", topic, "--partitions", str(partitions), "--rate", str(per_s)]
         child = self.children.start(name, ["zkcoord.demo.producer", *flags], self.folder / "lines" / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
         try:
+            self.wait(lambda: bool(self.produced) and self.produced[-1][1] >= per_s * WARM_S, "a steady load")
             yield
         finally:
             self.end(child)

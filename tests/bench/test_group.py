@@ -77,12 +77,15 @@ def test_a_member_that_failed_is_said() -> None:
 def test_gap(times: list[int], begin: int, end: int, gap: int) -> None:
     group = Group(1)
     for t in times:
-        group.line("a", {"event": "records", "t": t, "partitions": [0]})
+        group.line("a", {"event": "records", "t": t, "partitions": [0], "ages": [t]})
     assert group.gap_ns(0, begin, end) == gap
+    assert group.age_ms(0, begin, end) == max((t for t in times if begin <= t <= end), default=0)
+    assert group.last_hand_out_ns(0) == max(times, default=0)
 
 
 def test_forget() -> None:
-    group = fed(whole(), (9, "a", "records", [0]))
+    group = whole()
+    group.line("a", {"event": "records", "t": 9, "partitions": [0], "ages": [3]})
     group.forget(4)
     assert [seen.t_ns for seen in group.since(0)] == [4]
     group.forget(10)

@@ -25,8 +25,8 @@ def test_one_round(tmp_path: Path) -> None:
     assert registered["median"] < constructed["median"], "the registration comes after the constructor"
     assert registered["bars"] and constructed["kafka_python_ratio"] > 0
     assert set(joins["steps"]["join, 24 partitions, loaded"]) == {"call to registration", "first command heard", "last stop answered", "last start heard", "last assigned", "last first fetch"}
-    gaps, quiet, touches = kept["rows"]
-    assert gaps["n"] == quiet["n"] == 2 and gaps["median"] > 0 and quiet["median"] > 0
+    *windows, touches = kept["rows"]
+    assert [row["n"] for row in windows] == [2, 2, 2, 2] and all(row["median"] > 0 for row in windows)
     assert touches["values"] == [0.0], "partitions that stay were commanded or called back"
     assert 0 < joins["busy_percent"] <= 100
     assert isinstance(found["missed"], list)

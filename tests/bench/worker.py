@@ -12,7 +12,7 @@ It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the mome
     assigned {partitions}, revoke {partitions}, revoked {partitions}, lost {..}    zkcoord: internal threads; kafka: `assigned` and `revoked` when its callbacks ran
     called {callback, partitions}                                                  the application's callback ran
     first_fetch {partition}                                                        first fetch response since the partition was assigned
-    records {partitions, count}                                                    handed out (only with "records": true)
+    records {partitions, ages}                                                     handed out (only with "records": true); ages: of the oldest record of each partition, in ms since it was produced
     closing, closed, error {message}
 
 Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the position
@@ -100,21 +100,34 @@ class Callbacks(ConsumerRebalanceListener):
 
 
 class KafkaCallbacks(Callbacks):
-    """The same for kafka-python's consumer, whose callbacks are all that is to be seen of its assignments. Eager: each assignment is whole, so each partition's first fetch is awaited anew."""
+    """The same for kafka-python's consumer, whose callbacks are all that is to be seen of its assignments. Eager: each assignment is whole, so what was held before it is not held any more, and each partition's first
+    fetch is awaited anew."""
 
     def __init__(self, who: str, unseen: set[TopicPartition]) -> None:
         super().__init__(who)
         self.unseen = unseen
+        self.held: set[TopicPartition] = set()
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         super().on_partitions_revoked(revoked)
-        self.unseen.difference_update(revoked)
-        tell(self.who, "revoked", partitions=numbers(revoked))
+        self._drop("revoked")
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        super().on_partitions_lost(lost)
+        self._drop("lost")
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         super().on_partitions_assigned(assigned)
-        tell(self.who, "assigned", partitions=numbers(assigned))
-        self.unseen.update(assigned)
+        if self.held:
+            self._drop("revoked")
+        self.held.update(assigned)
+        tell(self.who, "assigned", partitions=numbers(self.held))
+        self.unseen.update(self.held)
+
+    def _drop(self, event: str) -> None:
+        self.unseen.clear()
+        tell(self.who, event, partitions=numbers(self.held))
+        self.held.clear()
 
 
 def kafka_python(who: str, topic: str, configs: Mapping[str, Any]) -> Any:
@@ -160,7 +173,9 @@ class Member(threading.Thread):
         while not self.closing.is_set():
             batch = made.poll(POLL_MS)
             if batch and self.order.get("records"):
-                tell(self.who, "records", partitions=numbers(batch), count=sum(map(len, batch.values())))
+                now_ns = time.time_ns()
+                found = sorted((tp.partition, now_ns // 1_000_000 - records[0].timestamp) for tp, records in batch.items())
+                tell(self.who, "records", now_ns, partitions=[number for number, _ in found], ages=[age for _, age in found])
         tell(self.who, "closing")
         made.close()
         tell(self.who, "closed")
