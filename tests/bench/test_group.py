@@ -50,6 +50,19 @@ def test_a_member_that_is_not_there_yet() -> None:
     assert group.balanced(["a", "b"]) and not group.balanced(["a", "b", "c"])
 
 
+def test_somebody_else_owns_something() -> None:
+    assert not whole().balanced(["a"])
+
+
+def test_two_owners_of_one_partition() -> None:
+    assert not fed(whole(), (5, "b", "assigned", [0]), (6, "b", "first_fetch", 0)).balanced(["a", "b"])
+
+
+def test_one_owns_three_of_four() -> None:
+    group = fed(Group(4), (1, "a", "assigned", [0, 1, 2]), (2, "b", "assigned", [3]), *[(3, "a", "first_fetch", n) for n in range(3)], (4, "b", "first_fetch", 3))
+    assert not group.balanced(["a", "b"])
+
+
 def test_uneven() -> None:
     group = fed(Group(3), *[(1, "a", "assigned", [n]) for n in range(3)], *[(2, "a", "first_fetch", n) for n in range(3)])
     group.expect("b")
