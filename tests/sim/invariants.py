@@ -253,7 +253,10 @@ class Checker:
         if old is not None:
             part.stored.add(old)
         if role == "operator":
-            part.reset_to = new if old is not None and new != old else None
+            if old is None:
+                part.reset_to = None
+            elif new != old:
+                part.reset_to = new  # the same value once more leaves a reset that nobody has heard of yet as it is (seed 420501713663)
             part.judged = new not in part.stored  # a value that was stored before may pass for a member's own
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
