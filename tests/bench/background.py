@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.bench.figures import Bar, Row, Section
-from tests.bench.joins import MEMBERS, Side
+from tests.bench.joins import MEMBERS, Side, steps
 from tests.bench.rig import Rig
 
 WRITES_PER_S = 5_000
@@ -15,6 +16,7 @@ PARTITIONS = 24
 BLOCKS = 4
 RATIO_MAX = 1.2
 WARM_REPORTS = 2
+PER_ROUND = 2  # joins of each kind: a quotient of two medians needs more of them than a median
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def run(rig: Rig, sections: list[Section], rounds: int) -> None:
     section = Section("background", f"Joins while other groups write {WRITES_PER_S} offsets/s, {MEMBERS} -> {MEMBERS + 1} members, {PARTITIONS} partitions, idle topic")
     sections.append(section)
     found: dict[bool, dict[str, list[float]]] = {on: {"join": [], "leave": []} for on in (False, True)}
-    per_block = max(1, -(-rounds * 2 // BLOCKS))
+    per_block = max(1, rounds * 2 * PER_ROUND // BLOCKS)
     with rig.coordinators(), rig.staff(MEMBERS + 1) as workers:
         side = Side(rig, PARTITIONS, rig.ours(rig.unique("g"), rig.topic(PARTITIONS)), workers)
         side.warm_up()
@@ -48,7 +50,9 @@ def run(rig: Rig, sections: list[Section], rounds: int) -> None:
                 for _ in range(per_block):
                     for act in (side.join, side.leave):
                         rig.pause()
+                        side.group.forget(time.time_ns())
                         event = act()
+                        steps(section, f"{event.kind}, {'beside the writes' if on else 'quiet'}", side, event)
                         found[on][event.kind].append(event.known_ms)
             rig.say(f"  background, block {block + 1} of {BLOCKS} ({'with' if on else 'without'} the writer): join {statistics.median(found[on]['join']):.0f} ms")
     for on, label in ((False, "quiet"), (True, f"beside {statistics.median(rig.written_per_s):.0f} writes/s")):

@@ -29,11 +29,16 @@ def quantile(values: Sequence[float], share: float) -> float:
     return found[max(0, math.ceil(share * len(found)) - 1)]
 
 
+def rounded(value: float) -> float:
+    """To a tenth, and small figures (quotients) to a hundredth."""
+    return round(value, 2 if abs(value) < 10 else 1)
+
+
 def spread(values: Sequence[float]) -> dict[str, float | int]:
     """n, min, median, p95, max."""
     if not values:
         return {"n": 0}
-    return {"n": len(values), "min": round(min(values), 1), "median": round(statistics.median(values), 1), "p95": round(quantile(values, 0.95), 1), "max": round(max(values), 1)}
+    return {"n": len(values), "min": rounded(min(values)), "median": rounded(statistics.median(values)), "p95": rounded(quantile(values, 0.95)), "max": rounded(max(values))}
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """For the report."""
         return {"what": self.what, "clock": self.clock, "unit": self.unit, **spread(self.values), "bars": [{**asdict(bar), "reached": bar not in self.missed} for bar in self.bars],
-                "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1), "note": self.note, "values": [round(value, 1) for value in self.values]}
+                "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1), "note": self.note, "values": [rounded(value) for value in self.values]}
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
     python -m tests.bench.rebalance [--quick] [--rounds N] [--only join|coordinator|consumer|requests|background] [--no-kafka] [--seed N]
 
-Real servers, `zkcoord coordinator` processes with their shipped defaults, consumers in processes of their own. Prints a table with the bars beside the figures and writes build/reports/bench-rebalance.json.
+Real servers, `zkcoord coordinator` processes with their shipped defaults, consumers in processes of their own. Prints a table with the bars beside the figures and writes build/reports/bench-rebalance.json;
+with --only the report is bench-rebalance-NAME.json, so that a part does not take the place of the whole.
 A missed bar is marked and changes nothing else: the exit status is 1 only when a part could not be measured. `--quick`: three rounds of everything and the smallest settings.
 """
 
@@ -80,6 +81,7 @@ def measured(part: Part, rig: Rig) -> list[Section]:
 def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
     """Measure, print, write; 1 when a part could not be measured."""
     sections: list[Section] = []
+    shutil.rmtree(KEPT, ignore_errors=True)
     with running_stack(folder / "stack", progress=say) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         rig = Rig(folder / "run", stack.zookeeper.address, stack.kafka.address, plan.seed, say)
@@ -100,12 +102,16 @@ def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
     say("\n".join([f"{len(missed)} bars missed of {sum(len(row.bars) for section in sections for row in section.rows)}.", *(f"  {sentence}" for sentence in missed), f"Written: {report}"]))
     failed = any(section.failure for section in sections)
     if failed:
-        shutil.rmtree(KEPT, ignore_errors=True)
         for name in ("logs", "lines", "journals"):
             if (folder / "run" / name).is_dir():
                 shutil.copytree(folder / "run" / name, KEPT / name)
         print(f"Not everything could be measured; what the processes wrote is in {KEPT}")
     return 1 if failed else 0
+
+
+def report_of(plan: Plan) -> Path:
+    """Where a plan's report goes."""
+    return figures.REPORT if plan.only == NAMES else figures.REPORT.with_name(f"{figures.REPORT.stem}-{'-'.join(plan.only)}.json")
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
@@ -129,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = plan_of(parser.parse_args(argv))
     with tempfile.TemporaryDirectory(prefix="zkcoord-bench-") as name:
         try:
-            return run(plan, Path(name))
+            return run(plan, Path(name), report_of(plan))
         except KeyboardInterrupt:
             print("Interrupted: everything is stopped.", file=sys.stderr)
             return 130

@@ -108,6 +108,7 @@ def test_forget() -> None:
 def test_spread_and_bars() -> None:
     values = [float(n) for n in range(1, 101)]
     assert spread(values) == {"n": 100, "min": 1.0, "median": 50.5, "p95": 95.0, "max": 100.0}
+    assert spread([1.1349])["median"] == 1.13 and spread([113.49])["median"] == 113.5
     assert quantile([3.0, 1.0, 2.0], 0.95) == 3.0 and quantile([1.0], 0.5) == 1.0
     row = Row("x", "y", values, (Bar("median", 50), Bar("p95", 95), Bar("max", 99)))
     assert [bar.what for bar in row.missed] == ["median", "max"]
