@@ -4,7 +4,9 @@
     ├── ForkedProcessError                 a ZooKeeper session was used in a forked child of the process that opened it
     ├── UnavailableError                   ZooKeeper did not answer in time, or refuses this client: one sentence
     ├── UnknownGroupError                  no group of this name exists on the ensemble
+    ├── RefusedError                       an operator's command is not carried out, or not further: something stands against it, which the sentence names
     ├── NoJournalError                     there is no journal where one was looked for
+    ├── ReplayError                        a recording of inputs cannot be read, or not by this version
     ├── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
     │   ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
     │   ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
@@ -83,8 +85,16 @@ class UnknownGroupError(ZkcoordError):
     """No group of this name exists on the ensemble."""
 
 
+class RefusedError(ZkcoordError):
+    """An operator's command is not carried out, or not further; the message is one sentence that says what stands against it and what to do."""
+
+
 class NoJournalError(ZkcoordError):
     """There is no journal where one was looked for."""
+
+
+class ReplayError(ZkcoordError):
+    """A recording of a coordinator's inputs cannot be read, or was written by another version; the message is one sentence for the user."""
 
 
 class ScenarioError(ZkcoordError):

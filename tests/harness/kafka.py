@@ -10,9 +10,12 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
+from kazoo.client import KazooClient
+from kazoo.exceptions import NotEmptyError
 
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
@@ -24,11 +27,14 @@ CHROOT = "/kafka"
 CONSUMERS = "/consumers"
 BROKER_ZNODES = frozenset({"admin", "brokers", "cluster", "config", "controller", "controller_epoch", "feature", "isr_change_notification", "latest_producer_id_block", "log_dir_event_notification", "zookeeper"})
 TOPIC_TIMEOUT_S = 30.0
+CLEAN_S = 30.0
+KEPT_FOR_EVER = {"log.retention.ms": "-1"}
 
 
 def start_broker(home: Path, zookeeper: str, java: Java) -> KafkaBroker:
-    """A running broker in `home`, registered under `zookeeper` (a connect string, chroot included), that dies with this process."""
-    broker = KafkaBroker(home, free_port(), zookeeper, java, owned=True)
+    """A running broker in `home`, registered under `zookeeper` (a connect string, chroot included), that dies with this process. Records stay, however old a test says they are: a broker deletes a segment whose
+    records are older than its retention, now and then, also while the test reads it."""
+    broker = KafkaBroker(home, free_port(), zookeeper, java, owned=True, config=KEPT_FOR_EVER)
     broker.start()
     return broker
 
@@ -107,13 +113,30 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     return {at.partition: offset for at, offset in found.items()}
 
 
+def group_member(bootstrap: str, topic: str, group: str, **configs: Any) -> KafkaConsumer:
+    """kafka-python's own consumer, subscribed. It knows the topic's partitions first: one that leads its group before it does may assign nothing to anybody, and leave it at that."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, **configs)
+    wait_until(lambda: consumer.partitions_for_topic(topic), TOPIC_TIMEOUT_S, f"the partitions of {topic}")
+    consumer.subscribe([topic])
+    return consumer
+
+
+def _gone(client: KazooClient, name: str) -> bool:
+    """Delete it; not yet where somebody who is on the way out wrote below it meanwhile."""
+    try:
+        client.delete(f"/{name}", recursive=True)
+    except NotEmptyError:
+        return False
+    return True
+
+
 def clean_groups(hosts: str) -> None:
     """Remove everything under the chroot of `hosts` that is not Kafka's own. An empty /consumers stays: a broker in ZooKeeper mode makes it when it starts."""
     client = connect(hosts)
     try:
         for name in client.get_children("/"):
             if name not in BROKER_ZNODES:
-                client.delete(f"/{name}", recursive=True)
+                wait_until(lambda name=name: _gone(client, name), CLEAN_S, f"/{name} gone")
         client.ensure_path(CONSUMERS)
     finally:
         disconnect(client)

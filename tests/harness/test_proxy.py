@@ -12,9 +12,10 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.harness.proxy import Op, Proxy, Way
 from tests.harness.wait import wait_until
-from tests.harness.zookeeper import connect, disconnect
+from tests.harness.zookeeper import CLIENT_TIMEOUT_S, connect, disconnect
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
+SHORT_S = 3.0
 
 
 @pytest.fixture
@@ -25,10 +26,10 @@ def direct(zk_hosts: str) -> Iterator[KazooClient]:
     disconnect(client)
 
 
-@pytest.fixture
-def through(zk_hosts: str, zk_proxy: Proxy) -> Iterator[KazooClient]:
-    """A client through the proxy, in the same chroot as `direct`."""
-    client = connect(zk_proxy.address + "/" + zk_hosts.partition("/")[2], timeout_s=4)
+@pytest.fixture(params=[CLIENT_TIMEOUT_S])
+def through(request: pytest.FixtureRequest, zk_hosts: str, zk_proxy: Proxy) -> Iterator[KazooClient]:
+    """A client through the proxy, in the same chroot as `direct`; its session timeout may be a parameter."""
+    client = connect(zk_proxy.address + "/" + zk_hosts.partition("/")[2], timeout_s=request.param)
     yield client
     zk_proxy.heal()
     disconnect(client)
@@ -52,6 +53,7 @@ def test_a_cut_connection_comes_back_with_the_same_session(through: KazooClient,
     assert through.client_id == session
 
 
+@pytest.mark.parametrize("through", [SHORT_S], indirect=True)
 def test_a_black_hole_tells_nobody(through: KazooClient, direct: KazooClient, zk_proxy: Proxy) -> None:
     through.create("/here", ephemeral=True)
     session = through.client_id
@@ -88,7 +90,7 @@ def test_a_swallowed_reply_was_executed(through: KazooClient, direct: KazooClien
     assert fault.fired == 1
     assert direct.get("/node")[0] == b"1"
     wait_until(lambda: through.connected, LIMIT_S, "the client to reconnect")
-    through.set("/node", b"2")
+    through.retry(through.set, "/node", b"2")
     assert direct.get("/node")[0] == b"2"
 
 
@@ -100,7 +102,7 @@ def test_a_dropped_request_was_not_executed(through: KazooClient, direct: KazooC
     assert fault.fired == 1
     assert direct.exists("/node") is not None
     wait_until(lambda: through.connected, LIMIT_S, "the client to reconnect")
-    through.delete("/node")
+    through.retry(through.delete, "/node")
     with pytest.raises(NoNodeError):
         direct.get("/node")
 

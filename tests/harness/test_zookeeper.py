@@ -8,6 +8,8 @@ from tests.harness.wait import wait_until
 from tests.harness.zookeeper import Ensemble, connect, disconnect, srvr_stats
 from zkcoord.stack.servers import ZooKeeperServer
 
+WAIT_S = 60.0
+
 
 def test_wait_until_returns_the_answer() -> None:
     answers = iter([None, [], "yes"])
@@ -25,12 +27,12 @@ def test_each_test_has_an_empty_chroot(zk_hosts: str) -> None:
     disconnect(client)
 
 
-def test_requests_are_counted_by_the_server(zk_server: ZooKeeperServer, zk_hosts: str) -> None:
-    client = connect(zk_hosts, timeout_s=60)
-    before = srvr_stats(zk_server.port).received
+def test_requests_are_counted_by_the_server(own_zk_server: ZooKeeperServer) -> None:
+    client = connect(own_zk_server.address, timeout_s=60)
+    before = srvr_stats(own_zk_server.port).received
     for _ in range(100):
         client.exists("/")
-    after = srvr_stats(zk_server.port).received
+    after = srvr_stats(own_zk_server.port).received
     disconnect(client)
     assert 100 <= after - before <= 110
 
@@ -41,12 +43,12 @@ def test_a_server_survives_kill_and_pause(own_zk_server: ZooKeeperServer) -> Non
     own_zk_server.kill()
     assert not own_zk_server.alive()
     own_zk_server.start()
-    wait_until(lambda: client.connected, 30, "the client to be connected again")
-    assert client.get("/kept")[0] == b"1"
+    wait_until(lambda: client.connected, WAIT_S, "the client to be connected again")
+    assert client.retry(client.get, "/kept")[0] == b"1"
     own_zk_server.pause()
-    assert own_zk_server.mode() is None
+    wait_until(lambda: own_zk_server.mode() is None, WAIT_S, "the server to be silent")
     own_zk_server.resume()
-    wait_until(lambda: own_zk_server.mode() == "standalone", 30, "the server to answer after the pause")
+    wait_until(lambda: own_zk_server.mode() == "standalone", WAIT_S, "the server to answer after the pause")
     disconnect(client)
 
 
@@ -57,12 +59,32 @@ def test_an_ensemble_serves_without_one_member(ensemble: Ensemble) -> None:
     client = connect(ensemble.hosts)
     client.create("/kept", b"1")
     ensemble.kill(leader)
-    wait_until(lambda: ensemble.leader().number != leader, 30, "another leader")
-    wait_until(lambda: client.connected, 30, "the client to be connected again")
+    wait_until(lambda: ensemble.leader().number != leader, WAIT_S, "another leader")
+    wait_until(lambda: client.connected, WAIT_S, "the client to be connected again")
     client.retry(client.set, "/kept", b"2")
     ensemble.restart(leader)
     survivor = connect(ensemble.members[leader].address)
-    survivor.sync("/")
-    assert survivor.get("/kept")[0] == b"2"
+    survivor.retry(survivor.sync, "/")
+    assert survivor.retry(survivor.get, "/kept")[0] == b"2"
     disconnect(survivor)
+    disconnect(client)
+
+
+@pytest.mark.ensemble
+def test_each_member_of_an_ensemble_is_stopped_and_continued_alone(ensemble: Ensemble) -> None:
+    """A follower that is stopped answers nobody, the others serve; continued, it catches up. Without two of three there is no quorum, and nobody serves."""
+    first, second = (member.number for member in ensemble.followers())
+    client = connect(ensemble.leader().address)
+    ensemble.pause(first)
+    client.create("/meanwhile", b"1")
+    wait_until(lambda: ensemble.members[first].mode() is None and ensemble.members[second].mode() == "follower", WAIT_S, "one to be silent and one to serve")
+    ensemble.kill(second)
+    wait_until(lambda: not client.connected, WAIT_S, "the end of service without a quorum")
+    ensemble.resume(first)
+    ensemble.restart(second)
+    for number in (first, second):
+        late = connect(ensemble.members[number].address)
+        late.retry(late.sync, "/")
+        assert late.retry(late.get, "/meanwhile")[0] == b"1"
+        disconnect(late)
     disconnect(client)

@@ -8,17 +8,25 @@ follower or a dead server start an `Ensemble`. The servers do not force their lo
 
 from __future__ import annotations
 
+import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
 from kazoo.client import KazooClient
 
 from tests.harness.wait import wait_until
+from zkcoord.stack import jars
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.probe import four_letter
 from zkcoord.stack.servers import ZooKeeperEnsemble, ZooKeeperOptions, ZooKeeperServer
+
+RELEASE_VARIABLE = "ZKCOORD_TEST_ZOOKEEPER"
+OLDEST = "3.4.14"
+RELEASES = {OLDEST: jars.Artifact("org.apache.zookeeper", "zookeeper", OLDEST, Path(__file__).parent / "zookeeper-3.4.14.lock", megabytes=2, seconds=10, alongside=(("org.apache.yetus", "audience-annotations", "0.5.0"),))}
+"""Older servers. `RELEASE_VARIABLE` names the one that every test of this process shall run on, where the test does not choose itself."""
 
 TEST_OPTIONS = ZooKeeperOptions(force_sync=False)
 CLIENT_TIMEOUT_S = 10.0
@@ -42,9 +50,26 @@ def srvr_stats(port: int) -> ServerStats:
     return ServerStats(int(answer["Received"]), int(answer["Sent"]), int(answer["Connections"]), int(answer["Node count"]), answer["Mode"])
 
 
+def of_release(release: str, java: Java, options: ZooKeeperOptions = TEST_OPTIONS) -> ZooKeeperOptions:
+    """Options that run this release; PySpark's where it is empty. Fetches its jars if they are not there."""
+    if not release:
+        return options
+    return replace(options, class_path=os.pathsep.join([jars.logging_classpath(), *map(str, jars.resolve(RELEASES[release], java, print))]))
+
+
+def wanted_release(java: Java, options: ZooKeeperOptions) -> ZooKeeperOptions:
+    """What the environment asks for, where the test does not."""
+    return options if options.class_path else of_release(os.environ.get(RELEASE_VARIABLE, ""), java, options)
+
+
+def since_3_6(why: str) -> pytest.MarkDecorator:
+    """For a test of what only newer servers can do: where all run on an older release it is left out, and says why."""
+    return pytest.mark.skipif(bool(os.environ.get(RELEASE_VARIABLE)), reason=f"servers before 3.6: {why}")
+
+
 def start_server(home: Path, java: Java, options: ZooKeeperOptions = TEST_OPTIONS) -> ZooKeeperServer:
     """A running server in `home` that dies with this process."""
-    server = ZooKeeperServer(home, free_port(), java, owned=True, options=options)
+    server = ZooKeeperServer(home, free_port(), java, owned=True, options=wanted_release(java, options))
     server.start()
     return server
 
@@ -75,7 +100,7 @@ class Ensemble(ZooKeeperEnsemble):
     """Three servers (or `n`) with a quorum, members numbered from 1. Use as a context manager, or the fixture `ensemble`."""
 
     def __init__(self, home: Path, java: Java, n: int = 3, options: ZooKeeperOptions = TEST_OPTIONS) -> None:
-        super().__init__(home, java, owned=True, size=n, options=options)
+        super().__init__(home, java, owned=True, size=n, options=wanted_release(java, options))
 
     def __enter__(self) -> Ensemble:
         self.start()

@@ -22,6 +22,7 @@ from zkcoord.zk.port import (
     Create,
     Created,
     Delete,
+    Denied,
     Done,
     Fired,
     GetChildren,
@@ -120,6 +121,10 @@ class Session:
     def watch(self, path: str, mode: WatchMode) -> None:
         """Add a watch that must be accepted."""
         assert self._call(partial(self.port.watch, path, mode), "the answer to a watch") == ReadDone(())
+
+    def unwatch(self, path: str) -> ReadResult:
+        """Remove a watch."""
+        return self._call(partial(self.port.unwatch, path), "the answer to the removal of a watch")
 
     def close(self) -> None:
         """Close and wait for `Closed`."""
@@ -454,6 +459,30 @@ def a_watch_added_twice_fires_once(fixture: PortFixture) -> None:
     assert s.seen() == [("CREATED", "/a")]
 
 
+def a_removed_watch_sees_nothing_more(fixture: PortFixture) -> None:
+    """Of either mode, also of a path that is gone; the others stay, another session's on the same path, too. Removing none is refused by name, and it can be added again."""
+    s, other = Session(fixture), Session(fixture)
+    s.do(Create("/a", b""), Create("/b", b""))
+    other.sync()
+    for session in (s, other):
+        session.watch("/a", WatchMode.RECURSIVE)
+        session.watch("/b", WatchMode.PERSISTENT)
+    s.do(Delete("/a"))
+    assert s.seen() == [("DELETED", "/a")]
+    assert s.unwatch("/a") == ReadDone(())
+    s.do(Create("/a", b""), Create("/a/b", b""), SetData("/b", b"x", 0))
+    assert s.seen() == [("DATA", "/b")]
+    assert s.unwatch("/b") == ReadDone(())
+    s.do(SetData("/b", b"x", 1), SetData("/a/b", b"x", 0))
+    assert s.seen() == []
+    assert s.unwatch("/a") == s.unwatch("/none") == ReadDone((Denied(ZkError.OTHER),))
+    s.watch("/a", WatchMode.RECURSIVE)
+    s.do(SetData("/a/b", b"y", 1))
+    assert s.seen() == [("DATA", "/a/b")]
+    other.wait(lambda: len(other.fired()) >= 7, "seven events")
+    assert [path for _, path in other.seen()] == ["/a", "/a", "/a/b", "/b", "/b", "/a/b", "/a/b"]
+
+
 def an_event_comes_before_the_answer_that_shows_it(fixture: PortFixture) -> None:
     """FIFO: a read that sees a change is delivered after the watch event of that change; a write's answer after its own events."""
     s, other = Session(fixture), Session(fixture)
@@ -511,5 +540,9 @@ CONTRACT: Sequence[Callable[[PortFixture], None]] = (
     a_watch_may_stand_on_a_missing_path,
     events_of_one_multi_stand_in_its_order,
     a_watch_added_twice_fires_once,
+    a_removed_watch_sees_nothing_more,
     an_event_comes_before_the_answer_that_shows_it,
 )
+
+SINCE_3_6: Sequence[Callable[[PortFixture], None]] = (events_of_one_multi_stand_in_its_order, an_event_comes_before_the_answer_that_shows_it, a_removed_watch_sees_nothing_more)
+"""Watches that fire once, all that older servers have, cannot keep these: what came and went between two looks is not told, changes that follow closely are told as one, and an event is told when the watch is there again."""

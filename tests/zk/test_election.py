@@ -9,7 +9,7 @@ import pytest
 from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
-from zkcoord.zk.election import Adrift, Candidate, Election, Standby, Unfit, Verdict, Won
+from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
 from zkcoord.zk.port import OPEN_ACL, AclEntry, Committed, Connected, Create, Delete, MultiResult, Op, Port, Read, ReadResult, SetData, WatchMode
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
@@ -47,6 +47,9 @@ class Nosy:
         self.calls.append("watch")
         self.port.watch(path, mode, done)
 
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        raise AssertionError("an election watches for as long as its session lasts")
+
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         self.calls.append("multi")
         self.multis.append(ops)
@@ -57,16 +60,17 @@ class Nosy:
 class Stand:
     """A session that stands for election."""
 
-    def __init__(self, fixture: RealFixture, layout: Layout = LAY, before: dict[int, Callable[[], object]] | None = None, acl: tuple[AclEntry, ...] = OPEN_ACL) -> None:
+    def __init__(self, fixture: RealFixture, layout: Layout = LAY, before: dict[int, Callable[[], object]] | None = None, acl: tuple[AclEntry, ...] = OPEN_ACL,
+                 lease_max_ms: int = 9_000) -> None:
         self.s = Session(fixture)
         self.port = Nosy(self.s.port, before or {})
         self.verdicts: list[Verdict] = []
-        self.election = Election(self.port, self.s.session_id, layout, Candidate("host", 9405, 3, 9_000), acl, lambda: NOW_MS, self.verdicts.append)
+        self.election = Election(self.port, self.s.session_id, layout, Candidate("host", 9405, 3, lease_max_ms), acl, lambda: NOW_MS, self.verdicts.append)
 
-    def stand(self) -> Verdict:
+    def stand(self, only_look: bool = False) -> Verdict:
         """One attempt."""
         count = len(self.verdicts)
-        self.election.stand()
+        self.election.stand(only_look)
         self.s.wait(lambda: len(self.verdicts) > count, "the verdict")
         return self.verdicts[-1]
 
@@ -120,6 +124,40 @@ def test_the_second_waits_and_then_wins_the_next_epoch(fixture: RealFixture) -> 
     assert b.stand() == Won(first.epoch + 1, first.fence + 1)
 
 
+def test_who_only_looks_writes_nothing(fixture: RealFixture) -> None:
+    """Not even where the seat is free."""
+    a, b = Stand(fixture), Stand(fixture)
+    first = a.stand()
+    assert isinstance(first, Won) and b.stand(only_look=True) == Standby() and a.stand(only_look=True) == first
+    a.s.do(Delete(LAY.leader))
+    assert a.stand(only_look=True) == Free() and b.stand(only_look=True) == Free() and epoch(b.s)[0] == first.epoch and not b.port.multis
+    assert b.stand() == Won(first.epoch + 1, first.fence + 1)
+
+
+def test_the_longest_lease_goes_on_from_epoch_to_epoch(fixture: RealFixture) -> None:
+    """Whoever leads with a shorter one hears of it, however many terms later, and writes it on; where its own is as long there is nothing to say."""
+    terms = []
+    for lease_ms in (4_000, 9_000, 2_000, 3_000, 9_000, 2_000):
+        c = Stand(fixture, lease_max_ms=lease_ms)
+        won = c.stand()
+        value = codec.decode_epoch(c.s.node(LAY.epoch).data)
+        assert isinstance(won, Won) and isinstance(value, EpochData) and value.lease_max_ms == lease_ms and value.older_lease_ms == won.older_lease_ms
+        terms.append(won.older_lease_ms)
+        c.s.close()
+    assert terms == [0, 0, 9_000, 9_000, 0, 9_000]
+
+
+def test_the_longest_lease_is_known_after_a_lost_answer(fixture: RealFixture) -> None:
+    a = Stand(fixture)
+    a.stand()
+    a.s.close()
+    c = Stand(fixture, lease_max_ms=2_000)
+    c.port.before[1] = fixture.link(c.s.port).swallow_next
+    assert c.stand() == Adrift()
+    c.reconnected()
+    assert c.stand() == Won(NOW_MS + 2, 2, 9_000)
+
+
 def test_of_two_at_once_one_wins(fixture: RealFixture) -> None:
     """The other has just seen the same free seat: its multi is refused, it looks again, and stands by."""
     a = Stand(fixture)
@@ -166,11 +204,13 @@ def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(fixture: RealFixture
 
 def test_a_multi_that_never_arrived_is_no_win(zk_hosts: str) -> None:
     """Another one wins meanwhile."""
-    with RealFixture(zk_hosts, request_deadline_ms=500) as fixture:
+    with RealFixture(zk_hosts) as fixture:
         a = Stand(fixture)
         a.stand()
         a.s.close()
+        fixture.options["request_deadline_ms"] = 2_000
         c = Stand(fixture)
+        del fixture.options["request_deadline_ms"]
         link = fixture.link(c.s.port)
         c.port.before[1] = lambda: setattr(link, "mode", Mode.BLACK_HOLE)
         assert c.stand() == Adrift()

@@ -10,13 +10,13 @@ from tests.zk.real import Loop
 from zkcoord.zk.port import Closed, Committed, Connected, Create, Node, ReadDone, ReadResult, SetData, GetData, Suspended, Unanswered
 from zkcoord.zk.session import KazooPort
 
-SESSION_MS = 6_000
+SESSION_MS = 9_000
 WRITES = 150
 
 
 def test_a_read_after_a_sync_is_fresh_on_every_member(ensemble: Ensemble) -> None:
     """A write acknowledged through one member is seen by sync + read through every other, every time (without the sync a follower answers with the past now and then)."""
-    loop = Loop(ensemble.hosts, session_timeout_ms=SESSION_MS)
+    loop = Loop(ensemble.hosts, session_timeout_ms=30_000)
     writer = Session(loop.at(ensemble.leader().address))
     readers = [Session(loop.at(f.address)) for f in ensemble.followers()]
     writer.do(Create("/a", b"0"))

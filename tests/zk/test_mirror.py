@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from tests.harness.wait import wait_until
+from tests.harness.zookeeper import fresh_chroot, since_3_6
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
-from zkcoord.core.events import Event, GroupChanged, GroupGone, GroupUnread, Ready, TopicsChanged
+from zkcoord.core.events import Event, GroupChanged, GroupGone, GroupLeftAlone, GroupUnread, Ready, TopicsChanged
 from zkcoord.core.model import Command, GroupMetadata, Malformed, Member, Option, Owner, Pattern, PatternKind, Subscription, Thread, Topic, TopicPartition
+from zkcoord.stack.probe import four_letter
+from zkcoord.stack.servers import ZooKeeperServer
 from zkcoord.zk.mirror import Mirror
 from zkcoord.zk.port import AclEntry, Create, Delete, Fired, GetChildren, GetData, MultiResult, Op, Port, PortEvent, Read, ReadResult, SetData, WatchMode
+from zkcoord.zk.wants import SizeLimits
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout, parents
 
@@ -45,7 +50,7 @@ class Counting:
         self.port = port
         self.reads: list[Sequence[Read]] = []
         self.before: dict[int, Callable[[], object]] = {}
-        self.sync, self.close, self.watch = port.sync, port.close, port.watch
+        self.sync, self.close, self.watch, self.unwatch = port.sync, port.close, port.watch, port.unwatch
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         raise AssertionError("a mirror writes nothing")
@@ -194,11 +199,14 @@ def test_the_world_is_read_as_values(fixture: RealFixture, layout: Layout) -> No
     assert w.topics["t"].partitions == (0, 1, 2) and w.known() == w.truth()
     member, owner = w.groups[G]["members"]["a"], w.groups[G]["owners"][TopicPartition("t", 1)]
     assert isinstance(member, Member) and member.session == w.hand.session_id and member.incarnation == w.hand.node(layout.registration(G, "a")).stat.czxid
-    assert owner == Owner(w.hand.session_id, Thread("a", 0), 1)
+    assert isinstance(owner, Owner) and owner == Owner(w.hand.session_id, Thread("a", 0), 1, owner.created) and owner.created > 0
 
 
 @LAYOUTS
-@pytest.mark.parametrize("eager", [False, True], ids=["after the last event", "at the first event"])
+@pytest.mark.parametrize("eager", [
+    pytest.param(False, id="after the last event"),
+    pytest.param(True, id="at the first event", marks=since_3_6("an event is told when its watch is set again, so the last come after the first read's answer")),
+])
 def test_an_ack_of_24_partitions_costs_one_read(fixture: RealFixture, layout: Layout, eager: bool) -> None:
     """25 and more events, one multiRead: command and owner nodes that one ack changes together are read together, in one answer; also when the read goes out at the first of the events,
     because the others, which come before its answer, happened before it."""
@@ -293,6 +301,37 @@ def test_a_group_deleted_and_made_again_is_read_anew(fixture: RealFixture, layou
     assert w.cost(lambda: w.hand.do(Delete(layout.registration(G, "b")))) >= 1 and set(w.known()["members"]) == {"a"}
 
 
+@since_3_6("a watch cannot be removed, it is gone when it has fired")
+@LAYOUTS
+def test_what_is_gone_is_not_watched_any_more(own_zk_server: ZooKeeperServer, layout: Layout) -> None:
+    """Groups and topics come and go under ever new names within one session: the server, which nobody else uses, holds as many watches afterwards as before."""
+    with RealFixture(fresh_chroot(own_zk_server.address), session_timeout_ms=30_000) as fixture:
+        nothing_stays_watched(World(fixture, layout))
+
+
+def nothing_stays_watched(w: World) -> None:
+    """Makes and deletes ten groups and topics."""
+    fixture, layout = w.fixture, w.lay
+    w.make(*w.member("a"), Create(layout.topic("t"), topic_data(1)))
+    w.begin()
+
+    def watches() -> int:
+        return int(four_letter(fixture.server[1], "mntr").get("zk_watch_count", -1))
+
+    before = watches()
+    for n in range(10):
+        group, topic = f"passing-{n}", layout.topic(f"passing-{n}")
+        w.make(*w.member("a", group), *w.owner(TopicPartition("t", 0), "a", group), Create(topic, topic_data(1)))
+        w.settle()
+        assert group in w.groups and f"passing-{n}" in w.topics
+        paths = [layout.owner(group, TopicPartition("t", 0)), layout.owner_topic(group, "t"), layout.owners(group), layout.registration(group, "a"), layout.ids(group),
+                 layout.channel(group, "a"), layout.channels(group), *dict.fromkeys((layout.group(group), parents(layout.ids(group))[-1])), topic]
+        w.hand.do(*map(Delete, paths))
+        w.settle()
+        assert group not in w.groups and f"passing-{n}" not in w.topics
+    wait_until(lambda: watches() == before, 60, "as many watches as before")
+
+
 def test_a_registration_made_again_under_its_name_is_another_member(fixture: RealFixture) -> None:
     """Version 0 both times: only the transaction tells them apart, and the mirror tells it."""
     w = World(fixture)
@@ -305,6 +344,7 @@ def test_a_registration_made_again_under_its_name_is_another_member(fixture: Rea
     assert member.incarnation > first and member.subscription.topics == {"t": 2}
 
 
+@since_3_6("each node is read, and its watch is set, by a request of its own")
 @LAYOUTS
 def test_a_world_of_1000_groups_takes_few_requests(fixture: RealFixture, layout: Layout) -> None:
     """Level by level, a thousand reads each: three thousand members with channels and owner nodes."""
@@ -377,7 +417,8 @@ def test_malformed_nodes_are_told_and_stop_nothing(fixture: RealFixture, layout:
         assert isinstance(found["members"][f"odd name {n}"], Malformed)
         assert isinstance(found["commands"][("good", f"{EPOCH - 1}-3-{n}")], Malformed)
         assert isinstance(found["owners"][TopicPartition("t", 10 + n)], Malformed) and isinstance(found["owners"][TopicPartition("t", 20 + n)], Malformed)
-    assert isinstance(found["members"]["good"], Member) and found["owners"][TopicPartition("t", 0)] == Owner(w.hand.session_id, Thread("good", 0), 1)
+    owner = found["owners"][TopicPartition("t", 0)]
+    assert isinstance(found["members"]["good"], Member) and isinstance(owner, Owner) and (owner.session, owner.thread) == (w.hand.session_id, Thread("good", 0))
     assert set(w.topics) == {"t"} and w.metadata[G] is None
     bad_topics = {t.name for e in w.events if isinstance(e, TopicsChanged) for t in e.topics.values() if isinstance(t, Malformed)}
     assert bad_topics == (set() if not data else {"bad1", "bad2"})
@@ -453,3 +494,60 @@ def test_children_are_read_in_one_answer_with_what_they_name(fixture: RealFixtur
     w.begin()
     assert w.cost(lambda: w.hand.do(*w.member("b"))) == 1
     assert set(w.port.reads[-1]) == {GetData(w.lay.registration(G, "b")), GetChildren(w.lay.channel(G, "b"))}
+
+
+def test_a_group_that_changes_all_the_time_delays_no_other(fixture: RealFixture) -> None:
+    """Before every read something changes in one group, so there is always something of it to read: the whole read of another group, and what is marked in a third, come after one request."""
+    w = World(fixture)
+    w.make(*w.member("a"), *w.member("b"), *w.member("b", group="other"), *w.member("c", group="third"))
+    w.begin()
+    busy = [w.lay.registration(G, name) for name in ("a", "b")]
+    first = len(w.port.reads)
+
+    def change(path: str) -> None:
+        seen = len(w.seen)
+        w.hand.do(SetData(path, registration(), -1))
+        w.fixture.drain(lambda: any(isinstance(e, Fired) and e.path == path for e in w.seen[seen:]), "its event")
+
+    w.port.before = {n: lambda n=n: change(busy[(n - first) % 2]) for n in range(first + 1, first + 40)}  # the one that is not being read
+    w.hand.do(SetData(busy[0], registration(), -1))
+    w.hand.do(SetData(w.lay.registration("third", "c"), registration({"u": 1}), -1))
+    w.mirror.read_group("other")
+    heard = len(w.events)
+
+    def told(group: str) -> bool:
+        return any(isinstance(e, GroupChanged) and e.group == group for e in w.events[heard:])
+
+    w.mirror.flush()
+    w.fixture.drain(lambda: told("other") and told("third"), "both")
+    assert len(w.port.reads) < first + 12, "within a few requests"
+    w.port.before = {}
+
+
+def test_a_directory_is_sized_before_it_is_listed(fixture: RealFixture) -> None:
+    """What has no children is not listed, and what has too many is not, either."""
+    w = World(fixture)
+    w.make(*w.member("a"), *w.owner(TopicPartition("t", 1), "a"), *(op for n in range(5) for op in w.member(f"m{n}", group="large")))
+    w.mirror.limits = SizeLimits(registrations_max=4)
+    w.begin()
+    listed = [read.path for reads in w.port.reads for read in reads if isinstance(read, GetChildren)]
+    assert w.known() == w.truth() and [e.group for e in w.events if isinstance(e, GroupLeftAlone)] == ["large"]
+    lay = w.lay
+    assert sorted(listed) == sorted((lay.groups_root, lay.topics_root, lay.ids(G), lay.channels(G), lay.owners(G), lay.owner_topic(G, "t")))
+
+
+def test_every_whole_read_begins_with_a_sync(fixture: RealFixture) -> None:
+    """The world at the start, and a group after an outcome that is not known: a server that lags would answer with what was before."""
+    w = World(fixture)
+    w.make(*w.member("a"))
+    calls: list[str] = []
+    sync, read = w.port.sync, w.port.read
+    w.port.sync = lambda done: (calls.append("sync"), sync(done)) and None  # type: ignore[method-assign,assignment]
+    w.port.read = lambda reads, done: (calls.append("read"), read(reads, done)) and None  # type: ignore[method-assign,assignment]
+    w.begin()
+    assert calls[:4] == ["sync", "read", "sync", "read"], "the lists of topics and groups, then the groups"
+    calls.clear()
+    w.mirror.read_group(G)
+    w.mirror.flush()
+    w.fixture.drain(lambda: not w.mirror.busy, "the end of the read")
+    assert calls[:2] == ["sync", "read"]

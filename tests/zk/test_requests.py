@@ -28,6 +28,11 @@ END = struct.pack("!iBi", -1, 1, -1)
 OPS: list[Op] = [Create("/a", b""), SetData("/b", b"", 1), Delete("/c"), Check("/d", 2)]
 
 
+DATA_ALONE, NAMES_ALONE, WATCHED_STAT, WATCHED_NAMES = ALONE = (
+    requests.single_request("/x", GetData("/aa")), requests.single_request("/x", GetChildren("/aa")), requests.watched_stat_request("/x", "/aa"), requests.watched_names_request("/x", "/aa")
+)
+
+
 @pytest.mark.parametrize("code", sorted(c for c in EXCEPTIONS if c not in (0, -2)))
 def test_every_code_kazoo_knows_has_an_outcome_in_a_multi(code: int) -> None:
     request = requests.multi_request("", OPS)
@@ -49,6 +54,8 @@ def test_every_code_has_an_outcome_in_reads_and_watches(code: int) -> None:
     watch = requests.watch_request("", "/a", WatchMode.RECURSIVE).decode(code, b"", 0)
     expected = Unanswered() if code in requests.UNANSWERED_CODES else ReadDone((Denied(requests.error_of(code)),))
     assert whole == watch == expected
+    for alone in ALONE:
+        assert alone.decode(code, b"", 0) == (ReadDone((Missing(),)) if code == requests.NO_NODE else expected)
 
 
 def test_an_unknown_code_is_other() -> None:
@@ -70,6 +77,18 @@ def test_answers_of_a_read() -> None:
     assert result == ReadDone((Node(b"abc", stat), Node(b"", stat), Children(("b\u00e4", "z"))))
 
 
+def test_answers_of_reads_alone() -> None:
+    """What servers before 3.6 answer; one byte more or less, or what no node has, is none."""
+    stat, names = Stat(5, 6, 7, 8, 9, 10), struct.pack("!i", 2) + text("z") + text("b")
+    whole = {DATA_ALONE: struct.pack("!i", 3) + b"abc" + STAT, NAMES_ALONE: names, WATCHED_STAT: STAT, WATCHED_NAMES: names}
+    assert [request.decode(0, body, 0) for request, body in whole.items()] == [ReadDone((answer,)) for answer in (Node(b"abc", stat), Children(("b", "z")), Node(b"", stat), Children(("b", "z")))]
+    assert DATA_ALONE.decode(0, struct.pack("!i", -1) + STAT, 0) == ReadDone((Node(b"", stat),))
+    for request, body in whole.items():
+        for wrong in (body + b"\0", body[:-1], b"", b"\xff" * len(body)):
+            with pytest.raises(GARBAGE):
+                request.decode(0, wrong, 0)
+
+
 def test_a_chroot_stands_before_every_path() -> None:
     for request in (
         requests.multi_request("/x", [Create("/aa", b"")]),
@@ -79,6 +98,7 @@ def test_a_chroot_stands_before_every_path() -> None:
         requests.read_request("/x", [GetData("/aa")]),
         requests.read_request("/x", [GetChildren("/aa")]),
         requests.watch_request("/x", "/aa", WatchMode.PERSISTENT),
+        *ALONE,
     ):
         assert text("/x/aa") in request.serialize()
     assert requests.read_request("/x", [GetChildren("/")]).serialize().count(text("/x")) == 1
@@ -99,7 +119,7 @@ def test_a_request_prints_no_data() -> None:
     assert "secret" not in repr(requests.multi_request("", [Create("/a", b"secret")]))
 
 
-@given(st.binary(max_size=400), st.integers(-200, 5), st.sampled_from([requests.multi_request("", OPS), requests.read_request("", [GetData("/a"), GetChildren("/a")]), requests.sync_request("")]))
+@given(st.binary(max_size=400), st.integers(-200, 5), st.sampled_from([requests.multi_request("", OPS), requests.read_request("", [GetData("/a"), GetChildren("/a")]), requests.sync_request(""), *ALONE]))
 def test_garbage_raises_only_what_the_connection_expects(body: bytes, err: int, request: requests.Request) -> None:
     try:
         request.decode(err, body, 0)

@@ -18,7 +18,7 @@ from zkcoord.zk.port import Check, Committed, Connected, Create, Expired, MultiR
 from zkcoord.zk.session import KazooEnsemble
 
 ROOT = Path(__file__).parents[2]
-SESSION_MS = 2_000
+SESSION_MS = 3_000
 WAIT_S = 60.0
 
 

@@ -19,14 +19,26 @@ members = st.text("abz09._-:", min_size=1, max_size=60).filter(lambda m: m not i
 numbers = st.integers(0, 999_999_999)
 partitions = st.builds(TopicPartition, topics, numbers)
 regexes = st.sampled_from(["orders", r"orders\..*", "a|b", "(a+)+$", '"quoted"', "ünïcode.*", "[a-z]{1,3}"])
-patterns = st.builds(Pattern, st.sampled_from([PatternKind.WHITE_LIST, PatternKind.BLACK_LIST]), regexes)
+patterns = st.builds(Pattern, st.sampled_from([PatternKind.WHITE_LIST, PatternKind.BLACK_LIST]), regexes, st.booleans())
 static = st.builds(Subscription, topics=st.dictionaries(topics, st.integers(1, 10_000), max_size=5))
 wild = st.builds(Subscription, pattern=patterns, streams=st.integers(1, 10_000))
 subscriptions = static | wild
 stats = st.builds(Stat, czxid=counters, mzxid=counters, version=st.integers(0, 100), cversion=st.just(0), ephemeral_owner=st.integers(1, INT64), num_children=st.just(0))
-epochs = st.builds(EpochData, st.integers(1, INT64), st.integers(1, 1_000), st.integers(1, 2**31 - 1))
+epochs = st.builds(EpochData, st.integers(1, INT64), st.integers(1, 1_000), st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))
 leaders = st.builds(LeaderData, printable, printable, st.integers(0, 65_535), st.integers(1, INT64), counters)
-departed = st.builds(Departed, printable, st.frozensets(st.builds(TopicPartition, short_topics, st.integers(0, 50)), max_size=20).map(lambda s: tuple(sorted(s))), counters)
+
+
+
+@st.composite
+def departures(draw: st.DrawFn) -> Departed:
+    """A static instance, with threads and topics of its own."""
+    partitions = sorted(draw(st.frozensets(st.builds(TopicPartition, short_topics, st.integers(0, 50)), max_size=20)))
+    threads = {tp: draw(st.integers(0, 3)) for tp in partitions}
+    streams = draw(st.dictionaries(short_topics, st.integers(1, 9), max_size=3))
+    return Departed(draw(printable), tuple(partitions), draw(counters), draw(counters), {tp: n for tp, n in threads.items() if n}, streams)
+
+
+departed = departures()
 metadata = st.builds(
     GroupMetadata,
     generation=counters,

@@ -4,39 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zkcoord.core.model import Cause, Command, Departed, GroupMetadata, Malformed, Option, Pattern, PatternKind, Subscription, Thread, TopicPartition
-from zkcoord.znodes import codec
-from zkcoord.zk.port import Stat
+from tests.znodes.seeds import DECODERS
+from zkcoord.core.model import Malformed
 
-STAT = Stat(czxid=77, mzxid=77, version=1, cversion=0, ephemeral_owner=99, num_children=0)
-START = Command("m", 5, Option.START, 7, 11, 31, start={TopicPartition("a-b", n): Thread("m", 0) for n in range(3)})
-STOP = Command("m", 5, Option.STOP, 7, 11, 31, stop=(TopicPartition("orders", 5), TopicPartition("orders", 6)))
-REJECT = Command("m", 5, Option.REJECT, 7, 11, 31, code="X", fatal=True, message="no")
-METADATA = GroupMetadata(topics=("a",), configuration={"x": 1}, departed=(Departed("i", (TopicPartition("t", 1), TopicPartition("t", 2)), 5),), cause=Cause("join", "m"))
-PATTERN = Subscription(pattern=Pattern(PatternKind.WHITE_LIST, r"orders\..*"))
-
-Decode = Callable[[bytes], object]
-DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
-    "registration": (
-        lambda data: codec.decode_registration("m", data, STAT),
-        [codec.encode_registration(Subscription({"a": 1, "b": 2}), timestamp_ms=1, assignors=("range", "sticky"), instance="i"), codec.encode_registration(PATTERN, timestamp_ms=1)],
-    ),
-    "command": (lambda data: codec.decode_command("m", "n", data), [codec.encode_command(c) for c in (START, STOP, REJECT)]),
-    "owner": (lambda data: codec.decode_owner("t-0", data, STAT), [b"g_h-1700000000000-00c0ffee-0"]),
-    "offset": (lambda data: codec.decode_offset("t-0", data), [b"9223372036854775807"]),
-    "incarnation": (lambda data: codec.decode_incarnation("t", data), [b"Bl8Xn2lZQv2NBzqXW7TvTw"]),
-    "epoch": (codec.decode_epoch, [codec.encode_epoch(codec.EpochData(7, 1, 12_000))]),
-    "leader": (codec.decode_leader, [codec.encode_leader(codec.LeaderData("1", "h", 80, 7, 1))]),
-    "metadata": (lambda data: codec.decode_metadata("g", data), [codec.encode_metadata(METADATA)]),
-    "topic": (lambda data: codec.decode_topic("t", data, STAT), [b'{"partitions":{"1":[0],"0":[0]},"topic_id":"Bl8","adding_replicas":{},"version":3}']),
-    "broker": (lambda data: codec.decode_broker("0", data), [b'{"listener_security_protocol_map":{"P":"PLAINTEXT"},"endpoints":["P://h:9"],"host":"h","port":9,"version":5}']),
-}
 EACH = pytest.mark.parametrize("kind", DECODERS)
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["0", "a-0", "m-0", "static", "1", "/", "\x00"]),

@@ -16,14 +16,14 @@ V5 = b'{"features":{},"listener_security_protocol_map":{"INSIDE":"SASL_SSL","PLA
 
 
 def test_topics_of_all_formats() -> None:
-    assert decode_topic("t", V3, STAT) == Topic("t", "Bl8Xn2lZQv2NBzqXW7TvTw", (0, 2, 10))
-    assert decode_topic("t", b'{"version":1,"partitions":{"1":[1,2],"0":[2,1]}}', STAT) == Topic("t", "4711", (0, 1))
-    assert decode_topic("t", b'{"version":3,"partitions":{},"topic_id":null}', STAT) == Topic("t", "4711", ())
+    assert decode_topic("t", V3, STAT) == Topic("t", "4711.Bl8Xn2lZQv2NBzqXW7TvTw", (0, 2, 10), 4711)
+    assert decode_topic("t", b'{"version":1,"partitions":{"1":[1,2],"0":[2,1]}}', STAT) == Topic("t", "4711", (0, 1), 4711)
+    assert decode_topic("t", b'{"version":3,"partitions":{},"topic_id":null}', STAT) == Topic("t", "4711", (), 4711)
 
 
 def test_ten_thousand_partitions_fit() -> None:
     data = json.dumps({"version": 3, "partitions": {str(n): [1, 2, 3] for n in range(10_000)}}).encode()
-    assert decode_topic("t", data, STAT) == Topic("t", "4711", tuple(range(10_000)))
+    assert decode_topic("t", data, STAT) == Topic("t", "4711", tuple(range(10_000)), 4711)
 
 
 @pytest.mark.parametrize(

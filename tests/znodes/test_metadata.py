@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -80,6 +81,9 @@ def changed(**fields: object) -> bytes:
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "3-1"}}]),
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0-999999999"}}]),
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0-99999"}}, {"instance": "j", "since": 1, "partitions": {"a": "0"}}]),
+        changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0-1"}, "threads": {"1": {"a": "0-1"}, "2": {"a": "1"}}}]),
+        changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0"}, "topics": {"a/b": 1}}]),
+        changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0"}}], topics=["a/b"]),
         changed(cause="join"),
         changed(ownership=None),
     ],
@@ -87,3 +91,20 @@ def changed(**fields: object) -> bytes:
 def test_malformed(data: bytes) -> None:
     found = decode_metadata("g", data)
     assert isinstance(found, Malformed) and found.name == "g"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"departed": [{"instance": "i", "since": 0, "partitions": {f"t{n}": "0" for n in range(34_000)}}]},
+        {"topics": [f"t{n}" for n in range(3_000)], "departed": [{"instance": "i", "since": 0, "partitions": {}}] * 5_000},
+        {"departed": [{"instance": "i", "since": 0, "partitions": {"a": "0-99999"}, "threads": {str(n): {"a": "0-99999"} for n in range(1, 10_000)}}]},
+    ],
+    ids=["topics", "instances", "threads"],
+)
+def test_its_cost_follows_its_bytes(fields: dict[str, object]) -> None:
+    """Half a megabyte of anything: hundreds of milliseconds at most, where a product of two of its lengths would be half a minute and more."""
+    data = changed(**fields)
+    before = time.process_time()
+    decode_metadata("g", data)
+    assert time.process_time() - before < 1.5

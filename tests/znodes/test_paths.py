@@ -48,6 +48,8 @@ def test_locate_is_the_inverse(layout: Layout, group: str, member: str, topic: s
         (layout.channels(group), paths.ChannelsAt(group)),
         (layout.channel(group, member), paths.ChannelAt(group, member)),
         (layout.command(group, member, node), paths.CommandAt(group, member, node)),
+        (layout.publication(group, "8589934601-17"), paths.PublicationAt(group, "8589934601-17")),
+        (layout.publications(group), paths.Elsewhere(layout.publications(group))),
         (layout.owners(group), paths.OwnersAt(group)),
         (layout.owner_topic(group, topic), paths.OwnerTopicAt(group, topic)),
         (layout.owner(group, tp), paths.OwnerAt(group, tp)),
@@ -109,3 +111,11 @@ def test_layouts_by_name() -> None:
     assert Layout.DRAFT.other_profile() is Layout.ISOLATED
     with pytest.raises(ConfigurationError, match="write draft or isolated"):
         layout_named("legacy")
+
+
+@LAYOUTS
+@given(groups, strategies.members, strategies.topics, st.integers(0, 99))
+def test_the_group_above_a_path(layout: Layout, group: str, member: str, topic: str, number: int) -> None:
+    below = [layout.registration(group, member), layout.channel(group, member), layout.command(group, member, "1-2-3"), layout.owner(group, TopicPartition(topic, number)), layout.ids(group)]
+    assert [layout.group_above(path) for path in below] == [group] * len(below)
+    assert [layout.group_above(path) for path in (layout.group(group), layout.topic(topic), layout.leader, layout.groups_root)] == [""] * 4

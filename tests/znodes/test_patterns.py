@@ -7,7 +7,7 @@ import time
 import pytest
 
 from zkcoord.core.model import Malformed, Pattern, PatternKind
-from zkcoord.znodes.patterns import REGEX_CHARS_MAX, check_regex, match_patterns
+from zkcoord.znodes.patterns import REGEX_CHARS_MAX, as_old_consumers_read, check_regex, match_patterns
 
 TOPICS = ["orders", "orders.eu", "my.orders", "clicks", "__consumer_offsets", "__transaction_state"]
 
@@ -39,6 +39,17 @@ def black(regex: str) -> Pattern:
 )
 def test_matches(pattern: Pattern, matched: set[str]) -> None:
     assert match_patterns([pattern], TOPICS) == {pattern: frozenset(matched)}
+
+
+def test_internal_topics_are_covered_where_the_pattern_says_so() -> None:
+    wide, usual = Pattern(PatternKind.WHITE_LIST, "_.*|orders", internal=True), white("_.*|orders")
+    assert match_patterns([wide, usual], TOPICS) == {wide: frozenset({"orders", "__consumer_offsets", "__transaction_state"}), usual: frozenset({"orders"})}
+    assert match_patterns([Pattern(PatternKind.BLACK_LIST, ".*s", internal=True)], TOPICS).popitem()[1] == {"orders.eu", "__transaction_state"}
+
+
+@pytest.mark.parametrize(("given", "read"), [("a.*, b.*", "a.*|b.*"), ('"a b"', "ab"), (" 'a' ", "a"), ("a", "a"), ("a,b,c", "a|b|c")])
+def test_an_old_consumers_expression(given: str, read: str) -> None:
+    assert as_old_consumers_read(given) == read
 
 
 def test_many_patterns_at_once() -> None:

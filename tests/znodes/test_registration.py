@@ -71,6 +71,14 @@ def test_an_old_expression_is_normalised(text: str) -> None:
     assert isinstance(found, Member) and found.subscription.pattern == Pattern(PatternKind.WHITE_LIST, "orders|payments")
 
 
+def test_internal_topics_are_asked_for_in_one_word() -> None:
+    wide = Subscription(pattern=Pattern(PatternKind.WHITE_LIST, "_.*", internal=True))
+    data = encode_registration(wide, timestamp_ms=1)
+    found = decode_registration("c", data, STAT)
+    assert isinstance(found, Member) and found.subscription == wide
+    assert isinstance(decode_registration("c", data.replace(b'"internal_topics":"true"', b'"internal_topics":"maybe"'), STAT), Malformed)
+
+
 def test_ours_is_not_normalised() -> None:
     subscription = Subscription(pattern=Pattern(PatternKind.BLACK_LIST, "a{1,2}"))
     found = decode_registration("c", encode_registration(subscription, timestamp_ms=1), STAT)

@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.znodes import strategies
 from zkcoord.core.model import Malformed, Owner, Thread
 from zkcoord.znodes import codec
-from zkcoord.znodes.codec import EpochData, LeaderData, Vacant
+from zkcoord.znodes.codec import EpochData, LeaderData, OffsetsOf, Vacant
 from zkcoord.zk.port import Stat
 
 
@@ -16,7 +16,7 @@ from zkcoord.zk.port import Stat
 def test_owner_round_trip(member: str, number: int, stat: Stat) -> None:
     thread = Thread(member, number)
     assert codec.encode_owner(thread) == f"{member}-{number}".encode()
-    assert codec.decode_owner("t-0", codec.encode_owner(thread), stat) == Owner(stat.ephemeral_owner, thread, stat.version)
+    assert codec.decode_owner("t-0", codec.encode_owner(thread), stat) == Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
 
 
 @pytest.mark.parametrize("data", [b"", b"m", b"-0", b"m-", b"m-00", b"m-x", b"a/b-0", b"a b-0", b"m-0\n", "ä-0".encode(), b"\xff-0", b"x" * 700 + b"-0"])
@@ -47,10 +47,11 @@ def test_no_impossible_offset_is_written(offset: int) -> None:
 
 
 def test_incarnation() -> None:
-    assert codec.decode_incarnation("t", codec.encode_incarnation("Bl8Xn2lZQv2NBzqXW7TvTw")) == "Bl8Xn2lZQv2NBzqXW7TvTw"
+    for stored in (OffsetsOf("17"), OffsetsOf("17.Bl8Xn2lZQv2NBzqXW7TvTw"), OffsetsOf("17.Bl8Xn2lZQv2NBzqXW7TvTw", newer_only=True)):
+        assert codec.decode_incarnation("t", codec.encode_incarnation(stored)) == stored
     assert codec.decode_incarnation("t", b"") == Vacant()
-    assert isinstance(codec.decode_incarnation("t", b"a b"), Malformed)
-    assert isinstance(codec.decode_incarnation("t", b"x" * 65), Malformed)
+    for bad in (b"a b", b"x" * 65, b"1" * 20, b"17.", b"17++", b"17." + b"x" * 65, "１７".encode()):
+        assert isinstance(codec.decode_incarnation("t", bad), Malformed)
 
 
 @given(strategies.epochs)

@@ -15,7 +15,7 @@ REFUSED = {
     b"": "empty",
     b"[]": "not a JSON object",
     b"null": "not a JSON object",
-    b"{": "brackets",
+    b"{": "not JSON",
     b'{"a":1,}': "not JSON",
     b'{"a":1}x': "not JSON",
     b'{"a":NaN}': "NaN",

@@ -10,13 +10,14 @@ the order of the bytes on the wire, so a watch event that the server sent before
   on another connection than the one it was made on, and nothing is sent again.
 * `usable` begins when the session is established, authenticated and, the first time, the chroot has been seen; it ends with the connection.
 * Every end of a session is told once, as an `End`; after it the thread ends and the sockets are closed. A session id that changed on reconnect is an expiry: some servers hand out a new session silently.
+* `plain` says that a server of this ensemble knew no multiRead: from then on the session is served by what every server knows (see `zkcoord.zk.plain`). Such a server answers a request that it does not
+  know, and closes the connection; the session lives, and is found again on the next connection.
 * A call without an answer for `request_deadline_ms` drops the connection. It is checked only where the socket has nothing to read, so a process that was stopped for a while first reads what has arrived.
 * kazoo's own log is not used: at debug level it prints requests with their data, credentials and session passwords.
 """
 
 from __future__ import annotations
 
-import enum
 import logging
 import socket
 import ssl
@@ -25,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError, ZookeeperError
@@ -36,6 +37,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from zkcoord.zk import requests
+from zkcoord.zk.observer import End, Observer
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Change, GetData
 from zkcoord.zk.requests import CLOSE_REQUEST, Request, Result
@@ -53,30 +55,6 @@ RECONNECT_DELAY_MAX_MS = 1_000
 SERVER_CLOSED = "the server closed the connection"
 GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeError)
 """What decoding bytes that ZooKeeper would never send may raise."""
-
-
-class End(enum.Enum):
-    """How a session ended."""
-
-    EXPIRED = "expired"
-    CLOSED = "closed"
-    REFUSED = "refused"
-
-
-class Observer(Protocol):
-    """Who is told about a session: on the connection's thread, in the order of the wire. Must not block and must not raise."""
-
-    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
-        """The session is usable; `generation` counts its connections from 1."""
-
-    def suspended(self, reason: str) -> None:
-        """The connection is lost. Told before the calls under way are told."""
-
-    def fired(self, change: Change, path: str) -> None:
-        """A watch event; `path` includes the chroot."""
-
-    def ended(self, end: End, reason: str) -> None:
-        """The session is over; nothing follows. `reason` is a sentence for `End.REFUSED`."""
 
 
 class Call:
@@ -108,6 +86,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
     def __init__(self, client: EdgeClient, sasl_options: dict[str, str] | None) -> None:
         super().__init__(client, client._conn_retry.copy(), logger=client.logger, sasl_options=sasl_options)
         self.last_error = "no attempt was made yet"
+        self.answer_too_large = False
         self._received = bytearray()
         self._seen_chroot = False
         self._xid: int
@@ -175,14 +154,20 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             self.last_error = f"{host}:{port} does not answer like a ZooKeeper server"
             raise ConnectionDropped(self.last_error) from e
         self.last_error = f"{host}:{port} stopped answering"
+        self.answer_too_large = False
         client.established(round(read_timeout_ms * 1.5), (hostip, port))
         return read_timeout_ms, connect_timeout_ms
 
     def _look_at_chroot(self, timeout_s: float) -> None:
         """The first request of a port; raises `_Refusal` when its answer says that this ensemble cannot be used. A chroot is only missing if it is after a sync, too."""
         options = self.client.options
-        look = requests.read_request("", [GetData(options.chroot or "/")])
-        refusal = requests.refusal_of_first_look(options, *self._ask(look, timeout_s))
+        root = GetData(options.chroot or "/")
+        look = requests.single_request("", root) if self.client.plain else requests.read_request("", [root])
+        err, result = self._ask(look, timeout_s)
+        if err == requests.UNIMPLEMENTED and not self.client.plain:
+            self.client.plain = True
+            raise ConnectionDropped("it is older than 3.6, and is asked in the old way")
+        refusal = requests.refusal_of_first_look(options, err, result)
         if refusal.startswith("the chroot"):
             self._ask(requests.sync_request(options.chroot), timeout_s)
             refusal = requests.refusal_of_first_look(options, *self._ask(look, timeout_s))
@@ -214,6 +199,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
     def _read(self, length: int, timeout: float) -> bytes:
         """The next `length` bytes. Reads ahead: `idle` knows what is left over."""
         if not 0 <= length <= FRAME_BYTES_MAX:
+            self.answer_too_large = length > FRAME_BYTES_MAX
             raise self._drop(f"a frame of {length} bytes is not ZooKeeper's (or is more than {FRAME_BYTES_MAX})")
         received = self._received
         with self._socket_error_handling():
@@ -264,6 +250,10 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             client.last_zxid = header.zxid
         if request.type == requests.CLOSE:
             return CLOSE_RESPONSE
+        if header.err == requests.UNIMPLEMENTED and request.type in requests.SINCE_3_6:
+            client.plain = True
+            client._pending.appendleft((request, call, xid))
+            raise self._drop("this server is older than 3.6, and is asked in the old way from now on")
         try:
             if header.xid != xid:
                 raise ValueError(f"answer {header.xid} instead of {xid}")
@@ -283,6 +273,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         self.options = options
         self.observer = observer
         self.usable = False
+        self.plain = False
         self.generation = 0
         self.request_deadline_s = (options.request_deadline_ms or options.session_timeout_ms / 2) / 1000
         self._gate = threading.RLock()
@@ -374,7 +365,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
                 return
             if state not in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO) and self.usable:
                 self.usable = False
-                self.observer.suspended(self.last_error)
+                self.observer.suspended(self.last_error, self._connection.answer_too_large)
             super()._session_callback(state)
             if state == KeeperState.EXPIRED_SESSION:
                 self._stopped.set()

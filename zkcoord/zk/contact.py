@@ -40,6 +40,11 @@ class TimedPort:
         assert self.port is not None
         self.port.watch(path, mode, self._timed(done))
 
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        assert self.port is not None
+        self.port.unwatch(path, self._timed(done))
+
     def close(self) -> None:
         """See `Port`."""
         assert self.port is not None

@@ -58,7 +58,6 @@ class Loop:
         self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._drivers: list[Driver] = []
         self._stopping = False
-        self._thread: threading.Thread | None = None
         self._on_end: Callable[[], None] | None = None
         self._futures: set[Future] = set()  # type: ignore[type-arg]
         self._futures_lock = threading.Lock()
@@ -97,8 +96,7 @@ class Loop:
     def start(self, on_end: Callable[[], None] | None = None) -> None:
         """Run in a daemon thread of its own; `on_end` is called on it when the loop has ended, whatever the reason."""
         self._on_end = on_end
-        self._thread = threading.Thread(target=self.run, name=f"zkcoord-{self.name}", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self.run, name=f"zkcoord-{self.name}", daemon=True).start()
 
     def stop(self) -> None:
         """End after the thunks posted so far. Returns at once; `join` waits."""
@@ -113,16 +111,10 @@ class Loop:
         """Thunks that wait to be run."""
         return self._queue.qsize()
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs on the loop's thread."""
-        return self._thread is threading.current_thread()
-
     # on the loop's thread
 
     def run(self) -> None:
         """Run in the calling thread until `stop` or a failure."""
-        self._thread = threading.current_thread()
         try:
             self._turn_until_stopped()
         except Exception as error:  # the thread's main: log and stop

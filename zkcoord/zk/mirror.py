@@ -13,27 +13,19 @@ A whole group, or the whole world at the start of a term, is read by a *sweep*: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
-from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupUnread, Ready, TopicsChanged
-from zkcoord.core.model import Command, Malformed, Member, Owner, Pattern, Topic, TopicPartition
+from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupLeftAlone, GroupUnread, Ready, TopicsChanged
+from zkcoord.core.model import Command, Malformed, Member, Mode, Owner, Pattern, Request, Topic, TopicPartition
 from zkcoord.znodes import codec, names, paths
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
 
-from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode
-from .sweep import Sweep, decode
+from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode, reads_that_fit
+from .sweep import BAD_NAME, GroupRead, Sweep, decode
+from .wants import SizeLimits, Sizes, Want, Wants
 
-
-class Want(NamedTuple):
-    """Something to read: `kind` is registration, channel, command, owner, topic, topics or groups."""
-
-    kind: str
-    group: str = ""
-    member: str = ""
-    node: str = ""
-    tp: TopicPartition = TopicPartition("", 0)
-
+COUNTED = (paths.RegistrationAt, paths.ChannelAt, paths.CommandAt, paths.OwnerAt)
 
 RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
 
@@ -42,17 +34,23 @@ class Mirror:
     """Reads one session's view of the world into events for the core.
 
     `emit` takes the events; `related(group, member, node)` names the partitions of a command that is known (`node` given) or those that a member owns (`node` empty); `before` is the mirror of the same term's last connection: what it knew and is gone must be told, too;
-    `epoch` is this term's: commands that it wrote itself are not read back; `clock` gives ms. `lost()` must be called when the session is suspended; a new `Mirror` is made for a new connection.
+    `epoch` is this term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much of a group is read, `reads_max` how much is asked for at once. `lost()` must be called when the session is suspended; a new `Mirror` is made for a new connection.
     """
 
-    def __init__(self, port: Port, layout: Layout, epoch: int, clock: Callable[[], int], emit: Callable[[Event], None], related: RelatedPartitions, before: Mirror | None = None) -> None:
+    def __init__(self, port: Port, layout: Layout, epoch: int, clock: Callable[[], int], emit: Callable[[Event], None], related: RelatedPartitions, before: Mirror | None = None,
+                 limits: SizeLimits = SizeLimits(), reads_max: int = READS_PER_REQUEST_MAX) -> None:
         self.port = port
         self.own_prefix = f"{epoch}-"
         self.layout = layout
         self.clock = clock
         self.emit = emit
         self.related = related
-        self.wants: dict[Want, None] = {}
+        self.wants = Wants()
+        self.limits = limits
+        self.reads_max = reads_max
+        self.sizes = Sizes(limits)
+        self.left_alone: set[str] = set()
+        self.swept_last = False
         self.inflight: frozenset[Want] = frozenset()
         self.sweeps: dict[str, None] = {}
         self.sweep: Sweep | None = None
@@ -91,8 +89,14 @@ class Mirror:
 
     def fired(self, event: Fired) -> None:
         """A watch saw something."""
+        if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
+            return  # first of all: its flood of events shall cost next to nothing
         where = self.layout.locate(event.path)
-        if isinstance(where, paths.RegistrationAt):
+        if isinstance(where, COUNTED) and event.change in (Change.CREATED, Change.DELETED) and not self._fits(where, event.change):
+            return
+        if not _readable(where):
+            self._name_is_all(where, event.change)
+        elif isinstance(where, paths.RegistrationAt):
             self._mark_member(where.group, where.member)
         elif isinstance(where, paths.CommandAt):
             own = event.change is Change.CREATED and where.node.startswith(self.own_prefix)  # the write's own outcome says so
@@ -100,6 +104,10 @@ class Mirror:
                 self._mark_command(where.group, where.member, where.node)
         elif isinstance(where, paths.OwnerAt):
             self._mark(Want("owner", where.group, tp=where.partition))
+        elif isinstance(where, paths.RequestAt):
+            self._mark(Want("request", where.group, node=where.node))
+        elif isinstance(where, paths.ModeAt):
+            self._mark(Want("mode", where.group))
         elif isinstance(where, paths.ChannelAt):
             if event.change is Change.DELETED:
                 self._mark(Want("channel", where.group, where.member))
@@ -111,11 +119,29 @@ class Mirror:
         elif isinstance(where, paths.TopicAt):
             self._mark(Want("topic", node=where.topic))
 
+    def _fits(self, where: paths.RegistrationAt | paths.ChannelAt | paths.CommandAt | paths.OwnerAt, change: Change) -> bool:
+        """Count a node of a group; False where the group has just become too large to be followed: it is to be read as a whole, which says whether it is."""
+        if where.group in self.known and self.sizes.grew(where.group, 1 if change is Change.CREATED else -1, isinstance(where, paths.RegistrationAt)):
+            self._follow_no_more(where.group)
+            self._unread(where.group)
+            return False
+        return True
+
+    def _name_is_all(self, where: paths.Where, change: Change) -> None:
+        """A node with a name that it cannot have: it is not read, and a registration is named for it (a whole read names the others)."""
+        if isinstance(where, paths.RegistrationAt) and where.group in self.known and self.begun:
+            value = None if change is Change.DELETED else Malformed("registration", where.member, BAD_NAME)
+            self._emit_group(where.group, GroupDelta(members={where.member: value}))
+
+    def _follow_no_more(self, group: str) -> None:
+        self.left_alone.add(group)
+        self.wants.drop(group)
+
     def _mark(self, want: Want) -> None:
         if want.group and want.group not in self.known:
             self._unread(want.group)
-        elif want not in self.inflight:
-            self.wants[want] = None
+        elif want not in self.inflight and want.group not in self.left_alone:
+            self.wants.add(want)
 
     def _unread(self, group: str) -> None:
         """A group to read as a whole. The core says when: not while a write of it is under way."""
@@ -150,13 +176,11 @@ class Mirror:
         """Ask for what is marked, unless a request is under way."""
         if not self.due:
             return
-        if self.wants:
-            batch = list(self.wants)[:READS_PER_REQUEST_MAX]
-            for want in batch:
-                del self.wants[want]
-            self._ask(batch)
-        elif self.sweeps:
+        if self.wants and (self.swept_last or not self.sweeps):  # in turn: a group that changes all the time must not keep whole reads of others from their turn
+            self._ask(self.wants.take(self.reads_max))
+        else:
             self._sweep(sorted(self.sweeps))
+        self.swept_last = self.sweep is not None
 
     def _sweep(self, groups: Sequence[str]) -> None:
         self.sweeps.clear()
@@ -166,27 +190,43 @@ class Mirror:
                 for path in self.layout.group_watch_roots(group):
                     self.port.watch(path, WatchMode.RECURSIVE, self._watched)
         self.known.update(groups)
-        self.sweep = Sweep(self.port, self.layout, groups, self._swept)
+        self.left_alone.difference_update(groups)
+        for group in groups:
+            self.sizes.drop(group)
+        self.sweep = Sweep(self.port, self.layout, groups, self.limits, self.reads_max, self._swept)
         self.sweep.begin()
 
-    def _swept(self, deltas: Mapping[str, GroupDelta | None]) -> None:
+    def _swept(self, groups: Mapping[str, GroupRead]) -> None:
         if self.dead:
             return
         self.busy, self.sweep = False, None
-        for group, delta in deltas.items():
-            if delta is None:
+        for group, read in groups.items():
+            if read.left_alone is not None:
+                self._follow_no_more(group)
+                self.patterns.pop(group, None)
+                self.emit(GroupLeftAlone(self.clock(), group, read.left_alone))
+            elif read.delta is None:
                 self._group_gone(group)
             else:
-                self._emit_group(group, delta)
+                self.sizes.read(group, read.registrations, read.nodes)
+                self._emit_group(group, read.delta)
         if not self.begun:
             self.begun = True
+            late, self.sweeps = list(self.sweeps), {}
+            for group in late:  # marked while the world was read: like any other whole read, when the core asks, or it would overlap a write (seed 405052481827)
+                self._unread(group)
             self.emit(Ready(self.clock()))
         self.flush()
 
     def _ask(self, wants: Sequence[Want]) -> None:
         self.busy = True
-        self.inflight = frozenset(wants)
-        self.port.read([self._read_of(w) for w in wants], lambda result: self._answered(wants, result))
+        reads = [self._read_of(w) for w in wants]
+        count = reads_that_fit(reads, self.reads_max)
+        for want in wants[count:]:
+            self.wants.add(want)
+        asked = wants[:count]
+        self.inflight = frozenset(asked)
+        self.port.read(reads[:count], lambda result: self._answered(asked, result))
 
     def _read_of(self, want: Want) -> Read:
         lay = self.layout
@@ -198,6 +238,10 @@ class Mirror:
             return GetData(lay.command(want.group, want.member, want.node))
         if want.kind == "owner":
             return GetData(lay.owner(want.group, want.tp))
+        if want.kind == "request":
+            return GetData(lay.request(want.group, want.node))
+        if want.kind == "mode":
+            return GetData(lay.mode(want.group))
         if want.kind == "topic":
             return GetData(lay.topic(want.node))
         return GetChildren(lay.topics_root if want.kind == "topics" else lay.groups_root)
@@ -228,10 +272,7 @@ class Mirror:
         if self.begun:
             self.flush()
         elif self.wants:
-            batch = list(self.wants)[:READS_PER_REQUEST_MAX]
-            for want in batch:
-                del self.wants[want]
-            self._ask(batch)
+            self._ask(self.wants.take(self.reads_max))
         elif not self.dead:
             self._sweep(sorted(self.sweeps))
 
@@ -242,6 +283,10 @@ class Mirror:
             delta.commands[(want.member, want.node)] = decode(answer, "command", f"{want.member}/{want.node}", lambda n: codec.decode_command(want.member, want.node, n.data))
         elif want.kind == "owner":
             delta.owners[want.tp] = decode(answer, "owner", str(want.tp), lambda n: codec.decode_owner(str(want.tp), n.data, n.stat))
+        elif want.kind == "request":
+            delta.requests[want.node] = decode(answer, "request", want.node, lambda n: codec.decode_request(want.node, n.data))
+        elif want.kind == "mode":
+            delta.mode["mode"] = decode(answer, "mode", "mode", lambda n: codec.decode_mode(n.data))
         elif want.kind == "channel":
             there = isinstance(answer, Children)
             delta.channels[want.member] = there
@@ -252,10 +297,13 @@ class Mirror:
 
     def _topic_names(self, answer: ReadAnswer) -> dict[str, Topic | Malformed | None]:
         present = {n for n in answer.names if names.is_topic(n)} if isinstance(answer, Children) else set()
+        for name in sorted(self.watched_topics - present):
+            self.watched_topics.remove(name)
+            self.port.unwatch(self.layout.topic(name), self._watched)
         for name in sorted(present - self.watched_topics):
             self.watched_topics.add(name)
             self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
-            self.wants[Want("topic", node=name)] = None
+            self.wants.add(Want("topic", node=name))
         return {name: None for name in sorted(set(self.topics) - present)}
 
     def _topic(self, name: str, answer: ReadAnswer) -> Topic | Malformed | None:
@@ -295,11 +343,17 @@ class Mirror:
                 del known[name]
         self.patterns[group] = known
         if members != dict(delta.members):
-            delta = GroupDelta(delta.full, members, delta.channels, delta.commands, delta.owners, delta.metadata)
+            delta = replace(delta, members=members)
         self.emit(GroupChanged(self.clock(), group, delta, _good(matches)))
 
     def _group_gone(self, group: str) -> None:
+        """Its watches go, too: names of groups come and go for as long as a session lasts. When it comes again it is watched again before it is read."""
         self.known.discard(group)
+        for path in self.layout.group_watch_roots(group):
+            self.port.unwatch(path, self._watched)
+        self.wants.drop(group)
+        self.left_alone.discard(group)
+        self.sizes.drop(group)
         self.patterns.pop(group, None)
         self.emit(GroupGone(self.clock(), group))
 
@@ -312,10 +366,21 @@ class Delta:
         self.channels: dict[str, bool] = {}
         self.commands: dict[tuple[str, str], Command | Malformed | None] = {}
         self.owners: dict[TopicPartition, Owner | Malformed | None] = {}
+        self.requests: dict[str, Request | Malformed | None] = {}
+        self.mode: dict[str, Mode | Malformed | None] = {}
 
     def build(self) -> GroupDelta:
         """As an immutable event part."""
-        return GroupDelta(members=self.members, channels=self.channels, commands=self.commands, owners=self.owners)
+        return GroupDelta(members=self.members, channels=self.channels, commands=self.commands, owners=self.owners, requests=self.requests, mode=self.mode)
+
+
+def _readable(where: paths.Where) -> bool:
+    """Whether a name can be what its place says."""
+    if isinstance(where, (paths.RegistrationAt, paths.ChannelAt)):
+        return names.is_member(where.member)
+    if isinstance(where, paths.CommandAt):
+        return names.is_member(where.member) and names.is_node(where.node)
+    return names.is_node(where.node) if isinstance(where, paths.RequestAt) else True
 
 
 def _good(matches: Mapping[Pattern, frozenset[str] | Malformed]) -> dict[Pattern, frozenset[str]]:

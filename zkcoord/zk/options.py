@@ -10,7 +10,10 @@ import importlib.util
 import ssl
 from dataclasses import dataclass, field
 
+from kazoo.security import make_digest_acl_credential
+
 from zkcoord.errors import ConfigurationError
+from zkcoord.zk.acl import Roles
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 
 DEFAULT_PORT = 2181
@@ -76,7 +79,8 @@ class ZkOptions:
 
     `hosts` is "host:port,host:port/chroot". `session_timeout_ms` is asked for; the server's limits decide. `connect_timeout_ms` bounds only the first connection of a `KazooEnsemble` (0: keep
     trying for ever). `request_deadline_ms`: a call without an answer for so long ends `Unanswered` and takes the connection with it (0: half of the negotiated session timeout).
-    `close_deadline_ms`: `Closed` follows `close()` within it. `acl` is what callers put on the nodes they create; the port itself uses the `acl` of each `Create`.
+    `close_deadline_ms`: `Closed` follows `close()` within it. `acl` is what callers put on the nodes they create. With `roles` each node gets the ACL of its place instead, whatever the caller says, and `acl` is only one
+    of the same size, for whoever counts bytes.
     """
 
     hosts: str
@@ -88,6 +92,7 @@ class ZkOptions:
     sasl: Sasl | None = None
     tls: Tls | None = None
     acl: tuple[AclEntry, ...] = OPEN_ACL
+    roles: Roles | None = None
     servers: tuple[Server, ...] = field(init=False)
     chroot: str = field(init=False)
 
@@ -110,6 +115,21 @@ class ZkOptions:
             raise ConfigurationError("a digest user name must not be empty or contain a colon: give name and password separately")
         if self.sasl is not None:
             _check_sasl(self.sasl)
+        if self.roles is not None:
+            self._check_roles(self.roles)
+            object.__setattr__(self, "acl", self.roles.widest)
+
+    def _check_roles(self, roles: Roles) -> None:
+        """That what is created can be used again by whoever created it, as far as that can be told without the server."""
+        if self.digest is not None:
+            mine = make_digest_acl_credential(self.digest.username, self.digest.password)
+            if not any(p.scheme == "digest" and p.id == mine for p in roles.all) and not self._may_be_known_otherwise(roles):
+                raise ConfigurationError(f"none of the principals that shall have access is the digest user {self.digest.username!r} with this password: correct the hash (docs/security.md says how it is made), or the password")
+        elif self.sasl is None and not self._may_be_known_otherwise(roles):
+            raise ConfigurationError("access is given to certain principals, and this client has no credentials to be one of them: give it a user and a password, SASL, or a TLS certificate")
+
+    def _may_be_known_otherwise(self, roles: Roles) -> bool:
+        return bool(self.tls and self.tls.cert) or any(p.scheme not in ("digest", "sasl", "x509") for p in roles.all)
 
     @property
     def address(self) -> str:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Union
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, Union
 
 
 class ZkError(enum.Enum):
@@ -33,20 +33,27 @@ class ZkError(enum.Enum):
     OTHER = "Other"
 
 
+PERMISSIONS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
+
+
 @dataclass(frozen=True)
 class AclEntry:
-    """One ZooKeeper ACL: permission bits (1 read, 2 write, 4 create, 8 delete, 16 admin), scheme and id."""
+    """One ZooKeeper ACL: permission bits (`PERMISSIONS`: read, write, create, delete, admin), scheme and id. A digest's id ends with a hash of the password, which is shown nowhere."""
 
     perms: int
     scheme: str
-    id: str
+    id: str = field(repr=False)
+
+    @property
+    def who(self) -> str:
+        """Scheme and id, for people."""
+        return f"{self.scheme}:{self.id.partition(':')[0] if self.scheme == 'digest' else self.id}"
 
 
 OPEN_ACL: tuple[AclEntry, ...] = (AclEntry(31, "world", "anyone"),)
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """The part of a znode's stat that zkcoord uses. `ephemeral_owner` is a session id, 0 for a persistent node."""
 
     czxid: int
@@ -151,8 +158,7 @@ class GetChildren:
 Read = Union[GetData, GetChildren]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """Answer to `GetData`."""
 
     data: bytes
@@ -217,7 +223,9 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The connection is gone; the session may live. All watches are gone."""
+    """The connection is gone; the session may live. All watches are gone. `answer_too_large`: it was dropped because an answer was larger than is taken; asking for less at once helps."""
+
+    answer_too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +271,9 @@ class Port(Protocol):
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
         """Add a persistent watch (on a path that may not exist yet); answers `ReadDone(())`."""
 
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """Remove this session's watch on `path`; answers `ReadDone(())`, or one `Denied` where there is none."""
+
     def close(self) -> None:
         """Close the session: its ephemeral nodes go in one transaction. `Closed` follows, whatever happens."""
 
@@ -275,13 +286,40 @@ class Ensemble(Protocol):
 
 
 READS_PER_REQUEST_MAX = 1_000
+READS_DIVISOR = 16
+READS_BYTES_MAX = 512 * 1024
 OPS_PER_MULTI_MAX = 500
 MULTI_BYTES_MAX = 512 * 1024
+
+
+def reads_that_fit(reads: Sequence[Read], reads_max: int) -> int:
+    """How many of the first of these reads go into one request: at most `reads_max` and `READS_BYTES_MAX` bytes of paths, at least one."""
+    total_bytes = 0
+    for index, read in enumerate(reads[:reads_max]):
+        total_bytes += read_bytes(read)
+        if index and total_bytes > READS_BYTES_MAX:
+            return index
+    return min(len(reads), reads_max)
+
+
+def read_bytes(read: Read) -> int:
+    """Upper bound of a read's size on the wire, where its path is ASCII."""
+    return 16 + len(read.path)
+
+
+def fewer_reads(reads_max: int) -> int:
+    """How many reads to put into a request, after the answer to one with so many was too large: nodes may hold a megabyte each, whatever they should be."""
+    return max(1, reads_max // READS_DIVISOR)
 
 
 def encoded_bytes(op: Op) -> int:
     """Upper bound of an operation's size on the wire, in bytes: what the byte cap of a multi counts."""
     overhead = 64
     data = len(op.data) if isinstance(op, (Create, SetData)) else 0
-    acl = sum(16 + len(a.scheme) + len(a.id) for a in op.acl) if isinstance(op, Create) else 0
+    acl = acl_bytes(op.acl) if isinstance(op, Create) else 0
     return overhead + len(op.path.encode()) + data + acl
+
+
+def acl_bytes(acl: Sequence[AclEntry]) -> int:
+    """Upper bound of an ACL's size on the wire, in bytes."""
+    return sum(16 + len(entry.scheme.encode()) + len(entry.id.encode()) for entry in acl)

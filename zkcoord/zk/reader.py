@@ -7,15 +7,19 @@ nothing), an expired session is replaced.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import READS_PER_REQUEST_MAX, Connected, Fired, PortEvent, Read, ReadAnswer, ReadDone, ReadResult, Refused, Suspended
+from zkcoord.zk.port import READS_PER_REQUEST_MAX, Connected, Fired, PortEvent, Read, ReadAnswer, ReadDone, ReadResult, Refused, Suspended, fewer_reads, reads_that_fit
 from zkcoord.zk.session import KazooEnsemble, KazooPort
+
+T = TypeVar("T")
 
 READ_DEADLINE_MS = 15_000
 CLOSE_WAIT_MS = 3_000
@@ -32,6 +36,7 @@ class SyncReader:
         self._port: KazooPort | None = None
         self._changed = threading.Condition()
         self._connected = False
+        self._reads_max = READS_PER_REQUEST_MAX
         self._refusal = ""
         self._closing = False
         self._over = threading.Event()
@@ -59,8 +64,8 @@ class SyncReader:
     def read(self, reads: Sequence[Read]) -> list[ReadAnswer]:
         """The answers in order. Raises `UnavailableError` when they do not come within the deadline."""
         answers: list[ReadAnswer] = []
-        for start in range(0, len(reads), READS_PER_REQUEST_MAX):
-            answers += self._one(tuple(reads[start : start + READS_PER_REQUEST_MAX])).answers
+        while len(answers) < len(reads):
+            answers += self._one(tuple(reads[len(answers) :])).answers
         return answers
 
     def sync(self) -> None:
@@ -68,32 +73,30 @@ class SyncReader:
         self._one(())
 
     def _one(self, reads: tuple[Read, ...]) -> ReadDone:
-        """One request, repeated until it is answered; no reads: a sync."""
+        """One request with the first of the reads, repeated until it is answered; no reads: a sync."""
         until_ms = boot_ms() + self._read_deadline_ms
         while True:
             self._await_connected(max(0, until_ms - boot_ms()))
-            result = self._ask(reads, max(1, until_ms - boot_ms()))
+            result: ReadResult | None = self._ask(partial(_send, reads[: reads_that_fit(reads, self._reads_max)]), max(1, until_ms - boot_ms()))
             if isinstance(result, ReadDone):
                 return result
             if boot_ms() >= until_ms:
                 raise UnavailableError(f"ZooKeeper at {self._options.address} did not answer within {self._read_deadline_ms} ms: look at its servers, then try again")
 
-    def _ask(self, reads: tuple[Read, ...], timeout_ms: int) -> ReadResult | None:
+    def _ask(self, send: Callable[[KazooPort, Callable[[T], None]], None], timeout_ms: int) -> T | None:
+        """What `send` is answered; None when that takes longer."""
         answered = threading.Event()
-        results: list[ReadResult] = []
+        results: list[T] = []
 
-        def done(result: ReadResult) -> None:
+        def done(result: T) -> None:
             results.append(result)
             answered.set()
 
-        def send() -> None:
+        def post() -> None:
             assert self._port is not None
-            if reads:
-                self._port.read(reads, done)
-            else:
-                self._port.sync(done)
+            send(self._port, done)
 
-        self._loop.post(send)
+        self._loop.post(post)
         answered.wait(timeout_ms / 1000)
         return results[0] if results else None
 
@@ -124,6 +127,8 @@ class SyncReader:
             return
         with self._changed:
             self._connected = isinstance(event, Connected)
+            if isinstance(event, Suspended) and event.answer_too_large:
+                self._reads_max = fewer_reads(self._reads_max)
             if isinstance(event, Refused):
                 self._refusal = event.reason
             self._changed.notify_all()
@@ -132,3 +137,11 @@ class SyncReader:
                 self._over.set()
             else:
                 self._open()
+
+
+def _send(reads: tuple[Read, ...], port: KazooPort, done: Callable[[ReadResult], None]) -> None:
+    """A multiRead; no reads: a sync."""
+    if reads:
+        port.read(reads, done)
+    else:
+        port.sync(done)

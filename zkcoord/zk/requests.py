@@ -1,7 +1,7 @@
-"""The four requests zkcoord sends, as bytes, and their answers as the values of `zkcoord.zk.port`.
+"""The requests zkcoord sends, as bytes, and their answers as the values of `zkcoord.zk.port`.
 
-kazoo has no MultiRead (opcode 22) and no AddWatch (opcode 106), and its transaction decoder loses results (a falsy one is dropped, an unknown error code raises in the connection's
-thread). So all four are encoded and decoded here, with kazoo's struct objects and string codecs; `zkcoord.zk.connection` puts them into kazoo's queue. A request is encoded when it
+kazoo has no MultiRead (opcode 22), no AddWatch (opcode 106) and no RemoveWatches (opcode 18), and its transaction decoder loses results (a falsy one is dropped, an unknown error code raises in the connection's
+thread). So all of them are encoded and decoded here, with kazoo's struct objects and string codecs; `zkcoord.zk.connection` puts them into kazoo's queue. A request is encoded when it
 is made, in the caller's thread: a path that is not UTF-8 raises there, never in the connection's thread.
 
 The chroot is ours, not kazoo's: every path is prefixed here and every answer is stripped here, so that requests kazoo does not know are treated like those it knows.
@@ -13,6 +13,7 @@ after it. A code that says nothing about the operation (`UNANSWERED_CODES`: sess
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -47,8 +48,9 @@ from zkcoord.zk.port import (
     ZkError,
 )
 
-SYNC, MULTI, MULTI_READ, ADD_WATCH, CLOSE = 9, 14, 22, 106, -11
-CREATE, DELETE, SET_DATA, CHECK, GET_DATA, GET_CHILDREN, ERROR = 1, 2, 5, 13, 4, 8, -1
+SYNC, MULTI, REMOVE_WATCHES, MULTI_READ, ADD_WATCH, CLOSE = 9, 14, 18, 22, 106, -11
+ANY_WATCHER = 3
+CREATE, DELETE, SET_DATA, CHECK, EXISTS, GET_DATA, GET_CHILDREN, ERROR = 1, 2, 5, 13, 3, 4, 8, -1
 EPHEMERAL_FLAG, SEQUENTIAL_FLAG = 1, 2
 
 NO_NODE, UNIMPLEMENTED, SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED = -101, -6, -112, -118, -124
@@ -68,6 +70,13 @@ UNANSWERED_CODES = frozenset({-4, -7, SESSION_EXPIRED, SESSION_MOVED, -122, SASL
 
 CONNECTION_OVER_CODES = frozenset({SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED})
 """After these the server closes the connection, or nothing sent on it is worth anything."""
+
+DATA_ASKED, CHILDREN_ASKED, END_OF_READS = (wire.multiheader_struct.pack(kind, kind == ERROR, -1) for kind in (GET_DATA, GET_CHILDREN, ERROR))
+ANSWER_STRUCT = struct.Struct(f"{wire.multiheader_struct.format}i")
+"""How each answer of a multiRead begins: its header, then the length of the data, the number of names, or an error's code."""
+
+SINCE_3_6 = frozenset({MULTI_READ, ADD_WATCH, REMOVE_WATCHES})
+"""What older servers answer with `UNIMPLEMENTED`, and by closing the connection (the last one since 3.5)."""
 
 Result = Union[MultiResult, ReadResult]
 
@@ -175,41 +184,89 @@ def _result_kind(body: bytes, offset: int) -> tuple[int, int]:
 
 def read_request(chroot: str, reads: Sequence[Read]) -> Request:
     """One multiRead. Answer: `ReadDone` with one answer per read, or `Unanswered`."""
-    payload = bytearray()
+    parts: list[bytes] = []
     for read in reads:
-        payload += wire.multiheader_struct.pack(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, False, -1)
-        payload += wire.write_string(absolute(chroot, read.path)) + b"\0"
-    payload += wire.multiheader_struct.pack(-1, True, -1)
+        path = absolute(chroot, read.path).encode()
+        parts += (DATA_ASKED if isinstance(read, GetData) else CHILDREN_ASKED, wire.int_struct.pack(len(path)), path, b"\0")
+    parts.append(END_OF_READS)
     count = len(reads)
 
     def decode(err: int, body: bytes, offset: int) -> ReadResult:
         return _decode_reads(count, err, body, offset)
 
-    return Request(MULTI_READ, bytes(payload), decode)
+    return Request(MULTI_READ, b"".join(parts), decode)
 
 
 def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
+    """A takeover decodes some hundred thousand answers, so this is written to do little for each: whatever its kind, an answer begins with its header and one number."""
     if err in UNANSWERED_CODES:
         return Unanswered()
     if err:
         return ReadDone((Denied(error_of(err)),) * count)
     answers: list[ReadAnswer] = []
+    begins, stat = ANSWER_STRUCT.unpack_from, wire.stat_struct.unpack_from
     for _ in range(count):
-        kind, offset = _result_kind(body, offset)
+        kind, is_end, _, number = begins(body, offset)
+        offset += ANSWER_STRUCT.size
+        if is_end:
+            raise ValueError("an answer holds fewer results than were asked for")
         if kind == GET_DATA:
-            data, offset = wire.read_buffer(body, offset)
-            answers.append(Node(bytes(data or b""), _stat(body, offset)))
+            data = body[offset : offset + number] if number > 0 else b""
+            offset += len(data)
+            czxid, mzxid, _, _, version, cversion, _, owner, _, children, _ = stat(body, offset)
             offset += wire.stat_struct.size
+            answers.append(Node(data, Stat(czxid, mzxid, version, cversion, owner, children)))
         elif kind == GET_CHILDREN:
-            names, offset = _names(body, offset)
+            names, offset = _names(body, offset, number)
             answers.append(Children(names))
         elif kind == ERROR:
-            code = wire.int_struct.unpack_from(body, offset)[0]
-            offset += wire.int_struct.size
-            answers.append(Missing() if code == NO_NODE else Denied(error_of(code)))
+            answers.append(Missing() if number == NO_NODE else Denied(error_of(number)))
         else:
             raise ValueError(f"a multiRead's answer holds a result of type {kind}")
     return ReadDone(tuple(answers))
+
+
+def single_request(chroot: str, read: Read) -> Request:
+    """One read by itself, for servers without multiRead. Answer: as of `read_request`."""
+    return _plain_request(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, chroot, read.path, watch=False)
+
+
+def watched_stat_request(chroot: str, path: str) -> Request:
+    """A node's stat, and a watch that fires once: on its data, its end, or that it is made. Answer: as of `read_request`, a `Node` without data."""
+    return _plain_request(EXISTS, chroot, path, watch=True)
+
+
+def watched_names_request(chroot: str, path: str) -> Request:
+    """The names of a node's children, and a watch that fires once, on these (where there is the node). Answer: as of `read_request`."""
+    return _plain_request(GET_CHILDREN, chroot, path, watch=True)
+
+
+def _plain_request(kind: int, chroot: str, path: str, watch: bool) -> Request:
+    return Request(kind, wire.write_string(absolute(chroot, path)) + bytes([watch]), lambda err, body, offset: _decode_plain(kind, err, body, offset))
+
+
+def _decode_plain(kind: int, err: int, body: bytes, offset: int) -> ReadResult:
+    if err in UNANSWERED_CODES:
+        return Unanswered()
+    if err:
+        return ReadDone((Missing() if err == NO_NODE else Denied(error_of(err)),))
+    answer: Children | Node
+    if kind == GET_CHILDREN:
+        count = wire.int_struct.unpack_from(body, offset)[0]
+        names, offset = _names(body, offset + wire.int_struct.size, count)
+        answer = Children(names)
+        sensible = count >= 0
+    else:
+        data = b""
+        if kind == GET_DATA:
+            found, offset = wire.read_buffer(body, offset)
+            data = bytes(found or b"")
+        answer = Node(data, _stat(body, offset))
+        offset += wire.stat_struct.size
+        sensible = answer.stat.czxid >= 0 <= answer.stat.num_children
+    if not sensible or offset != len(body):
+        raise ValueError("the answer to a read is not one")
+    return ReadDone((answer,))
 
 
 def sync_request(chroot: str) -> Request:
@@ -222,6 +279,11 @@ def watch_request(chroot: str, path: str, mode: WatchMode) -> Request:
     return Request(ADD_WATCH, wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(mode.value), _decode_empty)
 
 
+def unwatch_request(chroot: str, path: str) -> Request:
+    """Remove the watches on a path. Answer: as of `watch_request`."""
+    return Request(REMOVE_WATCHES, wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(ANY_WATCHER), _decode_empty)
+
+
 def _decode_empty(err: int, body: bytes, offset: int) -> ReadResult:
     if err in UNANSWERED_CODES:
         return Unanswered()
@@ -229,10 +291,10 @@ def _decode_empty(err: int, body: bytes, offset: int) -> ReadResult:
 
 
 def refusal_of_first_look(options: ZkOptions, err: int, result: Result) -> str:
-    """What the answer to the first request (a multiRead of the chroot) says about the ensemble: the sentence that refuses it, or "". Raises `ValueError` when it says nothing."""
+    """What the answer to the first request (the chroot, by a multiRead or by itself) says about the ensemble: the sentence that refuses it, or "". Raises `ValueError` when it says nothing."""
     where, path = options.address, options.chroot or "/"
     if err == UNIMPLEMENTED:
-        return f"the ZooKeeper at {where} is older than 3.6 (no multiRead, no persistent watches): use a server of 3.6 or newer"
+        return f"the ZooKeeper at {where} does not know how to read a node: use a server of 3.4 or newer"
     if err == SASL_REQUIRED:
         return f"the ZooKeeper at {where} demands SASL authentication: configure SASL (mechanism, name and password)"
     if not isinstance(result, ReadDone):
@@ -256,9 +318,7 @@ def _stat(body: bytes, offset: int) -> Stat:
     return Stat(czxid, mzxid, version, cversion, owner, children)
 
 
-def _names(body: bytes, offset: int) -> tuple[tuple[str, ...], int]:
-    count = wire.int_struct.unpack_from(body, offset)[0]
-    offset += wire.int_struct.size
+def _names(body: bytes, offset: int, count: int) -> tuple[tuple[str, ...], int]:
     names: list[str] = []
     for _ in range(count):
         name, offset = wire.read_string(body, offset)

@@ -26,8 +26,11 @@ from typing import TypeVar, Union
 
 from zkcoord.errors import ForkedProcessError
 from zkcoord.zk import requests
-from zkcoord.zk.connection import SERVER_CLOSED, Call, EdgeClient, End
+from zkcoord.zk.connection import SERVER_CLOSED, Call, EdgeClient
+from zkcoord.zk.direct import Direct, Way
+from zkcoord.zk.observer import End
 from zkcoord.zk.options import Server, ZkOptions
+from zkcoord.zk.plain import Answered, Plain
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
@@ -88,6 +91,7 @@ class KazooPort:
         self._pid = os.getpid()
         self._generation = 0
         self._early: list[Callable[[], None]] | None = []  # calls made while a `Connected` waits in the queue; None while they are told
+        self._way: Way = Direct(self.chroot, self._submit, self._on_event)
         self._client: EdgeClient
         self._connect_timer: threading.Timer | None = None
         self._close_timer: threading.Timer | None = None
@@ -116,81 +120,102 @@ class KazooPort:
     # What the owner calls -----------------------------------------------------------------------------------------------------------------------------------------
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
-        """Run `ops` as one transaction. Over the caps (operations or bytes) it is `Rejected` here with `OTHER`, at the first operation too many: the server would drop the connection instead."""
+        """Run `ops` as one transaction; where there are roles, each node gets the ACL of its place. Over the caps (operations or bytes) it is `Rejected` here with `OTHER`, at the first operation too many: the server would drop the connection instead."""
         self._check_process()
+        if self._options.roles is not None:
+            ops = self._options.roles.applied(ops)
         over = _first_over_cap(ops)
         if over is not None:
             log.error("a multi of %d operations and %d bytes is over the caps (%d operations, %d bytes) and was not sent", len(ops), sum(map(encoded_bytes, ops)), OPS_PER_MULTI_MAX, MULTI_BYTES_MAX)
             self._post(partial(done, Rejected(over, ZkError.OTHER)))
             return
-        self._submit(requests.multi_request(self.chroot, ops), done)
+        self._way.multi(ops, done)
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """Run `reads` as one multiRead. Raises `ValueError` for more than `READS_PER_REQUEST_MAX`."""
         self._check_process()
         if len(reads) > READS_PER_REQUEST_MAX:
             raise ValueError(f"{len(reads)} reads in one request: split them at {READS_PER_REQUEST_MAX}")
-        self._submit(requests.read_request(self.chroot, reads), done)
+        self._way.read(reads, done)
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """Make the server catch up with the leader; answers `ReadDone(())`."""
         self._check_process()
-        self._submit(requests.sync_request(self.chroot), done)
+        self._way.sync(done)
 
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
         """Add a persistent watch; answers `ReadDone(())`, or one `Denied` if the server will not have it."""
         self._check_process()
-        self._submit(requests.watch_request(self.chroot, path, mode), done)
+        self._way.watch(path, mode, done)
+
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """Remove the watch on a path; answers `ReadDone(())`, or one `Denied` where there is none."""
+        self._check_process()
+        self._way.unwatch(path, done)
+
+    def ask(self, request: requests.Request, done: Callable[[T], None]) -> None:
+        """Send a request that `Port` does not have; `done` gets what it decodes to."""
+        self._check_process()
+        self._submit(request, done)
 
     def close(self) -> None:
         """Close the session after the calls under way; `Closed` follows within `close_deadline_ms`. Closing twice is closing once."""
         self._check_process()
         if self._close_timer is None and not self._client.ended:
             self._close_timer = _timer(self._options.close_deadline_ms, self._close_overdue)
+            self._way.closing()
             self._client.shut()
 
-    # What the connection's thread calls (see `zkcoord.zk.connection.Observer`) -----------------------------------------------------------------------------------
+    # What the connection's thread calls (see `zkcoord.zk.observer.Observer`) -----------------------------------------------------------------------------------
 
     def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
         """The session is usable."""
         self._ensemble.was_reached = True
         if self._connect_timer is not None:
             self._connect_timer.cancel()
-        self._post(partial(self._on_connected, generation, session_id, password, timeout_ms, server))
         log.info("connected to ZooKeeper at %s:%d, session timeout %d ms", server[0], server[1], timeout_ms)
+        self._post(partial(self._on_connected, generation, session_id, password, timeout_ms, server, self._client.plain))
 
-    def suspended(self, reason: str) -> None:
+    def suspended(self, reason: str, answer_too_large: bool) -> None:
         """The connection is lost."""
-        self._event(Suspended())
         log.warning("lost the connection to ZooKeeper: %s", reason)
+        self._over(Suspended(answer_too_large))
 
     def fired(self, change: Change, path: str) -> None:
         """A watch event."""
-        self._event(Fired(change, requests.relative(self.chroot, path)))
+        self._post(partial(self._on_fired, Fired(change, requests.relative(self.chroot, path))))
 
     def ended(self, end: End, reason: str) -> None:
         """The session is over."""
         for timer in (self._connect_timer, self._close_timer):
             if timer is not None:
                 timer.cancel()
-        if end is End.REFUSED:
-            self._event(Refused(reason))
-        else:
-            self._event(Closed() if end is End.CLOSED else Expired())
         log.info("the ZooKeeper session is over: %s%s", end.value, f" ({reason})" if reason else "")
+        if end is End.REFUSED:
+            self._over(Refused(reason))
+        else:
+            self._over(Closed() if end is End.CLOSED else Expired())
 
     # Within ---------------------------------------------------------------------------------------------------------------------------------------------------------
 
-    def _on_connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
+    def _on_connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server, plain: bool) -> None:
         self.session_id, self.password, self.timeout_ms, self.connected_server = session_id, password, timeout_ms, server
         early, self._early = self._early, None
         for end in early or ():
             end()
         self._early, self._generation = [], generation
+        self._way = Plain(self.chroot, self._submit_dated, self._on_event) if plain else Direct(self.chroot, self._submit, self._on_event)
         self._on_event(Connected(session_id, timeout_ms))
 
-    def _event(self, event: PortEvent) -> None:
-        self._post(partial(self._on_event, event))
+    def _on_fired(self, event: Fired) -> None:
+        self._way.fired(event)
+
+    def _over(self, event: PortEvent) -> None:
+        self._post(partial(self._on_over, event))
+
+    def _on_over(self, event: PortEvent) -> None:
+        self._way.lost()
+        self._on_event(event)
 
     def _submit(self, request: requests.Request, done: Callable[[T], None]) -> None:
         post = self._post
@@ -198,12 +223,24 @@ class KazooPort:
         def tell(result: T | None) -> None:
             post(partial(done, Unanswered() if result is None else result))  # type: ignore[arg-type]
 
+        self._send(request, tell, partial(done, Unanswered()))  # type: ignore[arg-type]
+
+    def _submit_dated(self, request: requests.Request, done: Answered) -> None:
+        """As `_submit`; `done` is told the transaction that the server was at, too."""
+        post, client = self._post, self._client
+
+        def tell(result: requests.Result | None) -> None:
+            post(partial(done, Unanswered() if result is None else result, client.last_zxid))
+
+        self._send(request, tell, partial(done, Unanswered(), 0))
+
+    def _send(self, request: requests.Request, tell: Callable[[T | None], None], lost: Callable[[], None]) -> None:
         if self._client.submit(Call(request, tell), self._generation):  # type: ignore[arg-type]
             return
         if self._early is None:
             tell(None)
         else:
-            self._early.append(partial(done, Unanswered()))  # type: ignore[arg-type]
+            self._early.append(lost)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

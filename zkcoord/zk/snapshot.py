@@ -8,12 +8,13 @@ A state in the metadata is the last coordinator's report. Where the registration
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, Union
 
-from zkcoord.core.model import Command, GroupMetadata, GroupState, Malformed, Member, Owner, Topic, TopicPartition
+from zkcoord.core.model import Command, GroupMetadata, GroupState, Malformed, Member, Mode, Owner, Topic, TopicPartition
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.reader import SyncReader
@@ -21,6 +22,9 @@ from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.patterns import match_patterns
 from zkcoord.znodes.paths import Layout
+
+CHILDREN_LISTED_MAX = 20_000
+"""A node of a group with more children is not listed: people cannot read that, and it says that something is wrong."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,6 +65,7 @@ class GroupSnapshot:
     topics: dict[str, Topic]
     subscribed: dict[str, dict[str, int]]
     malformed: tuple[Malformed, ...] = ()
+    mode: Mode | None = None
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,10 +79,11 @@ class GroupSnapshot:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Partitions that are owned, have an offset, or are subscribed to, sorted."""
+        """Partitions that are owned, have an offset (readable or not), or are subscribed to, sorted."""
         wanted = {topic for topics in self.subscribed.values() for topic in topics}
         found = {TopicPartition(name, number) for name in wanted if name in self.topics for number in self.topics[name].partitions}
-        return sorted(found | set(self.owners) | set(self.offsets))
+        unreadable = {tp for bad in self.malformed if bad.what in ("offset", "owner") and (tp := names.parse_partition(bad.name)) is not None}
+        return sorted(found | set(self.owners) | set(self.offsets) | unreadable)
 
     def held_by(self, member: str) -> list[TopicPartition]:
         """What a member owns, sorted."""
@@ -96,14 +102,14 @@ def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
     reader.sync()
     (answer,) = reader.read([GetChildren(layout.groups_root)])
     found = [name for name in _children(answer, layout.groups_root) if names.is_group(name)]
-    answers = iter(reader.read([read for name in found for read in (GetData(layout.group(name)), GetChildren(layout.ids(name)))]))
+    answers = iter(reader.read([read for name in found for read in (GetData(layout.group(name)), GetData(layout.ids(name)))]))
     groups = []
     for name, data, ids in zip(found, answers, answers):
         if isinstance(data, Missing):
             continue  # deleted since the names were read
         bad: list[Malformed] = []
         metadata = _metadata(name, data, bad)
-        members = len(_children(ids, layout.ids(name)))
+        members = _count(ids, layout.ids(name))
         groups.append(GroupListed(name, shown_state(metadata, members), members, metadata.generation, metadata.topics, tuple(bad)))
     return groups
 
@@ -142,11 +148,13 @@ class _GroupReading:
         layout, group = self.layout, self.group
         seen = coordinator_seen(self.reader, layout)
         parents = [layout.ids(group), layout.channels(group), layout.owners(group), layout.offsets(group)]
-        node, *lists = self.reader.read([GetData(layout.group(group)), *map(GetChildren, parents)])
-        if isinstance(node, Missing) and isinstance(lists[0], Missing):
-            raise UnknownGroupError(f"there is no group {group} on this ensemble (layout {layout.name}): see zkcoord groups list")
+        node, said, *heads = self.reader.read([GetData(layout.group(group)), GetData(layout.mode(group)), *map(GetData, parents)])
+        if isinstance(node, Missing) and isinstance(heads[0], Missing) and isinstance(heads[-1], Missing):
+            raise UnknownGroupError(no_such_group(self.reader, layout, group))
         metadata = _metadata(group, node, self.malformed)
-        members, channels, owned, stored = (_children(answer, path) for answer, path in zip(lists, parents))
+        mode: dict[str, Mode] = {}
+        self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
+        members, channels, owned, stored = (self._names(head, path) for head, path in zip(heads, parents))
         owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
         nodes: list[tuple[str, str]] = []
         owner_tps: list[TopicPartition] = []
@@ -166,7 +174,17 @@ class _GroupReading:
             *((GetData(layout.topic(topic)), self._taker(self.topics, topic, partial(_topic, topic))) for topic in sorted(wanted)),
         ])
         commands = {name: tuple(found) for name, found in self.commands.items()}
-        return GroupSnapshot(group, layout, seen, metadata, self.members, commands, self.owners, self.offsets, self.topics, subscribed, tuple(self.malformed))
+        return GroupSnapshot(group, layout, seen, metadata, self.members, commands, self.owners, self.offsets, self.topics, subscribed, tuple(self.malformed), mode.get("mode"))
+
+    def _names(self, head: ReadAnswer, path: str) -> tuple[str, ...]:
+        """The names below a node; none, and a note, where there are too many."""
+        count = _count(head, path)
+        if count > CHILDREN_LISTED_MAX:
+            self.malformed.append(Malformed("group", self.group, f"there are {count} nodes below {path}, more than the {CHILDREN_LISTED_MAX} that are listed"))
+        if not 0 < count <= CHILDREN_LISTED_MAX:
+            return ()
+        (answer,) = self.reader.read([GetChildren(path)])
+        return _children(answer, path)
 
     def _read(self, pairs: list[tuple[Read, Callable[[ReadAnswer], None]]]) -> None:
         for (_, take), answer in zip(pairs, self.reader.read([read for read, _ in pairs])):
@@ -186,6 +204,16 @@ class _GroupReading:
         found: dict[str, Command] = {}
         self._taker(found, node, lambda n: codec.decode_command(member, node, n.data))(answer)
         self.commands.setdefault(member, []).extend(found.values())
+
+
+def no_such_group(reader: SyncReader, layout: Layout, group: str) -> str:
+    """The sentence, with the names that were probably meant."""
+    found, topics = reader.read([GetChildren(layout.groups_root), GetChildren(layout.topics_root)])
+    near = difflib.get_close_matches(group, _children(found, layout.groups_root), n=3)
+    here = f"there is no group {group} on this ensemble (layout {layout.name})"
+    if near:
+        return f"{here}: did you mean {' or '.join(near)}?"
+    return f"{here}: see zkcoord groups list" if isinstance(topics, Children) else f"{here}, and no Kafka either ({layout.topics_root}): correct the chroot at the end of --zookeeper"
 
 
 def _registration(name: str, node: Node) -> Member | Malformed:
@@ -239,6 +267,16 @@ def _subscribed(reader: SyncReader, layout: Layout, members: dict[str, Member]) 
 
 def _children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
     """The children's names; none where there is no node. Raises `UnavailableError` where they may not be seen: a list with holes would be taken for the truth."""
+    _allowed(answer, path)
+    return answer.names if isinstance(answer, Children) else ()
+
+
+def _count(answer: ReadAnswer, path: str) -> int:
+    """How many children a node has; 0 where there is no node. Raises `UnavailableError` where it may not be seen."""
+    _allowed(answer, path)
+    return answer.stat.num_children if isinstance(answer, Node) else 0
+
+
+def _allowed(answer: ReadAnswer, path: str) -> None:
     if isinstance(answer, Denied):
         raise UnavailableError(f"ZooKeeper does not let this client read {path} ({answer.error.value}): give credentials that may (--zookeeper-user)")
-    return answer.names if isinstance(answer, Children) else ()

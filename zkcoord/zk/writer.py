@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from zkcoord.core.events import DeleteChannel, DeleteCommand, DeleteOwner, DeleteRegistration, Outcome, PutMetadata, Send, Write, WriteOp, Written
+from zkcoord.core.events import DeleteChannel, DeleteCommand, DeleteOwner, DeleteRegistration, DeleteRequest, Outcome, PutMetadata, Rescue, Send, Write, WriteOp, Written
+from zkcoord.core.model import GroupMetadata
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
-from .port import (MULTI_BYTES_MAX, OPS_PER_MULTI_MAX, AclEntry, Check, Committed, Create, Created, Delete, MultiResult, Op, Port, Rejected, SetData, ZkError, encoded_bytes)
+from .port import (MULTI_BYTES_MAX, OPEN_ACL, OPS_PER_MULTI_MAX, AclEntry, Check, Committed, Create, Created, Delete, MultiResult, Op, Port, Rejected, SetData, ZkError, encoded_bytes)
 
 
 class Writer:
@@ -31,7 +32,8 @@ class Writer:
     def write(self, write: Write) -> None:
         """Send one write; `Written` follows through `emit`."""
         ops: list[Op] = [Check(self.layout.epoch, self.fence)]
-        ops += [self._op(write.group, op) for op in write.ops]
+        for op in write.ops:
+            ops += self._rescue(write.group) if isinstance(op, Rescue) else [self._op(write.group, op)]
         assert len(ops) <= OPS_PER_MULTI_MAX, len(ops)
         assert sum(encoded_bytes(op) for op in ops) <= MULTI_BYTES_MAX
         self.port.multi(ops, lambda result: self.emit(self._outcome(write, ops, result)))
@@ -49,13 +51,25 @@ class Writer:
             return Delete(lay.owner(group, op.partition), op.version)
         if isinstance(op, DeleteChannel):
             return Delete(lay.channel(group, op.member))
+        if isinstance(op, DeleteRequest):
+            return Delete(lay.request(group, op.node))
         assert isinstance(op, PutMetadata)
-        return SetData(lay.group(group), codec.encode_metadata(replace(op.metadata, since_ms=self.wall_clock())), -1)
+        return SetData(lay.group(group), codec.encode_metadata(self._dated(op.metadata)), -1)
+
+    def _rescue(self, group: str) -> list[Op]:
+        path = self.layout.rescue(group)
+        return [Create(path, b"", acl=OPEN_ACL), Delete(path)]  # open, as every registration of an old consumer is
+
+    def _dated(self, metadata: GroupMetadata) -> GroupMetadata:
+        """The core knows only its own clock; people read the wall's."""
+        now, ahead = self.wall_clock(), self.wall_clock() - self.clock()
+        departed = tuple(replace(d, since_ms=max(1, d.since_ms + ahead)) if d.since_ms else d for d in metadata.departed)
+        return replace(metadata, since_ms=now, departed=departed)
 
     def _outcome(self, write: Write, ops: list[Op], result: MultiResult) -> Written:
         now = self.clock()
         if isinstance(result, Committed):
-            nodes = tuple(r.path.rsplit("/", 1)[1] for r in result.results if isinstance(r, Created))
+            nodes = tuple(r.path.rsplit("/", 1)[1] for r in result.results if isinstance(r, Created) and r.path != self.layout.rescue(write.group))
             return Written(now, write.group, write.token, Outcome.OK, nodes)
         if isinstance(result, Rejected):
             fenced = result.index == 0 and result.error in (ZkError.BAD_VERSION, ZkError.NO_NODE)

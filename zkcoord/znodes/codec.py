@@ -10,9 +10,12 @@ from zkcoord.znodes.command import decode_command, encode_command
 from zkcoord.znodes.kafka import BrokerData, decode_broker, decode_topic
 from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
 from zkcoord.znodes.registration import decode_registration, encode_registration
+from zkcoord.znodes.mode import decode_mode, encode_mode
+from zkcoord.znodes.request import decode_request, encode_request
 from zkcoord.znodes.small import (
     EpochData,
     LeaderData,
+    OffsetsOf,
     Vacant,
     decode_epoch,
     decode_incarnation,
@@ -24,6 +27,7 @@ from zkcoord.znodes.small import (
     encode_leader,
     encode_offset,
     encode_owner,
+    is_incarnation,
 )
 from zkcoord.znodes.strict_json import Reason, strict_json
 
@@ -31,6 +35,7 @@ __all__ = [
     "BrokerData",
     "EpochData",
     "LeaderData",
+    "OffsetsOf",
     "Reason",
     "Vacant",
     "decode_broker",
@@ -42,6 +47,8 @@ __all__ = [
     "decode_offset",
     "decode_owner",
     "decode_registration",
+    "decode_mode",
+    "decode_request",
     "decode_topic",
     "encode_command",
     "encode_epoch",
@@ -51,6 +58,9 @@ __all__ = [
     "encode_offset",
     "encode_owner",
     "encode_registration",
+    "encode_mode",
+    "encode_request",
+    "is_incarnation",
     "ranges_of",
     "strict_json",
 ]

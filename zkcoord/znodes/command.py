@@ -11,9 +11,11 @@ from typing import Union
 
 from zkcoord.core.model import Command, Malformed, Option, Thread, TopicPartition
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Unfit, decimal, integer, mapping, reading, required, string, strings, to_bytes
+from zkcoord.znodes.small import INCARNATION_CHARS_MAX, is_incarnation
+from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX, JsonObject, Unfit, decimal, free_text, integer, mapping, reading, required, string, strings, to_bytes
 
 CODE_CHARS_MAX = 100
+SEEN_CHARS_MAX = 100
 MESSAGE_CHARS_MAX = 2_000
 PARTITION_CHARS_MAX = names.NAME_CHARS_MAX + 10
 
@@ -37,10 +39,16 @@ def encode_command(command: Command) -> bytes:
     }
     if command.option is Option.START:
         document["ownershipMap"] = {str(partition): str(thread) for partition, thread in command.start.items()}
+        if command.incarnations:
+            document["incarnations"] = dict(command.incarnations)
     elif command.option is Option.STOP:
         document["partitions"] = [str(partition) for partition in command.stop]
     else:
         document |= {"code": command.code, "fatal": command.fatal, "message": names.printable(command.message, MESSAGE_CHARS_MAX)}
+    if command.seen:
+        document["seen"] = command.seen
+    if command.user_data is not None:
+        document["userData"] = command.user_data
     return to_bytes(document)
 
 
@@ -49,7 +57,7 @@ def _command(member: str, node: str, document: JsonObject) -> Command:
     option = _OPTIONS.get(string(document, "option", CODE_CHARS_MAX))
     if option is None:
         raise Unfit(f"option is not one of {', '.join(_OPTIONS)}")
-    rejecting = option is Option.REJECT
+    telling = option in (Option.REJECT, Option.NOTIFY)
     return Command(
         member=member,
         incarnation=decimal(document, "incarnation"),
@@ -58,10 +66,13 @@ def _command(member: str, node: str, document: JsonObject) -> Command:
         seq=integer(document, "seq"),
         generation=integer(document, "generation"),
         start=_ownership(member, mapping(document, "ownershipMap")) if option is Option.START else {},
+        incarnations=_incarnations(mapping(document, "incarnations", {})) if option is Option.START else {},
         stop=_partitions(document) if option is Option.STOP else (),
-        code=string(document, "code", CODE_CHARS_MAX) if rejecting else "",
-        fatal=_flag(document, "fatal") if rejecting else False,
-        message=string(document, "message", MESSAGE_CHARS_MAX) if rejecting else "",
+        code=string(document, "code", CODE_CHARS_MAX) if telling else "",
+        fatal=_flag(document, "fatal") if telling else False,
+        message=string(document, "message", MESSAGE_CHARS_MAX) if telling else "",
+        user_data=free_text(document, "userData", USER_DATA_CHARS_MAX) if "userData" in document else None,
+        seen=string(document, "seen", SEEN_CHARS_MAX, ""),
         node=node,
     )
 
@@ -74,6 +85,13 @@ def _ownership(member: str, found: JsonObject) -> dict[TopicPartition, Thread]:
             threads[text] = _thread(member, key, string(found, key, names.MEMBER_CHARS_MAX + 10))
         ownership[_partition(key)] = threads[text]
     return ownership
+
+
+def _incarnations(found: JsonObject) -> dict[str, str]:
+    for topic in found:
+        if not names.is_topic(topic) or not is_incarnation(string(found, topic, INCARNATION_CHARS_MAX)):
+            raise Unfit(f"the incarnation of {names.shown(topic)} is none")
+    return found
 
 
 def _thread(member: str, key: str, text: str) -> Thread:

@@ -34,7 +34,7 @@ class BrokerData:
 
 
 def decode_topic(name: str, data: bytes, stat: Stat) -> Union[Topic, Malformed]:
-    """The topic `name`: its partitions, ascending, and its incarnation (the topic id, or the node's czxid where the broker writes none). Never raises."""
+    """The topic `name`: its partitions, ascending, and its incarnation (`<czxid>.<topic id>`, or `<czxid>` where the broker writes no id). Never raises."""
     if not names.is_topic(name):
         return Malformed("topic", name, "Kafka allows no such name")
     return reading("topic", name, data, lambda document: _topic(name, stat, document), TOPIC_BYTES_MAX)
@@ -54,7 +54,8 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
     given = document.get("topic_id") or ""
     if type(given) is not str or given and _TOPIC_ID.fullmatch(given) is None:
         raise Unfit(f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -")
-    return Topic(name, given or str(stat.czxid), tuple(sorted(map(int, found))))
+    incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
+    return Topic(name, incarnation, tuple(sorted(map(int, found))), stat.czxid)
 
 
 def _broker(document: JsonObject) -> BrokerData:

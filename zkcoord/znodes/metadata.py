@@ -1,13 +1,13 @@
 """The group node's data: a report for people and a hint for the next coordinator.
 
-Only `departed` is a promise (a static instance gets its partitions back), so when the document is too large for its multi, `ownership` goes first, then the names of topics, and departed
-instances last, the longest gone first. Partitions are written as ranges per topic, {"orders": "0-3,7"}: the size follows the number of gaps, not of partitions.
+Only `departed` is a promise (a static instance gets its partitions back), so when the document is too large for its multi, `ownership` goes first, then the names of topics, then the
+`configuration` that somebody left there, and departed instances last, the longest gone first. Partitions are written as ranges per topic, {"orders": "0-3,7"}: the size follows the number of gaps, not of partitions.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Union
 
 from zkcoord.core.model import Cause, Departed, GroupMetadata, GroupState, Malformed, TopicPartition
@@ -19,7 +19,9 @@ METADATA_WRITTEN_BYTES_MAX = 96 * 1024
 DEPARTED_PARTITIONS_MAX = 100_000
 RANGES_CHARS_MAX = 128 * 1024
 TEXT_CHARS_MAX = 1_000
+PROBLEMS_MAX = 20
 OWNERSHIP_CHARS_MAX = 64 * 1024
+STREAMS_MAX = 10_000
 
 _STATES = {state.value: state for state in GroupState}
 
@@ -36,7 +38,12 @@ def encode_metadata(metadata: GroupMetadata, bytes_max: int = METADATA_WRITTEN_B
         metadata = dataclasses.replace(metadata, ownership="")
         data = to_bytes(_document(metadata))
     if len(data) > bytes_max:
-        metadata = dataclasses.replace(metadata, topics=())
+        usual = dict.fromkeys(metadata.topics, 1)
+        shorter = tuple(dataclasses.replace(d, topics={}) if d.topics == usual else d for d in metadata.departed)
+        metadata = dataclasses.replace(metadata, topics=(), departed=shorter)
+        data = to_bytes(_document(metadata))
+    if len(data) > bytes_max:
+        metadata = dataclasses.replace(metadata, configuration={})
         data = to_bytes(_document(metadata))
     while len(data) > bytes_max and metadata.departed:
         newest = sorted(metadata.departed, key=lambda d: (-d.since_ms, d.instance))[: len(metadata.departed) // 2]
@@ -46,6 +53,7 @@ def encode_metadata(metadata: GroupMetadata, bytes_max: int = METADATA_WRITTEN_B
 
 
 def _document(metadata: GroupMetadata) -> JsonObject:
+    usual = dict.fromkeys(metadata.topics, 1)
     return {
         "version": 1,
         "generation": metadata.generation,
@@ -55,11 +63,26 @@ def _document(metadata: GroupMetadata) -> JsonObject:
         "topics": list(metadata.topics),
         "members": metadata.members,
         "configuration": dict(metadata.configuration),
-        "departed": [{"instance": d.instance, "since": d.since_ms, "partitions": ranges_of(d.partitions)} for d in metadata.departed],
+        "departed": [_departed_document(d, usual) for d in metadata.departed],
         "cause": {"reason": names.printable(metadata.cause.reason, TEXT_CHARS_MAX), "trigger": names.printable(metadata.cause.trigger, TEXT_CHARS_MAX)},
         "since": metadata.since_ms,
         "ownership": names.printable(metadata.ownership, OWNERSHIP_CHARS_MAX),
+        "failure": names.printable(metadata.failure, TEXT_CHARS_MAX),
+        **({"mode": metadata.mode} if metadata.mode else {}),
+        **({"problems": [names.printable(problem, TEXT_CHARS_MAX) for problem in metadata.problems[:PROBLEMS_MAX]]} if metadata.problems else {}),
     }
+
+
+def _departed_document(departed: Departed, usual: dict[str, int]) -> JsonObject:
+    document: JsonObject = {"instance": departed.instance, "since": departed.since_ms, "grace": departed.grace_ms, "partitions": ranges_of(departed.partitions)}
+    if departed.numbers:
+        by_number: dict[int, list[TopicPartition]] = {}
+        for partition, number in departed.numbers.items():
+            by_number.setdefault(number, []).append(partition)
+        document["threads"] = {str(number): ranges_of(partitions) for number, partitions in sorted(by_number.items())}
+    if departed.topics != usual:
+        document["topics"] = dict(departed.topics)
+    return document
 
 
 def _metadata(document: JsonObject) -> GroupMetadata:
@@ -68,18 +91,22 @@ def _metadata(document: JsonObject) -> GroupMetadata:
     if state is None:
         raise Unfit(f"state is not one of {', '.join(_STATES)}")
     cause = mapping(document, "cause")
+    topics = tuple(strings(document, "topics", names.NAME_CHARS_MAX))
     return GroupMetadata(
         generation=integer(document, "generation"),
         state=state,
         assignor=string(document, "assignor", TEXT_CHARS_MAX),
         protocol=string(document, "protocol", TEXT_CHARS_MAX),
-        topics=tuple(strings(document, "topics", names.NAME_CHARS_MAX)),
+        topics=topics,
         members=integer(document, "members"),
         configuration=_configuration(mapping(document, "configuration")),
-        departed=_departed(document),
+        departed=_departed(document, topics),
         cause=Cause(string(cause, "reason", TEXT_CHARS_MAX), string(cause, "trigger", TEXT_CHARS_MAX)),
         since_ms=integer(document, "since"),
         ownership=string(document, "ownership", OWNERSHIP_CHARS_MAX),
+        failure=string(document, "failure", TEXT_CHARS_MAX, ""),
+        mode=string(document, "mode", TEXT_CHARS_MAX, ""),
+        problems=tuple(strings(document, "problems", TEXT_CHARS_MAX)) if "problems" in document else (),
     )
 
 
@@ -89,17 +116,46 @@ def _configuration(found: JsonObject) -> dict[str, Union[str, int]]:
     return found
 
 
-def _departed(document: JsonObject) -> tuple[Departed, ...]:
+def _departed(document: JsonObject, topics: Iterable[str]) -> tuple[Departed, ...]:
     found = required(document, "departed")
     if type(found) is not list or any(type(item) is not dict for item in found):
         raise Unfit("departed is not a list of objects")
     budget = DEPARTED_PARTITIONS_MAX
+    groups_topics = _streams(dict.fromkeys(topics, 1)) if found else {}
     departed = []
     for item in found:
         partitions = _partitions(mapping(item, "partitions"), budget)
         budget -= len(partitions)
-        departed.append(Departed(string(item, "instance", TEXT_CHARS_MAX), partitions, integer(item, "since")))
+        numbers = _numbers(mapping(item, "threads", {}), frozenset(partitions))
+        streams = _streams(mapping(item, "topics")) if "topics" in item else groups_topics
+        grace_ms = integer(item, "grace") if "grace" in item else 0
+        departed.append(Departed(string(item, "instance", TEXT_CHARS_MAX), partitions, integer(item, "since"), grace_ms, numbers, streams))
     return tuple(departed)
+
+
+def _streams(found: JsonObject) -> JsonObject:
+    """Topics with their streams."""
+    for topic in found:
+        if not names.is_topic(topic):
+            raise Unfit(f"{names.shown(topic)} is not a topic's name")
+        integer(found, topic, 1, STREAMS_MAX)
+    return found
+
+
+def _numbers(found: JsonObject, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+    """The threads of an instance's partitions, one of each; those of thread 0 are not named."""
+    budget = len(partitions)
+    numbers: dict[TopicPartition, int] = {}
+    for number in found:
+        if not names.is_number(number) or int(number) >= STREAMS_MAX:
+            raise Unfit(f"{names.shown(number)} is not a thread's number")
+        given = _partitions(mapping(found, number), budget)
+        budget -= len(given)
+        for partition in given:
+            if partition not in partitions:
+                raise Unfit(f"a thread has {partition}, which its instance has not")
+            numbers[partition] = int(number)
+    return numbers
 
 
 def ranges_of(partitions: Iterable[TopicPartition]) -> dict[str, str]:
@@ -114,19 +170,19 @@ def ranges_of(partitions: Iterable[TopicPartition]) -> dict[str, str]:
     return {topic: ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs) for topic, runs in ranges.items()}
 
 
-def _partitions(found: Mapping[str, object], budget: int) -> tuple[TopicPartition, ...]:
+def _partitions(found: JsonObject, budget: int) -> tuple[TopicPartition, ...]:
     """Ranges back to partitions, at most `budget`: a range of nine digits is a bomb otherwise."""
     partitions: list[TopicPartition] = []
     for topic in found:
         if not names.is_topic(topic):
             raise Unfit(f"{names.shown(topic)} is not a topic's name")
-        for run in string(dict(found), topic, RANGES_CHARS_MAX).split(","):
+        for run in string(found, topic, RANGES_CHARS_MAX).split(","):
             first, _, last = run.partition("-")
             last = last or first
             if not names.is_number(first) or not names.is_number(last) or int(first) > int(last):
                 raise Unfit(f"the partitions of {names.shown(topic)} are not ranges")
             budget -= int(last) - int(first) + 1
             if budget < 0:
-                raise Unfit(f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions")
+                raise Unfit(f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions, or threads hold more than their instance")
             partitions += [TopicPartition(topic, number) for number in range(int(first), int(last) + 1)]
     return tuple(sorted(partitions))

@@ -11,6 +11,7 @@ an error); what a user chose goes through `validate_group` and `chosen_consumer_
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from zkcoord.core.model import Thread, TopicPartition
 from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
@@ -21,10 +22,12 @@ HOST_CHARS_MAX = 64
 CONSUMER_ID_CHARS_MAX = 100
 NODE_CHARS_MAX = 255
 SHOWN_CHARS_MAX = 80
+THREADS_KEPT_MAX = 1_024
 RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"})
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _MEMBER = re.compile(r"[!-.0-~]{1,640}", re.ASCII)
+_NODE = re.compile(r"[!-.0-~]{1,255}", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,8})", re.ASCII)
 _CHOSEN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
@@ -47,6 +50,11 @@ def is_group(name: str) -> bool:
 def is_member(name: str) -> bool:
     """Whether this can be the name of a registration, ours or an old consumer's."""
     return _MEMBER.fullmatch(name) is not None and name not in _DOTS
+
+
+def is_node(name: str) -> bool:
+    """Whether this can be the name of a command or a request. What cannot is not read: ZooKeeper takes names of a megabyte, and a thousand of them fit no request."""
+    return _NODE.fullmatch(name) is not None
 
 
 def is_number(text: str) -> bool:
@@ -107,8 +115,9 @@ def _named(group: str, origin: str, epoch_ms: int, nonce: str) -> str:
     return f"{group}_{origin}-{epoch_ms}-{nonce}"
 
 
+@lru_cache(THREADS_KEPT_MAX)
 def parse_thread(text: str) -> Thread | None:
-    """A thread id, `<member>-<n>`; the number is after the LAST dash. None: it is not one."""
+    """A thread id, `<member>-<n>`; the number is after the LAST dash. None: it is not one. The latest are kept: a thread owns many partitions, and is named once for each."""
     member, dash, number = text.rpartition("-")
     return Thread(member, int(number)) if dash and is_member(member) and is_number(number) else None
 

@@ -36,6 +36,13 @@ class GroupAt:
 
 
 @dataclass(frozen=True, slots=True)
+class ModeAt:
+    """A group's mode: whether it is shared with old consumers."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class IdsAt:
     """The parent of a group's registrations."""
 
@@ -71,6 +78,22 @@ class CommandAt:
 
     group: str
     member: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAt:
+    """An operator's request."""
+
+    group: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationAt:
+    """A batch of a sink that is committed, and whose files may still have to be moved."""
+
+    group: str
     node: str
 
 
@@ -129,7 +152,8 @@ class Elsewhere:
 
 
 Where = Union[
-    LeaderAt, EpochAt, GroupAt, IdsAt, RegistrationAt, ChannelsAt, ChannelAt, CommandAt, OwnersAt, OwnerTopicAt, OwnerAt, TopicsAt, TopicAt, BrokersAt, BrokerAt, Elsewhere
+    LeaderAt, EpochAt, GroupAt, ModeAt, IdsAt, RegistrationAt, ChannelsAt, ChannelAt, CommandAt, RequestAt, PublicationAt, OwnersAt, OwnerTopicAt, OwnerAt, TopicsAt, TopicAt, BrokersAt,
+    BrokerAt, Elsewhere,
 ]
 
 
@@ -154,6 +178,14 @@ class Layout:
         """The group's node: metadata, channels."""
         return f"{self.groups_root}/{group}"
 
+    def mode(self, group: str) -> str:
+        """Whether the group is shared with old consumers: an operator's word, for coordinator and members."""
+        return f"{self.groups_root}/{group}/mode"
+
+    def rescue(self, group: str) -> str:
+        """A registration that is made and deleted in one multi, so that nobody ever reads it: old consumers look again at a change below ids."""
+        return f"{self.home}/{group}/ids/zkcoord-rescue"
+
     def ids(self, group: str) -> str:
         """The parent of the group's registrations."""
         return f"{self.home}/{group}/ids"
@@ -177,6 +209,34 @@ class Layout:
     def command(self, group: str, member: str, node: str) -> str:
         """A command; `node` is its last path component."""
         return f"{self.groups_root}/{group}/channel/{member}/{node}"
+
+    def requests(self, group: str) -> str:
+        """The parent of operators' requests."""
+        return f"{self.group(group)}/requests"
+
+    def request_prefix(self, group: str) -> str:
+        """What ZooKeeper's sequence suffix is appended to."""
+        return f"{self.requests(group)}/request-"
+
+    def request(self, group: str, node: str) -> str:
+        """An operator's request."""
+        return f"{self.requests(group)}/{node}"
+
+    def publications(self, group: str) -> str:
+        """The parent of what sinks have committed and not yet made visible."""
+        return f"{self.group(group)}/publish"
+
+    def publication(self, group: str, node: str) -> str:
+        """A committed batch of a sink; `node` is `[incarnation]-[n]`."""
+        return f"{self.publications(group)}/{node}"
+
+    def replayed_plans(self, group: str) -> str:
+        """The parent of plans of batches that Spark applications read again."""
+        return f"{self.group(group)}/plans"
+
+    def replayed_plan(self, group: str, incarnation: int, number: int) -> str:
+        """The plan that takes the place of plan `number` of the member `incarnation`, which is gone."""
+        return f"{self.replayed_plans(group)}/{incarnation}-{number}"
 
     def owners(self, group: str) -> str:
         """The parent of the group's owner nodes."""
@@ -232,6 +292,14 @@ class Layout:
         """What it watches recursively for each group beside that."""
         return () if self.home == self.groups_root else (self.ids(group), self.owners(group))
 
+    def group_above(self, path: str) -> str:
+        """The first component below the root of groups, where a path has more than that; else "". Nothing is checked: this is for what `locate` is too thorough for."""
+        for root in (self.groups_root, self.home):
+            if path.startswith(f"{root}/"):
+                group, slash, _ = path[len(root) + 1 :].partition("/")
+                return group if slash else ""
+        return ""
+
     def other_profile(self) -> Layout:
         """The layout that must not be in use on the same ensemble."""
         return Layout.ISOLATED if self == Layout.DRAFT else Layout.DRAFT
@@ -256,6 +324,12 @@ class Layout:
             return GroupAt(group) if root == self.groups_root else Elsewhere(path)
         if rest[0] == "channel" and root == self.groups_root:
             return _in_channels(path, group, rest[1:])
+        if rest == ["mode"] and root == self.groups_root:
+            return ModeAt(group)
+        if rest[0] == "requests" and root == self.groups_root:
+            return RequestAt(group, rest[1]) if len(rest) == 2 else Elsewhere(path)
+        if rest[0] == "publish" and root == self.groups_root:
+            return PublicationAt(group, rest[1]) if len(rest) == 2 else Elsewhere(path)
         if rest[0] == "ids" and root == self.home:
             return _in_ids(path, group, rest[1:])
         if rest[0] == "owners" and root == self.home:

@@ -1,7 +1,7 @@
 """Wildcard subscriptions, matched at the edge: the core only ever sees sets of topics.
 
 Patterns are consumers' input, so the engine is RE2: linear time whatever the pattern, bounded memory. A pattern must match a topic's whole name. A black list is the complement. Kafka's
-internal topics are never part of a match (a static subscription may still name them). RE2 has no look-around and no back-references; the few old consumers that use those are
+internal topics are part of a match only where the pattern says so (a static subscription may always name them). RE2 has no look-around and no back-references; the few old consumers that use those are
 reported as malformed.
 """
 
@@ -31,8 +31,14 @@ def check_regex(regex: str) -> Union[str, Malformed]:
 
 def match_patterns(patterns: Iterable[Pattern], topics: Iterable[str]) -> dict[Pattern, frozenset[str]]:
     """All `topics` that each pattern covers. A pattern that does not compile covers nothing: `decode_registration` has reported its member before it can get here."""
-    candidates = [t for t in topics if t not in INTERNAL_TOPICS]
-    return {pattern: _matches(pattern, candidates) for pattern in patterns}
+    every = list(topics)
+    usual = [t for t in every if t not in INTERNAL_TOPICS]
+    return {pattern: _matches(pattern, every if pattern.internal else usual) for pattern in patterns}
+
+
+def as_old_consumers_read(regex: str) -> str:
+    """An old consumer's expression as its own readers understand it: a comma means or, spaces and outer quotes go."""
+    return regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
 
 
 def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:

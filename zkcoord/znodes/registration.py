@@ -20,8 +20,8 @@ from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscrip
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
-from zkcoord.znodes.patterns import check_regex
-from zkcoord.znodes.strict_json import JsonObject, Unfit, decimal, integer, mapping, reading, string, to_bytes
+from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
+from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX, JsonObject, Unfit, decimal, free_text, integer, mapping, reading, string, to_bytes
 
 PROTOCOL_VERSION = 1
 COOPERATIVE = "cooperative"
@@ -29,10 +29,11 @@ GRACE_MS = 0
 REBALANCE_TIMEOUT_MS = 60_000
 STREAMS_MAX = 10_000
 TEXT_CHARS_MAX = 255
-USER_DATA_CHARS_MAX = 16 * 1024
 LIST_CHARS_MAX = 1_024
 DURATION_MS_MAX = 2**31 - 1
 SUBSCRIPTION_BYTES_MAX = 60 * 1024
+INTERNAL = "internal_topics"
+YES = "true"
 
 _WORD = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 _PATTERN_KINDS = {kind.value: kind for kind in PatternKind}
@@ -80,6 +81,8 @@ def encode_registration(
     }
     if instance is not None:
         document["instance"] = instance
+    if pattern is not None and pattern.internal:
+        document[INTERNAL] = YES
     data = to_bytes(document)
     back = reading("registration", "", data, lambda read: _member("", _NO_STAT, read), SUBSCRIPTION_BYTES_MAX)
     if isinstance(back, Malformed):
@@ -108,7 +111,7 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
         process=string(document, "process", TEXT_CHARS_MAX, ""),
         grace_ms=_duration(document, "grace_ms", GRACE_MS),
         rebalance_timeout_ms=_duration(document, "rebalance_timeout_ms", REBALANCE_TIMEOUT_MS),
-        user_data=_free_text(document, "user_data"),
+        user_data=free_text(document, "user_data", USER_DATA_CHARS_MAX),
         client=string(document, "client", TEXT_CHARS_MAX, ""),
         host=string(document, "host", TEXT_CHARS_MAX, ""),
     )
@@ -130,15 +133,13 @@ def _subscription(document: JsonObject, legacy: bool) -> Subscription:
     if len(found) != 1:
         raise Unfit("a pattern's subscription has exactly one expression")
     ((regex, streams),) = found.items()
-    checked = check_regex(_normalised(regex) if legacy else regex)
+    checked = check_regex(as_old_consumers_read(regex) if legacy else regex)
     if isinstance(checked, Malformed):
         raise Unfit(f"the pattern {checked.name} is of no use: {checked.reason}")
-    return Subscription(pattern=Pattern(kind, checked), streams=streams)
-
-
-def _normalised(regex: str) -> str:
-    """An old consumer's expression as its own readers understand it."""
-    return regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    internal = "" if legacy else string(document, INTERNAL, TEXT_CHARS_MAX, "")
+    if internal not in ("", YES):
+        raise Unfit(f"{INTERNAL} is something else than {YES}")
+    return Subscription(pattern=Pattern(kind, checked, internal == YES), streams=streams)
 
 
 def _words(document: JsonObject, key: str, default: str) -> tuple[str, ...]:
@@ -151,10 +152,3 @@ def _words(document: JsonObject, key: str, default: str) -> tuple[str, ...]:
 
 def _duration(document: JsonObject, key: str, default: int) -> int:
     return decimal(document, key, DURATION_MS_MAX) if key in document else default
-
-
-def _free_text(document: JsonObject, key: str) -> str:
-    value = document.get(key, "")
-    if type(value) is not str or len(value) > USER_DATA_CHARS_MAX:
-        raise Unfit(f"{key} is not a string of at most {USER_DATA_CHARS_MAX} characters")
-    return value

@@ -17,9 +17,10 @@ PORT_MAX = 65_535
 TEXT_CHARS_MAX = 255
 OWNER_BYTES_MAX = names.MEMBER_CHARS_MAX + 10
 
-INCARNATION_CHARS_MAX = 64
+INCARNATION_CHARS_MAX = 84
+NEWER_ONLY = "+"
 
-_INCARNATION = re.compile(rb"[A-Za-z0-9_-]{1,64}")
+_INCARNATION = re.compile(r"[0-9]{1,19}(\.[A-Za-z0-9_-]{1,64})?", re.ASCII)
 _OFFSET = re.compile(rb"[0-9]{1,19}")
 
 
@@ -29,12 +30,28 @@ class Vacant:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsOf:
+    """Which incarnation of a topic the offsets stored beside it belong to: all of them, or, with `newer_only` (the topic was made again), those that were written in or after the
+    transaction that wrote this (an older one belongs to the topic before, and counts as absent)."""
+
+    incarnation: str
+    newer_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EpochData:
-    """The epoch node: the newest epoch, the protocol's version, and the longest lease that any member may count on."""
+    """The epoch node: the newest epoch, the protocol's version, and the longest lease that its coordinator lets members have. `older_lease_ms` is the longest that an earlier one did, where
+    that is longer (0: it is not): a member that has not been commanded since counts on it still."""
 
     epoch: int
     protocol: int
     lease_max_ms: int
+    older_lease_ms: int = 0
+
+    def older_than(self, lease_max_ms: int) -> int:
+        """What the next coordinator, whose own lease is `lease_max_ms`, has to say of older ones."""
+        longest = max(self.lease_max_ms, self.older_lease_ms)
+        return longest if longest > lease_max_ms else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,7 @@ def decode_owner(name: str, data: bytes, stat: Stat) -> Union[Owner, Malformed]:
     if not 0 < len(data) <= OWNER_BYTES_MAX or not data.isascii():
         return Malformed("owner", name, f"not 1 to {OWNER_BYTES_MAX} bytes of ASCII")
     thread = names.parse_thread(data.decode("ascii"))
-    return Malformed("owner", name, "not a thread id, <member>-<n>") if thread is None else Owner(stat.ephemeral_owner, thread, stat.version)
+    return Malformed("owner", name, "not a thread id, <member>-<n>") if thread is None else Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
 
 
 def encode_owner(thread: Thread) -> bytes:
@@ -76,20 +93,27 @@ def encode_offset(offset: int) -> bytes:
     return b"%d" % offset
 
 
-def decode_incarnation(name: str, data: bytes) -> Union[str, Vacant, Malformed]:
+def is_incarnation(text: str) -> bool:
+    """Whether a text can say which incarnation of a topic: `<czxid>` or `<czxid>.<topic id>`."""
+    return _INCARNATION.fullmatch(text) is not None
+
+
+def decode_incarnation(name: str, data: bytes) -> Union[OffsetsOf, Vacant, Malformed]:
     """Which incarnation of the topic `name` its stored offsets belong to (the data of offsets/[topic]); `Vacant` where an old consumer made the node. Never raises."""
     if not data:
         return Vacant()
-    if _INCARNATION.fullmatch(data) is None:
+    text = data[: INCARNATION_CHARS_MAX + 2].decode("ascii", "replace")
+    newer = text.endswith(NEWER_ONLY)
+    text = text.removesuffix(NEWER_ONLY)
+    if not is_incarnation(text):
         return Malformed("offsets", name, f"not a topic's incarnation of at most {INCARNATION_CHARS_MAX} characters")
-    return data.decode("ascii")
+    return OffsetsOf(text, newer)
 
 
-def encode_incarnation(incarnation: str) -> bytes:
+def encode_incarnation(offsets: OffsetsOf) -> bytes:
     """The data of offsets/[topic]."""
-    data = incarnation.encode("ascii")
-    assert _INCARNATION.fullmatch(data) is not None, incarnation
-    return data
+    assert is_incarnation(offsets.incarnation), offsets
+    return (offsets.incarnation + (NEWER_ONLY if offsets.newer_only else "")).encode("ascii")
 
 
 def decode_epoch(data: bytes) -> Union[EpochData, Vacant, Malformed]:
@@ -99,7 +123,8 @@ def decode_epoch(data: bytes) -> Union[EpochData, Vacant, Malformed]:
 
 def encode_epoch(epoch: EpochData) -> bytes:
     """The epoch node's data."""
-    return to_bytes({"version": 1, "epoch": epoch.epoch, "protocol": epoch.protocol, "lease_max_ms": epoch.lease_max_ms})
+    older = {"older_lease_ms": epoch.older_lease_ms} if epoch.older_lease_ms else {}
+    return to_bytes({"version": 1, "epoch": epoch.epoch, "protocol": epoch.protocol, "lease_max_ms": epoch.lease_max_ms, **older})
 
 
 def decode_leader(data: bytes) -> Union[LeaderData, Malformed]:
@@ -116,7 +141,8 @@ def encode_leader(leader: LeaderData) -> bytes:
 
 def _epoch(document: JsonObject) -> EpochData:
     integer(document, "version", 1, 1)
-    return EpochData(integer(document, "epoch", 1), integer(document, "protocol", 1), integer(document, "lease_max_ms", 1, LEASE_MS_MAX))
+    older = integer(document, "older_lease_ms", 0, LEASE_MS_MAX) if "older_lease_ms" in document else 0
+    return EpochData(integer(document, "epoch", 1), integer(document, "protocol", 1), integer(document, "lease_max_ms", 1, LEASE_MS_MAX), older)
 
 
 def _leader(document: JsonObject) -> LeaderData:

@@ -23,6 +23,7 @@ DOCUMENT_BYTES_MAX = 64 * 1024
 DOCUMENT_DEPTH_MAX = 8
 NUMBER_CHARS_MAX = 20
 REASON_CHARS_MAX = 300
+USER_DATA_CHARS_MAX = 16 * 1024
 INT64_MAX = 2**63 - 1
 
 JsonObject = dict[str, Any]
@@ -53,7 +54,7 @@ def strict_json(data: bytes, bytes_max: int = DOCUMENT_BYTES_MAX) -> Union[JsonO
     if not _shallow(data):
         return Reason(f"brackets do not match or are nested deeper than {DOCUMENT_DEPTH_MAX}")
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_bounded)
+        value = _DECODER.decode(data.decode("utf-8"))
         if b"\\ud" in data or b"\\uD" in data:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
@@ -114,6 +115,14 @@ def string(document: JsonObject, key: str, chars_max: int, default: str | None =
     return value
 
 
+def free_text(document: JsonObject, key: str, chars_max: int) -> str:
+    """A field that may be absent and must else be a string of any characters."""
+    value = document.get(key, "")
+    if type(value) is not str or len(value) > chars_max:
+        raise Unfit(f"{key} is not a string of at most {chars_max} characters")
+    return value
+
+
 def mapping(document: JsonObject, key: str, default: JsonObject | None = None) -> JsonObject:
     """A field that must be an object."""
     value = required(document, key) if default is None else document.get(key, default)
@@ -132,6 +141,8 @@ def strings(document: JsonObject, key: str, chars_max: int) -> list[str]:
 
 def _shallow(data: bytes) -> bool:
     """Whether brackets outside of strings are nested at most `DOCUMENT_DEPTH_MAX` deep. (Brackets that do not match count as deep.)"""
+    if data.count(b"{") + data.count(b"[") <= DOCUMENT_DEPTH_MAX:
+        return True  # most documents; whether they match is the parser's business
     brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
     for _ in range(DOCUMENT_DEPTH_MAX):
         if not brackets:
@@ -162,3 +173,6 @@ def _bounded(text: str) -> int:
     if len(text) > NUMBER_CHARS_MAX:
         raise Unfit("a number is too long")
     return int(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_bounded)
