@@ -6,30 +6,47 @@ A file under tests/core/scripts is a list of blocks: lines of input, `----`, the
     elected EPOCH | ready | paused | tick MS          time goes on by `tick`
     topic NAME PARTITIONS [incarnation] | topic NAME gone
     match REGEX t1,t2                     what a white-list wildcard matches now
-    member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [timeout=MS] [legacy] [pattern=REGEX]
+    member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [protocols=a,b] [instance=I grace=MS] [data=TEXT] [timeout=MS] [legacy] [pattern=REGEX]
+                                          [instead=NAME]      in one reading with the end of another registration
     gone G NAME                           registration and, as one close, the owner nodes of its session
     expired G NAME                        the registration alone (an eviction seen)
     ack G NAME                            the member's outstanding command is carried out and deleted, owner nodes and all
     own G NAME TOPIC-P[,..] | free G TOPIC-P[,..] | foreign G TOPIC-P session=N [version=0]
     command G NAME epoch=E seq=S stop|start TOPIC-P[,..]      a command found in a channel
-    report G GENERATION STATE MEMBERS TOPICS      the group node's data, as the coordinator before us left it
+    report G GENERATION STATE MEMBERS TOPICS [INSTANCE=GRACE:TOPIC-P,..]      the group node's data, as the coordinator before us left it
+    request G NODE [fresh]                an operator asks for a rebalance
+    mode G legacy|mixed|coordinated|none [STRATEGY]      an operator says whose the group is
+    answer G TOKEN|last TOPIC-P=MEMBER.. [data.MEMBER=TEXT] | failure G TOKEN|last WHY..     what a custom assignor said
+    given G                               print who owns what in the question that a custom assignor has not answered yet
     malformed G registration|owner NAME reason..
+    settle [NAME,..]                      every write succeeds and every command is carried out, except those of the members named, until nothing more happens
     ok | fenced | refused WHY | unknown   how the oldest write that is under way ended
     read G                                the whole read that was asked for arrives, and says what is known
     state                                 print the group's state and its partitions
+
+What `zkcoord replay --to-script` writes, besides comments and some of these:
+
+    wait MS                               time goes on, and the core is not told
+    event JSON                            any event as the core's encoding writes it, without its time
+    numbers TOKEN SEQ                     other groups, which were left out, have taken the numbers so far
 
 `ZKCOORD_REWRITE=1 pytest tests/core` writes the answers anew; commit them only when the difference is understood.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import get_type_hints
 
 from zkcoord.core import events as ev
+from zkcoord.core.assignment import Assignment
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.model import Command, GroupMetadata, GroupState, Malformed, Member, Option, Owner, Pattern, PatternKind, Subscription, Thread, Topic, TopicPartition
+from zkcoord.core.encoding import codec
+from zkcoord.core.model import (
+    Command, Departed, GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode, Option, Owner, Pattern, PatternKind, Request, RequestKind, Subscription, Thread, Topic, TopicPartition)
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.core.rebalance import ranges
+from zkcoord.runtime.replay_text import action_text, partitions_text
 
 
 def tps(text: str) -> tuple[TopicPartition, ...]:
@@ -37,12 +54,12 @@ def tps(text: str) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(p.rpartition("-")[0], int(p.rpartition("-")[2])) for p in text.split(",") if p)
 
 
-def shown(partitions: object) -> str:
-    """Partitions by topic and range: t[0-3]."""
-    by_topic: dict[str, list[int]] = {}
-    for tp in sorted(partitions):  # type: ignore[call-overload]
-        by_topic.setdefault(tp.topic, []).append(tp.partition)
-    return ",".join(f"{t}[{ranges(ps)}]" for t, ps in by_topic.items()) or "nothing"
+def _value(name: str, text: str) -> object:
+    """An option's value: JSON, or a text as it stands; names of assignors may also stand without quotes, with commas."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.split(",") if name == "external_assignors" else text
 
 
 class World:
@@ -56,55 +73,47 @@ class World:
         self.owners: dict[str, dict[TopicPartition, Owner | Malformed]] = {}
         self.commands: dict[str, dict[tuple[str, str], Command | Malformed]] = {}
         self.writes: list[ev.Write] = []
+        self.asked: dict[str, int] = {}
         self.suffix = 0
+        self.zxid = 1_000
 
     def run(self, line: str) -> list[str]:
         """Carry out one line of input; returns what the core answered, as text."""
         word, *rest = line.split()
+        if word == "event":
+            rest = [line.partition(" ")[2]]  # JSON, spaces and all
         method: Callable[..., list[ev.Action]] = getattr(self, f"do_{word}")
-        return [self.text(action) for action in method(*rest)]
+        actions = method(*rest)
+        if word != "settle":
+            self._remember(actions)
+        return [action_text(action) for action in actions]
 
-    # what the core says, as text
-
-    def text(self, action: ev.Action) -> str:
-        """One action on one line."""
-        if isinstance(action, ev.Write):
-            self.writes.append(action)
-            return f"write {action.group}: " + "; ".join(self.op(op) for op in action.ops)
-        if isinstance(action, ev.ReadGroup):
-            return f"read {action.group} ({action.why})"
-        if isinstance(action, ev.Resign):
-            return f"resign: {action.reason}"
-        detail = " ".join(f"{k}={v}" for k, v in action.detail.items() if k != "waited_for")
-        return f"record {action.kind}{' ' + action.group if action.group else ''}: {detail}"
-
-    def op(self, op: ev.WriteOp) -> str:
-        """One operation of a write."""
-        if isinstance(op, ev.Send):
-            c = op.command
-            what = f" {c.code}" if c.option is Option.REJECT else ""
-            by_thread: dict[str, list[TopicPartition]] = {}
-            for tp, thread in c.start.items():
-                by_thread.setdefault(str(thread), []).append(tp)
-            parts = " ".join(f"{t}={shown(p)}" for t, p in sorted(by_thread.items())) or shown(c.stop)
-            return f"{c.option.value}{what} {c.member} #{c.seq} g{c.generation} {parts if not what else ''}".rstrip()
-        if isinstance(op, ev.PutMetadata):
-            m = op.metadata
-            return f"metadata g{m.generation} {m.state.value} {m.assignor} members={m.members}"
-        if isinstance(op, ev.DeleteCommand):
-            return f"delete command {op.member}/{op.node}"
-        if isinstance(op, ev.DeleteRegistration):
-            return f"delete registration {op.member}"
-        if isinstance(op, ev.DeleteOwner):
-            return f"delete owner {op.partition}@{op.version}"
-        return f"delete channel {op.member}"
+    def _remember(self, actions: list[ev.Action]) -> None:
+        """A write is under way until its end is told."""
+        self.writes += [a for a in actions if isinstance(a, ev.Write)]
+        self.asked.update({a.group: a.token for a in actions if isinstance(a, ev.Assign)})
 
     # time and terms
 
     def do_options(self, *pairs: str) -> list[ev.Action]:
-        self.options = CoordinatorOptions(**{k: int(v) if v.isdigit() else v for k, v in (p.split("=") for p in pairs)})  # type: ignore[arg-type]
+        hints = get_type_hints(CoordinatorOptions)
+        self.options = CoordinatorOptions(**{name: codec(hints[name]).decode(_value(name, text)) for name, text in (pair.split("=", 1) for pair in pairs)})
         self.core = Coordinator(self.options)
         return []
+
+    # what a recording says (zkcoord replay --to-script)
+
+    def do_wait(self, ms: str) -> list[ev.Action]:
+        self.now += int(ms)
+        return []
+
+    def do_numbers(self, token: str, seq: str) -> list[ev.Action]:
+        self.core.token, self.core.seq = int(token), int(seq)
+        return []
+
+    def do_event(self, text: str) -> list[ev.Action]:
+        ((kind, fields),) = json.loads(text).items()
+        return self.core.step(codec(ev.Event).decode({kind: {"now_ms": self.now, **fields}}))
 
     def do_elected(self, epoch: str) -> list[ev.Action]:
         self.writes.clear()
@@ -123,14 +132,22 @@ class World:
     def do_state(self) -> list[ev.Action]:
         actions: list[ev.Action] = []
         for name, group in sorted(self.core.groups.items()):
-            held = {m: shown(tp for tp, o in group.view.owners.items() if isinstance(o, Owner) and group.view.by_session.get(o.session) == m) for m in sorted(group.view.members)}
+            held = {m: partitions_text(tp for tp, o in group.view.owners.items() if isinstance(o, Owner) and group.view.by_session.get(o.session) == m) for m in sorted(group.view.members)}
             actions.append(ev.Record("state", name, {"is": group.state.value, "generation": group.generation, **held}))
         return actions
+
+    def do_given(self, group: str) -> list[ev.Action]:
+        asked = self.core.groups[group].asked
+        assert asked is not None, "nothing is asked"
+        return [ev.Record("given", group, {member: partitions_text(tp for tp, t in asked.prepared.given.owners.items() if t.member == member) for member in sorted(asked.prepared.given.members)})]
 
     # topics
 
     def do_topic(self, name: str, partitions: str, incarnation: str = "1") -> list[ev.Action]:
-        topic = None if partitions == "gone" else Topic(name, incarnation, tuple(range(int(partitions))))
+        self.zxid += 1
+        before = self.core.world.topics.get(name)
+        created = before.created if before is not None and before.incarnation == incarnation else self.zxid
+        topic = None if partitions == "gone" else Topic(name, incarnation, tuple(range(int(partitions))), created)
         return self.core.step(ev.TopicsChanged(self.now, {name: topic}))
 
     def do_match(self, regex: str, names: str = "") -> list[ev.Action]:
@@ -147,13 +164,36 @@ class World:
         pattern = Pattern(PatternKind.WHITE_LIST, given["pattern"]) if "pattern" in given else None
         streams = {} if pattern else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
         member = Member(name, int(czxid), int(czxid), Subscription(streams, pattern), tuple(given.get("assignors", "sticky").split(",")),
-                        rebalance_timeout_ms=int(given.get("timeout", "60000")), legacy="legacy" in extras)
-        self.members.setdefault(group, {})[name] = member
-        return self._changed(group, ev.GroupDelta(members={name: member}, channels={name: True}))
+                        tuple(given.get("protocols", "cooperative").split(",")), given.get("instance"), grace_ms=int(given.get("grace", "0")),
+                        rebalance_timeout_ms=int(given.get("timeout", "60000")), user_data=given.get("data", ""), legacy="legacy" in extras)
+        members = self.members.setdefault(group, {})
+        members[name] = member
+        ended = {members.pop(given["instead"]).name: None} if "instead" in given else {}
+        return self._changed(group, ev.GroupDelta(members={**ended, name: member}, channels={name: True}))
 
-    def do_report(self, group: str, generation: str, state: str, members: str, topics: str) -> list[ev.Action]:
-        report = GroupMetadata(int(generation), GroupState(state), "sticky", topics=tuple(topics.split(",")), members=int(members))
+    def do_report(self, group: str, generation: str, state: str, members: str, topics: str, *instances: str) -> list[ev.Action]:
+        departed = tuple(Departed(i, tps(promise.split(":")[1]), 0, int(promise.split(":")[0])) for i, promise in (text.split("=") for text in instances))
+        report = GroupMetadata(int(generation), GroupState(state), "sticky", topics=tuple(topics.split(",")), members=int(members), departed=departed,
+                               failure="it failed before" if state == "Quarantined" else "")
         return self._changed(group, ev.GroupDelta(metadata=report))
+
+    def do_request(self, group: str, node: str, fresh: str = "") -> list[ev.Action]:
+        return self._changed(group, ev.GroupDelta(requests={node: Request(RequestKind.REBALANCE, bool(fresh), "an operator")}))
+
+    def do_mode(self, group: str, kind: str, strategy: str = "legacy-range") -> list[ev.Action]:
+        return self._changed(group, ev.GroupDelta(mode={"mode": None if kind == "none" else Mode(GroupMode(kind), strategy, "an operator")}))
+
+    def do_answer(self, group: str, token: str, *parts: str) -> list[ev.Action]:
+        given = dict(p.split("=", 1) for p in parts)
+        data = {k.removeprefix("data."): v for k, v in given.items() if k.startswith("data.")}
+        targets = {tps(k)[0]: Thread(v, 0) for k, v in given.items() if not k.startswith("data.")}
+        return self.core.step(ev.AssignorAnswered(self.now, group, self._token(group, token), Assignment(targets, (), data)))
+
+    def _token(self, group: str, token: str) -> int:
+        return self.asked[group] if token == "last" else int(token)
+
+    def do_failure(self, group: str, token: str, *why: str) -> list[ev.Action]:
+        return self.core.step(ev.AssignorAnswered(self.now, group, self._token(group, token), None, " ".join(why)))
 
     def do_gone(self, group: str, name: str) -> list[ev.Action]:
         member = self.members[group].pop(name)
@@ -172,6 +212,8 @@ class World:
         if what == "owner":
             self.owners.setdefault(group, {})[tps(name)[0]] = bad
             return self._changed(group, ev.GroupDelta(owners={tps(name)[0]: bad}))
+        if what == "request":
+            return self._changed(group, ev.GroupDelta(requests={name: bad}))
         self.members.setdefault(group, {})[name] = bad
         return self._changed(group, ev.GroupDelta(members={name: bad}, channels={name: False}))
 
@@ -208,7 +250,8 @@ class World:
         assert isinstance(command, Command)
         member = self.members[group][name]
         assert isinstance(member, Member)
-        owners: dict[TopicPartition, Owner | None] = {tp: Owner(member.session, thread, 1) for tp, thread in command.start.items()}
+        self.zxid += 1
+        owners: dict[TopicPartition, Owner | None] = {tp: Owner(member.session, thread, 1, self.zxid) for tp, thread in command.start.items()}
         owners.update(dict.fromkeys(command.stop))
         for tp, owner in owners.items():
             if owner is None:
@@ -217,6 +260,21 @@ class World:
                 self.owners.setdefault(group, {})[tp] = owner
         del self.commands[group][key]
         return self._changed(group, ev.GroupDelta(commands={key: None}, owners=owners))
+
+    def do_settle(self, but: str = "") -> list[ev.Action]:
+        shown: list[ev.Action] = []
+        deaf = set(but.split(","))
+        while True:
+            due = [(g, m) for g, commands in self.commands.items() for (m, _), c in commands.items()
+                   if m not in deaf and isinstance(self.members[g].get(m), Member) and isinstance(c, Command) and c.option is not Option.REJECT]
+            if self.writes:
+                actions = self.do_ok()
+            elif due:
+                actions = self.do_ack(*due[0])
+            else:
+                return shown
+            self._remember(actions)
+            shown += actions
 
     # outcomes
 
@@ -252,8 +310,8 @@ class World:
         return self._end(ev.Outcome.UNKNOWN)
 
     def do_read(self, group: str) -> list[ev.Action]:
-        members = self.members.get(group, {})
-        return self._changed(group, ev.GroupDelta(True, members, {n: True for n in members}, self.commands.get(group, {}), self.owners.get(group, {})))
+        members = dict(self.members.get(group, {}))  # copies: what the core was told does not change afterwards
+        return self._changed(group, ev.GroupDelta(True, members, {n: True for n in members}, dict(self.commands.get(group, {})), dict(self.owners.get(group, {}))))
 
 
 def replay(text: str) -> str:

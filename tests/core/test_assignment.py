@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput, assign_range, assign_sticky
+from zkcoord.core import assignment
+from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput, assign_range, assign_roundrobin, assign_sticky
 from zkcoord.core.model import Thread, TopicPartition
 
 EACH = pytest.mark.parametrize("name", sorted(ASSIGNORS))
@@ -117,6 +118,84 @@ def test_range_formula(given_: AssignmentInput) -> None:
             start = n * i + min(i, x)
             for number in sorted(partitions)[start : start + n + (1 if i < x else 0)]:
                 assert str(found[TopicPartition(topic, number)]) == thread
+
+
+# roundrobin
+
+
+def dealt(**members: str) -> AssignmentInput:
+    """Topics t0 (1 partition), t1 (2), t2 (3); members written as C0="t0 t1", with one stream."""
+    return AssignmentInput({m: dict.fromkeys(topics.split(), 1) for m, topics in members.items()}, {"t0": (0,), "t1": (0, 1), "t2": (0, 1, 2)})
+
+
+def hands(result: Assignment) -> dict[str, str]:
+    """Member -> its partitions as text."""
+    found: dict[str, list[str]] = {}
+    for tp, thread in sorted(result.targets.items()):
+        found.setdefault(thread.member, []).append(f"{tp.topic}p{tp.partition}")
+    return {member: " ".join(own) for member, own in found.items()}
+
+
+def test_roundrobin_of_equal_subscriptions_as_in_kafkas_documentation() -> None:
+    given_ = AssignmentInput({"C1": {"t0": 1, "t1": 1}, "C0": {"t0": 1, "t1": 1}}, {"t1": (2, 1, 0), "t0": (0, 1, 2)})
+    assert hands(assign_roundrobin(given_)) == {"C0": "t0p0 t0p2 t1p1", "C1": "t0p1 t1p0 t1p2"}
+
+
+def test_roundrobin_of_different_subscriptions_as_in_kafkas_documentation() -> None:
+    assert hands(assign_roundrobin(dealt(C0="t0", C1="t0 t1", C2="t0 t1 t2"))) == {"C0": "t0p0", "C1": "t1p0", "C2": "t1p1 t2p0 t2p1 t2p2"}
+
+
+def test_roundrobin_goes_on_where_the_topic_before_ended() -> None:
+    assert hands(assign_roundrobin(dealt(A="t0 t1 t2", B="t0 t1 t2", C="t0 t1 t2", D="t0 t1 t2"))) == {"A": "t0p0 t2p1", "B": "t1p0 t2p2", "C": "t1p1", "D": "t2p0"}
+
+
+def test_roundrobin_gives_each_stream_a_place() -> None:
+    found = assign_roundrobin(AssignmentInput({"B": {"t": 2}, "A": {"t": 1}, "C": {"t": 1}}, {"t": tuple(range(6))})).targets
+    assert [str(found[TopicPartition("t", n)]) for n in range(6)] == ["A-0", "B-0", "B-1", "C-0", "A-0", "B-0"]
+
+
+@given(given_=inputs(streams_max=12))
+def test_roundrobin_is_kafkas_loop(given_: AssignmentInput) -> None:
+    """Its circular iterator, literally: advance past who does not take the topic, give, advance."""
+    places = [Thread(m, n) for m in sorted(given_.members) for n in range(max(given_.members[m].values(), default=0))]
+    expected = {}
+    turn = 0
+    for topic in sorted({t for wanted in given_.members.values() for t in wanted} & given_.partitions.keys()):
+        for number in sorted(given_.partitions[topic]):
+            while places[turn].number >= given_.members[places[turn].member].get(topic, 0):
+                turn = (turn + 1) % len(places)
+            expected[TopicPartition(topic, number)] = places[turn]
+            turn = (turn + 1) % len(places)
+    assert assign_roundrobin(given_) == Assignment(expected)
+
+
+@given(given_=inputs(), cap=st.integers(0, 1_500))
+def test_roundrobin_passes_over_the_full(given_: AssignmentInput, cap: int) -> None:
+    """What is unassigned has only takers without room for the longest path; everybody else was served in turn, as by the same loop."""
+    capped = AssignmentInput(given_.members, given_.partitions, owner_path_bytes_max=cap)
+    found = assign_roundrobin(capped)
+    subscribed = sorted({*found.targets, *found.unassigned})
+    longest = max(map(capped.path_bytes, subscribed), default=0)
+    places = [Thread(m, n) for m in sorted(given_.members) for n in range(max(given_.members[m].values(), default=0))]
+    used = dict.fromkeys(given_.members, 0)
+    turn = 0
+    for tp in subscribed:
+        order = [places[(turn + n) % len(places)] for n in range(len(places))]
+        taker = next((p for p in order if p.number < given_.members[p.member].get(tp.topic, 0) and used[p.member] + longest <= cap), None)
+        assert found.targets.get(tp) == taker
+        if taker is not None:
+            used[taker.member] += capped.path_bytes(tp)
+            turn = places.index(taker) + 1
+
+
+def test_roundrobin_of_many_full_members_is_not_quadratic() -> None:
+    """5,000 members with room for four paths each, 50,000 partitions of 1,000 topics: most steps are over the full."""
+    wide = alike(5_000, {f"topic-{n}": 50 for n in range(1_000)})
+    capped = AssignmentInput(wide.members, wide.partitions, owner_path_bytes_max=4 * wide.path_bytes(TopicPartition("topic-999", 49)))
+    before = time.process_time()
+    found = assign_roundrobin(capped)
+    assert time.process_time() - before < 20
+    assert (len(found.targets), len(found.unassigned)) == (20_000, 30_000)
 
 
 # sticky
@@ -284,3 +363,38 @@ def test_large_groups_are_not_quadratic(name: str, topics: int) -> None:
     found = ASSIGNORS[name](alike(5_000, {f"topic-{n}": 10_000 // topics for n in range(topics)}))
     assert time.process_time() - before < 20
     assert len(found.targets) == 10_000
+
+
+@EACH
+def test_streams_that_can_get_nothing_cost_nothing(name: str) -> None:
+    """A registration may name 10,000 streams: of 1,000 such members all threads together would be ten million values, on the thread that serves every group."""
+    before = time.process_time()
+    found = ASSIGNORS[name](alike(1_000, {"t": 100, "u": 2_000}, streams=10_000))
+    assert time.process_time() - before < 4
+    assert len(found.targets) == 2_100
+
+
+def test_threads_beyond_the_partitions_are_taken_in_their_order() -> None:
+    wide = alike(1, {"t": 3}, streams=10_000)
+    assert [thread.number for _, thread in sorted(assign_range(wide).targets.items())] == [0, 1, 10]
+    assert [thread.number for _, thread in sorted(assign_roundrobin(wide).targets.items())] == [0, 1, 2]
+    assert sorted(thread.number for thread in assign_sticky(wide).targets.values()) == [0, 1, 2]
+    held = alike(1, {"t": 3}, {TopicPartition("t", 0): Thread("m000", 9_999), TopicPartition("t", 1): Thread("m000", 9_999)}, streams=10_000)
+    assert sorted(thread.number for thread in assign_sticky(held).targets.values()) == [0, 1, 9_999]
+
+
+@settings(max_examples=150)
+@given(st.integers(1, 5), st.dictionaries(st.sampled_from("abc"), st.integers(1, 7), min_size=1), st.randoms(use_true_random=False), st.integers(0, 2))
+def test_what_is_fair_is_what_balancing_says(members: int, topics: dict[str, int], rng: random.Random, spoil: int) -> None:
+    """The short way answers only what the long way would."""
+    free = alike(members, topics)
+    owners = dict(assign_sticky(free).targets)
+    for tp in rng.sample(sorted(owners), min(spoil, len(owners))):
+        owners[tp] = Thread(f"m{rng.randrange(members):03}", 0)
+    asked = alike(members, topics, owners)
+    if assignment._is_fair(asked):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(assignment, "_is_fair", lambda given_: False)
+            assert assign_sticky(asked).targets == owners
+    else:
+        assert spoil, "what balancing made is fair"

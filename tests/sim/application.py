@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from consumer.core.messages import Assigned, Commit, CommitDone, CommitOutcome, Failed, FromFetcher, Lost, Notice, Polled, Resolve, ResolveFailed, Resolved, Resumed, Revoke, Revoked, Seek, ToFetcher
+from consumer.core.messages import Assigned, Commit, CommitDone, CommitOutcome, Failed, FailureCode, FromFetcher, GiveUp, Lost, Notice, Polled, Resolve, Resolved, Resumed, Revoke, Revoked, Seek, ToFetcher
 from zkcoord.core.model import TopicPartition
 
 from tests.sim.kernel import Host, Kernel
 
 RECORDS_PER_POLL_MAX = 10
+NEVER_MS = 10**9
 
 
 class Log:
@@ -33,6 +34,10 @@ class Log:
     def add(self, partition: TopicPartition) -> None:
         """The partition exists from now on."""
         self._since.setdefault(partition, self._kernel.now)
+
+    def begin_anew(self, partition: TopicPartition) -> None:
+        """The partition belongs to another topic of the same name from now on."""
+        self._since[partition] = self._kernel.now
 
     def end(self, partition: TopicPartition) -> int:
         """The next offset that will be written."""
@@ -87,6 +92,8 @@ class Habits:
     slow_max_ms: int = 3_000
     slow_revoke_chance: float = 0.0
     slow_revoke_max_ms: int = 4_000
+    sticks: int = 0  # how many revocations it never answers
+    answers_in_part: bool = False  # a poll gives it records of some partitions; while its handler is at work it gives up the others
     commit_every_ms: int = 700
     doorbell_chance: float = 0.7
     quits_chance: float = 0.0  # of closing when it hears that it was evicted
@@ -103,7 +110,7 @@ class Application:
     habits: Habits
     witness: Witness
     tell: Callable[[FromFetcher], None]
-    lease_until: Callable[[int], int]
+    lease_left: Callable[[int], int | None]  # ms, by the own clock; None: what was assigned in that era is lost, and was not heard of yet
     group: str
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
     released: dict[TopicPartition, Position] = field(default_factory=dict)  # given up, but the revocation may still be withdrawn
@@ -114,13 +121,14 @@ class Application:
     stopped: bool = False
     era: int = 0
     _token: int = 0
+    asked: set[tuple[TopicPartition, int]] = field(default_factory=set)  # every offset that it has asked to store
     _commits: dict[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     _next_commit_ms: int = 0
     _poll_token: int = 0
 
-    def lease_until_ms(self) -> int:
-        """The lease of what was assigned, as far as this application has heard."""
-        return self.lease_until(self.era)
+    def leased(self) -> bool:
+        """Whether the lease of what was assigned, as far as this application has heard, still lasts by its own clock."""
+        return (self.lease_left(self.era) or 0) > 0
 
     def start(self) -> None:
         """Begin to poll."""
@@ -129,7 +137,9 @@ class Application:
     def hear(self, message: ToFetcher) -> None:
         """The agent says something (it arrives in the queue; an idle application may wake at once)."""
         self.inbox.append(message)
-        if self.busy_until_ms <= self.kernel.now and self.kernel.chance(self.habits.doorbell_chance):
+        if self.busy_until_ms > self.kernel.now:
+            self._answer_in_part()
+        elif self.kernel.chance(self.habits.doorbell_chance):
             self._next_poll(0)
 
     def _next_poll(self, delay_ms: int) -> None:
@@ -199,9 +209,9 @@ class Application:
                 self.released.clear()
 
     def _resolve(self, message: Resolve) -> None:
-        """Begin at the beginning; sometimes part of it can only be told when asked again. Without a reset policy that is the end."""
-        if not self.habits.resets:
-            self.tell(ResolveFailed(message.token, "no offset is stored"))
+        """Begin at the beginning; sometimes part of it can only be told when asked again. Without a reset policy that is the end, unless a topic was made again."""
+        if not self.habits.resets and not set(message.partitions) <= set(message.earliest):
+            self.tell(GiveUp(FailureCode.RESET_POLICY, "no offset is stored"))
             return
         known = [tp for tp in message.partitions if not self.kernel.chance(0.1)]
         self.tell(Resolved(message.token, {tp: 0 for tp in known}))
@@ -214,6 +224,10 @@ class Application:
         delay = self.kernel.between(0, h.slow_revoke_max_ms) if self.kernel.chance(h.slow_revoke_chance) else 0
         if delay:
             self.kernel.faults["slow_revoke"] += 1
+        if h.sticks and self.kernel.chance(0.5):
+            h.sticks -= 1
+            delay = NEVER_MS
+            self.kernel.fault("stuck_revoke", self.host.name)
         pending = Pending(message.token, message.partitions, self.kernel.now + delay)
         self.revokes[message.token] = pending
         if not h.automatic and self.kernel.chance(0.7):
@@ -227,10 +241,24 @@ class Application:
         for token, pending in list(self.revokes.items()):
             if pending.answer_at_ms > self.kernel.now or pending.waits_for_commit is not None:
                 continue
-            del self.revokes[token]
-            gone = {tp: self.positions.pop(tp) for tp in pending.partitions if tp in self.positions}
-            self.released.update(gone)
-            self.tell(Revoked(token, {tp: p.processed for tp, p in gone.items()}))
+            self._answer(token, ())
+
+    def _answer_in_part(self) -> None:
+        """While the handler is at work: what it does not work on is given up when that is asked for, if nothing has to be done before; the rest is left to the next command."""
+        asked = self.inbox[-1]
+        if self.habits.answers_in_part and not self.stopped and isinstance(asked, Revoke) and asked.in_part and all(isinstance(m, Notice) for m in self.inbox[:-1]):
+            self._obey()
+            pending = self.revokes[asked.token]
+            busy = tuple(tp for tp in pending.partitions if tp in self.positions and self.positions[tp].processed != self.positions[tp].handed)
+            if pending.answer_at_ms <= self.kernel.now and pending.waits_for_commit is None and len(busy) < len(pending.partitions):
+                self.kernel.faults["answered_in_part"] += bool(busy)
+                self._answer(asked.token, busy)
+
+    def _answer(self, token: int, busy: tuple[TopicPartition, ...]) -> None:
+        pending = self.revokes.pop(token)
+        gone = {tp: self.positions.pop(tp) for tp in pending.partitions if tp in self.positions and tp not in busy}
+        self.released.update(gone)
+        self.tell(Revoked(token, {tp: p.processed for tp, p in gone.items()}, busy))
 
     # records
 
@@ -250,7 +278,7 @@ class Application:
 
     def _hand_out(self) -> None:
         for tp, p in self.positions.items():
-            if p.revoking or self.lease_until_ms() <= self.kernel.now:
+            if p.revoking or not self.leased() or (self.habits.answers_in_part and self.kernel.chance(0.5)):
                 continue
             last = min(self.log.end(tp), p.handed + RECORDS_PER_POLL_MAX * 20)
             first, p.handed = p.handed, max(p.handed, last)
@@ -271,6 +299,7 @@ class Application:
             return None
         self._token += 1
         self._commits[self._token] = offsets
+        self.asked.update(offsets.items())
         self.tell(Commit(self._token, offsets, self.era))
         return self._token
 
@@ -286,7 +315,7 @@ class Application:
 
     def fetching(self) -> list[TopicPartition]:
         """The partitions that this application would hand out records of now."""
-        if self.stopped or self.failed is not None or self.lease_until_ms() <= self.kernel.now:
+        if self.stopped or self.failed is not None or not self.leased():
             return []
         return [tp for tp, p in self.positions.items() if not p.revoking]
 

@@ -85,6 +85,10 @@ class SimPort:
         """Add a persistent watch."""
         self._call("watch", (path, mode), done)
 
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """Remove a watch."""
+        self._call("unwatch", path, done)
+
     def close(self) -> None:
         """Close the session; `Closed` follows, whatever happens."""
         if self._closing or self._dead:
@@ -180,7 +184,7 @@ class SimPort:
             self._die(Refused("the ensemble cannot be used as configured"))
             return
         server = ensemble.reachable_server(self._seen_zxid)
-        if server is None or self.host.link_cut_until > kernel.now or self.host.link_stalled_until > kernel.now:
+        if server is None or self.host.link_bad_until() > kernel.now:
             self._later()
             return
         kernel.after(ensemble.latency_ms(), lambda: self._handshake(server.name))
@@ -191,11 +195,11 @@ class SimPort:
         server = next(s for s in ensemble.servers if s.name == server_name)
         if not host.alive or self._dead or self._closing:
             return
-        if server.isolated_until_ms > kernel.now or ensemble.frozen_until_ms > kernel.now or host.link_cut_until > kernel.now:
+        if server.isolated_until_ms > kernel.now or ensemble.frozen_until_ms > kernel.now or host.link_cut_until > kernel.now or max(host.link_mute_until, host.link_deaf_until) > kernel.now:
             host.after(0, self._later)
             return
-        must_hold = 0
-        if self.session_id == 0:
+        must_hold, fresh = 0, self.session_id == 0
+        if fresh:
             session = ensemble.new_session(self, server, self._timeout_ms)
             self.session_id = session.id
             must_hold = ensemble.zxid  # a session begins with a transaction that its server has applied
@@ -205,6 +209,12 @@ class SimPort:
             host.after(ensemble.latency_ms(), self._expired)
             return
         conn = ensemble.attach(session, self, server)
+        if kernel.chance(ensemble.weather.lose_welcome_chance):
+            kernel.fault("lost_welcome", host.name)
+            ensemble.break_conn(conn)
+            self.session_id = 0 if fresh else self.session_id
+            host.after(ensemble.latency_ms(), self._later)
+            return
         server.when_applied(must_hold, lambda: self._welcome(conn))
 
     def _welcome(self, conn: Connection) -> None:

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING
 
 from zkcoord.zk.port import Create, Delete, SetData
 
-from tests.sim.invariants import offset_path, owner_path
 from tests.sim.tree import parent_of
 
 if TYPE_CHECKING:
     from tests.sim.processes import ConsumerProcess, CoordinatorProcess
     from tests.sim.world import World
 
-CONSUMERS_MAX = 6
 TOPICS_MAX = 5
 PARTITIONS_MAX = 9
-FOREIGN_PATHS = ("/zkcoord/coordinator",)
 JUNK = (b"", b"{}", b"\xff\xfe", b"not json", b"[1,2", b'{"version":1}', b'{"version":1,"option":"start-fetcher","epoch":"x"}', b"-1", b"007", b"9" * 40)
 
 
@@ -41,16 +38,18 @@ class FaultKind:
             world.kernel.fault(self.name, "WORLD", detail)
 
 
-def _running(world: World) -> list[ConsumerProcess | CoordinatorProcess]:
+def running_of(world: World) -> list[ConsumerProcess | CoordinatorProcess]:
+    """The processes that run and are not paused."""
     return [p for p in [*world.consumers, *world.coordinators] if p.running and not p.host.paused]
 
 
-def _consumers(world: World) -> list[ConsumerProcess]:
+def consumers_of(world: World) -> list[ConsumerProcess]:
+    """The consumers that run and want to be members."""
     return [c for c in world.consumers if c.running and not c.closing]
 
 
 def _pause(world: World, low: float, high: float) -> str | None:
-    able = _running(world)
+    able = running_of(world)
     if not able:
         return None
     process = world.kernel.rng.choice(able)
@@ -61,7 +60,7 @@ def _pause(world: World, low: float, high: float) -> str | None:
 
 
 def _stall_link(world: World) -> str | None:
-    able = _running(world)
+    able = running_of(world)
     if not able:
         return None
     process = world.kernel.rng.choice(able)
@@ -71,7 +70,7 @@ def _stall_link(world: World) -> str | None:
 
 
 def _cut_link(world: World) -> str | None:
-    able = _running(world)
+    able = running_of(world)
     if not able:
         return None
     process = world.kernel.rng.choice(able)
@@ -130,7 +129,7 @@ def _stop_coordinator(world: World) -> str | None:
 
 
 def _kill_consumer(world: World) -> str | None:
-    able = _consumers(world)
+    able = consumers_of(world)
     if not able:
         return None
     process = world.kernel.rng.choice(able)
@@ -141,7 +140,7 @@ def _kill_consumer(world: World) -> str | None:
 
 
 def _close_consumer(world: World) -> str | None:
-    able = [c for c in _consumers(world) if not c.host.paused]
+    able = [c for c in consumers_of(world) if not c.host.paused]
     if len(able) < 2:
         return None
     process = world.kernel.rng.choice(able)
@@ -151,7 +150,7 @@ def _close_consumer(world: World) -> str | None:
 
 def _join(world: World) -> str | None:
     group = world.kernel.rng.choice(world.groups)
-    if len(world.members(group)) >= CONSUMERS_MAX:
+    if len(world.members(group)) >= world.plan.consumers_max:
         return None
     world.add_consumer(group)
     return group
@@ -180,7 +179,7 @@ def _delete_topic(world: World) -> str | None:
 
 
 def _resubscribe(world: World) -> str | None:
-    able = _consumers(world)
+    able = consumers_of(world)
     if not able:
         return None
     process = world.kernel.rng.choice(able)
@@ -189,9 +188,9 @@ def _resubscribe(world: World) -> str | None:
 
 
 def _delete_leader_node(world: World) -> str | None:
-    if "/consumers/coordinator" not in world.zk.tree.nodes:
+    if world.places.leader not in world.zk.tree.nodes:
         return None
-    world.zk.commit([Delete("/consumers/coordinator")], 0, "operator")
+    world.zk.commit([Delete(world.places.leader)], 0, "operator")
     return ""
 
 
@@ -200,7 +199,7 @@ def _delete_registration(world: World) -> str | None:
     if world.kernel.chance(0.5):
         world.ambush = True
         return "as soon as somebody is sent a command"
-    paths = [p for group in world.groups for p in world.zk.tree.nodes if parent_of(p) == f"/consumers/groups/{group}/ids" and world.zk.tree.nodes[p].owner]
+    paths = [p for group in world.groups for p in world.zk.tree.nodes if parent_of(p) == world.places.ids(group) and world.zk.tree.nodes[p].owner and world.host_of_session(world.zk.tree.nodes[p].owner)[:1] != "l"]
     if not paths:
         return None
     path = world.kernel.rng.choice(paths)
@@ -210,7 +209,7 @@ def _delete_registration(world: World) -> str | None:
 
 def _offset_nodes(world: World) -> list[tuple[str, object]]:
     keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
-    return [(offset_path(key), key) for key in keys if offset_path(key) in world.zk.tree.nodes]
+    return [(world.places.offset(key), key) for key in keys if world.places.offset(key) in world.zk.tree.nodes]
 
 
 def _reset_offset(world: World) -> str | None:
@@ -233,11 +232,11 @@ def _delete_offset(world: World) -> str | None:
 
 
 def _junk(world: World) -> str | None:
-    kernel, group = world.kernel, world.kernel.rng.choice(world.groups)
-    root, data = f"/consumers/groups/{group}", kernel.rng.choice(JUNK)
-    channels = sorted(p for p in world.zk.tree.nodes if parent_of(p) == f"{root}/channel")
-    places = [f"{root}/ids/junk{kernel.between(0, 9)}", f"{root}/owners/junk", f"{root}/owners/junk/x{kernel.between(0, 9)}", "/brokers/topics/junk", "/brokers/topics/tjunk",
-              f"{root}/channel/junk{kernel.between(0, 9)}", f"{root}/odd", f"/consumers/groups/odd{kernel.between(0, 3)}"]
+    kernel, at, group = world.kernel, world.places, world.kernel.rng.choice(world.groups)
+    data = kernel.rng.choice(JUNK)
+    channels = sorted(p for p in world.zk.tree.nodes if parent_of(p) == at.channels(group))
+    places = [f"{at.ids(group)}/junk{kernel.between(0, 9)}", f"{at.owners(group)}/junk", f"{at.owners(group)}/junk/x{kernel.between(0, 9)}", "/brokers/topics/junk", "/brokers/topics/tjunk",
+              f"{at.channels(group)}/junk{kernel.between(0, 9)}", f"{at.group(group)}/odd", f"{at.root}/odd{kernel.between(0, 3)}"]
     places += [f"{kernel.rng.choice(channels)}/{kernel.rng.choice(('junk', '7-1-0000000000', '99999999999999-1-'))}"] if channels else []
     path = kernel.rng.choice(places)
     if parent_of(path) not in world.zk.tree.nodes or path in world.zk.tree.nodes:
@@ -247,7 +246,7 @@ def _junk(world: World) -> str | None:
 
 
 def _hang(world: World) -> str | None:
-    able = _consumers(world)
+    able = consumers_of(world)
     if not able:
         return None
     process = world.kernel.rng.choice(able)
@@ -264,7 +263,7 @@ def _stillborn(world: World) -> str | None:
 def _newborn(world: World) -> str | None:
     """A process that is closed, paused or cut off while it joins."""
     group = world.kernel.rng.choice(world.groups)
-    if len(world.members(group)) >= CONSUMERS_MAX:
+    if len(world.members(group)) >= world.plan.consumers_max:
         return None
     process = world.add_consumer(group)
     what = world.kernel.rng.choice(("close", "pause", "cut"))
@@ -291,7 +290,8 @@ def _erase_group(world: World) -> str | None:
         process.host.kill()
         for port in process.zk.ports:
             world.zk.end_session(port.session_id)
-    for path in _tree_below(world, f"/consumers/groups/{group}"):
+    roots = (world.places.group(group), world.places.ids(group), world.places.owners(group))
+    for path in dict.fromkeys(path for root in roots for path in _tree_below(world, root)):
         world.zk.commit([Delete(path)], 0, "operator")
     for _ in range(world.plan.consumers):
         world.later(world.kernel.between(0, 2_000), lambda: world.add_consumer(group))
@@ -301,7 +301,8 @@ def _erase_group(world: World) -> str | None:
 def _foreign_owner(world: World) -> str | None:
     """A foreign tool makes an owner node where nobody owns, and takes it away later."""
     keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
-    free = [owner_path(key) for key in keys if owner_path(key) not in world.zk.tree.nodes and parent_of(owner_path(key)) in world.zk.tree.nodes]
+    paths = [world.places.owner(key) for key in keys]
+    free = [path for path in paths if path not in world.zk.tree.nodes and parent_of(path) in world.zk.tree.nodes]
     if not free:
         return None
     path = world.kernel.rng.choice(free)
@@ -319,16 +320,37 @@ def _foreign_owner(world: World) -> str | None:
 
 def _foreign_leader(world: World) -> str | None:
     """Somebody runs a coordinator with the other layout, for a moment."""
-    if FOREIGN_PATHS[0] in world.zk.tree.nodes or not world.kernel.chance(0.3):
+    path = world.places.other_leader
+    if path in world.zk.tree.nodes or not world.kernel.chance(0.3):
         return None
-    if "/zkcoord" not in world.zk.tree.nodes:
-        world.zk.commit([Create("/zkcoord", b"")], 0, "operator")
-    path = FOREIGN_PATHS[0]
+    if parent_of(path) not in world.zk.tree.nodes:
+        world.zk.commit([Create(parent_of(path), b"")], 0, "operator")
     world.zk.commit([Create(path, b"{}")], 0, "operator")
     world.later(world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
     return path
 
 
+def _make_topic_again(world: World) -> str | None:
+    """Kafka deletes a topic and creates another of that name, at once or later."""
+    if len(world.topics) < 2:
+        return None
+    name = world.kernel.rng.choice(sorted(world.topics))
+    gap = world.kernel.rng.choice((0, 2, 50, 1_000))
+    make_again(world, name, gap)
+    return f"{name} after {gap} ms"
+
+
+def make_again(world: World, name: str, gap_ms: int) -> None:
+    """Kafka deletes a topic, and creates another of that name at once or `gap_ms` later."""
+    world.delete_topic(name)
+    partitions = world.kernel.between(1, world.plan.partitions_max)
+    if gap_ms:
+        world.later(gap_ms, lambda: world.make_topic_again(name, partitions))
+    else:
+        world.make_topic_again(name, partitions)
+
+
+MAKE_TOPIC_AGAIN = FaultKind("make_topic_again", _make_topic_again)
 FAULTS: tuple[FaultKind, ...] = (
     FaultKind("pause_short", lambda w: _pause(w, 0.02, 0.6)),
     FaultKind("pause_long", lambda w: _pause(w, 0.9, 2.5)),

@@ -7,7 +7,7 @@ name; the run goes on, so that a trace shows what follows.
 I1 one coordinator per epoch, epochs rise; I2 nothing of epoch e is written after e+1 exists; I3 no partition is fetched by two members with a live lease; I4 offsets do not go back;
 I5 a member commits what it owns, never past what it processed; I6 commands of one member take effect in (epoch, seq) order; I7 a start only where no owner and no other start is;
 I8 after the faults everything is fetched by exactly one member and then nobody is commanded; I10 nothing raises; I11 limits; I13 nothing is skipped, and after a clean stop nothing is
-delivered twice.
+delivered twice; I18 what a manual application did not commit is not stored.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Assigned, Lost, Notice, Resumed, Revoke, Seek, ToFetcher
+from consumer.core.messages import Assigned, Lost, Notice, NoticeKind, Resumed, Revoke, Seek, ToFetcher
 from zkcoord.core.model import TopicPartition
 
 from tests.sim.application import Application
+from tests.sim.groups import Groups
 from tests.sim.kernel import Kernel
+from tests.sim.places import Key, Place, Places
 from tests.sim.tree import Rec, Tree, Txn
 
-LEADER = "/consumers/coordinator"
-ROOT = "/consumers/groups"
 OWNER_PATH_BYTES_MAX = 512 * 1024
 VIOLATIONS_MAX = 20
-
-Key = tuple[str, TopicPartition]  # group, partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,54 +42,6 @@ class Violation:
 
 
 @dataclass(slots=True)
-class Place:
-    """What a path is: kind is leader, root, group, ids, channel, command, owner, offset or other."""
-
-    kind: str
-    group: str = ""
-    member: str = ""
-    node: str = ""
-    partition: TopicPartition = TopicPartition("", -1)
-
-
-def place_of(path: str) -> Place:
-    """What a path of the draft layout is."""
-    if path == LEADER:
-        return Place("leader")
-    if path == ROOT:
-        return Place("root")
-    parts = path.split("/")[1:]
-    if parts[0] != "consumers" or len(parts) < 3:
-        return Place("other")
-    if parts[1] != "groups":
-        if len(parts) == 5 and parts[2] == "offsets" and parts[4].isdigit():
-            return Place("offset", parts[1], partition=TopicPartition(parts[3], int(parts[4])))
-        return Place("other")
-    group, rest = parts[2], parts[3:]
-    if not rest:
-        return Place("group", group)
-    if rest[0] == "ids" and len(rest) == 2:
-        return Place("ids", group, rest[1])
-    if rest[0] == "channel" and len(rest) == 2:
-        return Place("channel", group, rest[1])
-    if rest[0] == "channel" and len(rest) == 3:
-        return Place("command", group, rest[1], rest[2])
-    if rest[0] == "owners" and len(rest) == 3 and rest[2].isdigit():
-        return Place("owner", group, partition=TopicPartition(rest[1], int(rest[2])))
-    return Place("other")
-
-
-def owner_path(key: Key) -> str:
-    """Where the owner of a partition is written."""
-    return f"{ROOT}/{key[0]}/owners/{key[1].topic}/{key[1].partition}"
-
-
-def offset_path(key: Key) -> str:
-    """Where the offset of a partition is written."""
-    return f"/consumers/{key[0]}/offsets/{key[1].topic}/{key[1].partition}"
-
-
-@dataclass(slots=True)
 class Sent:
     """A command as it stands in a channel."""
 
@@ -100,6 +50,7 @@ class Sent:
     epoch: int
     seq: int
     partitions: tuple[TopicPartition, ...]
+    incarnations: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -109,16 +60,21 @@ class Fetching:
     handed: int = 0
     processed: int = 0
     last_handed_ms: int = -1
-    stored: set[int] = field(default_factory=set)
-    judged: bool = True
     reset_to: int | None = None  # an operator's reset that no application has heard of yet
+    past_reset: int | None = None  # a reset that its owner may respect though nothing says that it must: of a topic before, or one that came between a start ack and its news
+    reset_zxid: int = 0
+    begun_zxid: int = 0
+    foreign_zxid: int = 0  # when an old consumer wrote its offset last
+    resets: int = 0  # how often an operator wrote or deleted its offset
+    seeks: dict[str, int] = field(default_factory=dict)  # how often each host was told of one
     by_host: dict[str, int] = field(default_factory=dict)
+    belongs_to: str = ""  # the incarnation of the topic that the last start named
 
 
 class Checker:
     """All checkers. `role` says what a host is: coordinator, consumer, operator or guardian."""
 
-    def __init__(self, kernel: Kernel, tree: Tree, role: Callable[[str], str], apps: Callable[[], list[Application]]) -> None:
+    def __init__(self, kernel: Kernel, tree: Tree, role: Callable[[str], str], apps: Callable[[], list[Application]], places: Places = Places.DRAFT) -> None:
         self.kernel = kernel
         self.tree = tree
         self.role = role
@@ -128,14 +84,42 @@ class Checker:
         self.evictions = 0
         self.last_command_ms = -1
         self.callbacks: dict[str, int] = {}
+        self.failing: set[str] = set()  # hosts that were told of a quarantine, and not of its end
         self.parts: dict[Key, Fetching] = {}
-        self._places: dict[str, Place] = {}
+        self.places = places
+        self.groups = Groups(kernel, tree, places, self.violate)
+        self._placed: dict[str, Place] = {}
         self._won: dict[int, int] = {}
         self._epoch = -1
         self._sent: dict[str, Sent] = {}
         self._starting: dict[Key, dict[str, None]] = {}
         self._last_effect: dict[str, tuple[int, int]] = {}
         self._owner_bytes: dict[int, int] = {}
+        self._made_again: set[str] = set()
+        self._started_as: dict[Key, str] = {}  # what the start behind an owner node named as the topic's incarnation
+
+    def topic_made_again(self, topic: str, groups: list[str], partitions: int) -> None:
+        """A topic was deleted and created again: its records are others, and offsets of the earlier one mean nothing."""
+        self._made_again.add(topic)
+        for key in [(group, TopicPartition(topic, p)) for group in groups for p in range(partitions)]:
+            part = self.part(key)
+            part.handed = part.processed = 0
+            if part.reset_to is not None:
+                part.reset_to, part.past_reset = None, part.reset_to
+
+    def _earlier(self, app: Application, key: Key) -> bool:
+        """Whether what an application says of a partition it says of an earlier topic of this name: it does not own it, or the start that made the owner node named another incarnation."""
+        if key[1].topic not in self._made_again:
+            return False
+        owner = self.tree.nodes.get(self.places.owner(key))
+        return owner is None or self.role_session(owner.owner) != app.host.name or not self._present(key)
+
+    def _present(self, key: Key) -> bool:
+        """Whether a partition was started as one of the topic that is there now."""
+        topic, started = self.tree.nodes.get(f"/brokers/topics/{key[1].topic}"), self._started_as.get(key, "")
+        if topic is None or not started:
+            return False
+        return _same_topic(started, self._incarnation(topic))
 
     def violate(self, invariant: str, what: str) -> None:
         """Record a broken promise."""
@@ -158,6 +142,9 @@ class Checker:
             return
         role = self.role(txn.host) if txn.session else "operator"
         places = [(self._place(path), path, before, after) for path, before, after in txn.changes]
+        if role == "legacy":
+            self._old_consumer_wrote(txn, places)
+            return self.groups.committed(txn, "operator", places)
         if role == "coordinator" and txn.kind == "multi":
             self._coordinator_wrote(txn, places)
         for place, path, before, after in places:
@@ -167,16 +154,26 @@ class Checker:
                 self._offset(txn, role, place, before, after, places)
             elif place.kind == "owner":
                 self._owner(txn, role, path, before, after)
+        self.groups.committed(txn, role, places)
+
+    def _old_consumer_wrote(self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]) -> None:
+        """What an old consumer does is judged by nobody; what it stored it has processed."""
+        for place, _, _, after in places:
+            value = _number(after.data) if after is not None and place.kind == "offset" else None
+            if value is not None:
+                part = self.part((place.group, place.partition))
+                part.foreign_zxid = txn.zxid
+                part.handed, part.processed = max(part.handed, value), max(part.processed, value)
 
     def _place(self, path: str) -> Place:
-        place = self._places.get(path)
+        place = self._placed.get(path)
         if place is None:
-            place = self._places[path] = place_of(path)
+            place = self._placed[path] = self.places.place_of(path)
         return place
 
     def _coordinator_wrote(self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]) -> None:
         takes_lead = any(p.kind == "leader" and before is None for p, _, before, _ in places)
-        new_epoch = next((_epoch_of(op.data) for op in txn.ops if getattr(op, "path", "") == ROOT and hasattr(op, "data") and op.data), None)
+        new_epoch = next((_epoch_of(op.data) for op in txn.ops if getattr(op, "path", "") == self.places.root and hasattr(op, "data") and op.data), None)
         if takes_lead and new_epoch is None:
             self.violate("I1", f"{txn.host} created the leader node without raising the epoch")
         if new_epoch is not None:
@@ -213,6 +210,8 @@ class Checker:
             for tp in sent.partitions:
                 self._starting.get((place.group, tp), {}).pop(path, None)
             effects = [p for p, _, b, a in places if p.kind == "owner" and (b is None or a is None)]
+            if role == "consumer" and sent.option == "start-fetcher":
+                self._started_as.update({(place.group, p.partition): sent.incarnations.get(p.partition.topic, "") for p in effects})
             if role == "consumer" and effects:
                 last = self._last_effect.get(place.member, (-1, -1))
                 if (sent.epoch, sent.seq) <= last:
@@ -223,11 +222,11 @@ class Checker:
                     self.violate("I6", f"{place.member} changed owners that its command does not name: {foreign}")
 
     def _start_sent(self, key: Key, path: str) -> None:
-        owner = self.tree.nodes.get(owner_path(key))
-        if owner is not None and owner.owner:  # a foreign tool's node may appear at any moment
+        owner = self.tree.nodes.get(self.places.owner(key))
+        if owner is not None and owner.owner and self.role(self.role_session(owner.owner)) != "legacy":  # an old consumer may just have made it; a foreign tool's node may appear at any moment
             self.violate("I7", f"{path} starts {key[1]} which is owned by {owner.data!r}")
         others = self._starting.setdefault(key, {})
-        rivals = [p for p in others if f"{ROOT}/{key[0]}/ids/{self._sent[p].member}" in self.tree.nodes]
+        rivals = [p for p in others if f"{self.places.ids(key[0])}/{self._sent[p].member}" in self.tree.nodes]
         if rivals:
             self.violate("I7", f"{path} starts {key[1]} while {rivals[0]} does")
         others[path] = None
@@ -250,14 +249,13 @@ class Checker:
         part = self.part(key)
         new = _number(after.data) if after is not None else None
         old = _number(before.data) if before is not None else None
-        if old is not None:
-            part.stored.add(old)
         if role == "operator":
-            if old is None:
-                part.reset_to = None
-            elif new != old:
-                part.reset_to = new  # the same value once more leaves a reset that nobody has heard of yet as it is (seed 420501713663)
-            part.judged = new not in part.stored  # a value that was stored before may pass for a member's own
+            part.resets += 1
+            part.reset_zxid = txn.zxid
+            if old is None or self._of_the_past(place):
+                part.reset_to, part.past_reset = None, new
+            else:
+                part.reset_to = new  # whatever was stored: a reset to the same value is one (seed 803166733351)
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
             return
@@ -269,33 +267,56 @@ class Checker:
         if new is None:
             self.violate("I5", f"{txn.host} wrote {None if after is None else after.data!r} as the offset of {key}")
             return
-        owner = self.tree.nodes.get(owner_path(key))
+        owner = self.tree.nodes.get(self.places.owner(key))
         held = (owner is not None and owner.owner == txn.session) or any(p.kind == "owner" and p.partition == place.partition and b is not None and b.owner == txn.session for p, _, b, _ in places)
         if not held:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")
         if not self._registered(place.group, txn.session):
             self.violate("I5", f"{txn.host} wrote the offset of {key[1]} without being registered")
-        if old is not None and new < old:
+        begins = any(p.kind == "owner" and p.partition == place.partition and b is None for p, _, b, _ in places)
+        if before is not None and before.mzxid == part.foreign_zxid and not begins:
+            return  # an old consumer has written over it: ours counts
+        part.begun_zxid = txn.zxid if begins else part.begun_zxid
+        belonged, part.belongs_to = part.belongs_to, self._started_as.get(key, "") if begins else part.belongs_to
+        other_topic = belonged and part.belongs_to and not _same_topic(belonged, part.belongs_to)  # what was stored before means nothing
+        if old is not None and new < old and not other_topic:
             self.violate("I4", f"{txn.host} moved {key[1]} back from {old} to {new}")
         if new != old and new > part.by_host.get(txn.host, 0):
             self.violate("I5", f"{txn.host} committed {key[1]}={new}, past its position {part.by_host.get(txn.host, 0)}")
         if part.reset_to is not None and new != part.reset_to:
-            if part.judged:
-                self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
+            self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
             part.reset_to = None
+        if old is not None and new != old and not other_topic:
+            self._asked_for(txn, place.partition, new)
         released = any(p.kind == "owner" and p.partition == place.partition and a is None for p, _, _, a in places)
         if released:
             self._released(txn, key, new)
 
+    def _of_the_past(self, place: Place) -> bool:
+        """Whether the note beside an offset says that it is of another topic than the one that exists: then the offset does not count, whoever writes it."""
+        note, topic = self.tree.nodes.get(f"/consumers/{place.group}/offsets/{place.partition.topic}"), self.tree.nodes.get(f"/brokers/topics/{place.partition.topic}")
+        if note is None or topic is None or not note.data:
+            return False
+        return not _same_topic(note.data.decode(errors="replace").removesuffix("+"), self._incarnation(topic))
+
+    def _incarnation(self, topic: Rec) -> str:
+        return f"{topic.czxid}.{json.loads(topic.data).get('topic_id', '')}"
+
+    def _asked_for(self, txn: Txn, partition: TopicPartition, value: int) -> None:
+        """A member of a manual application stores what the application committed."""
+        app = next((a for a in self.apps() if a.host.name == txn.host), None)
+        if app is not None and not app.habits.automatic and (partition, value) not in app.asked:
+            self.violate("I18", f"{txn.host} stored {partition}={value}, which its application did not commit")
+
     def _registered(self, group: str, session: int) -> bool:
         """Whether a session has a registration in the group (just after its own transaction)."""
-        return any(self.tree.nodes[f"{ROOT}/{group}/ids/{name}"].owner == session for name in self.tree.children.get(f"{ROOT}/{group}/ids", ()))
+        return any(self.tree.nodes[f"{self.places.ids(group)}/{name}"].owner == session for name in self.tree.children.get(self.places.ids(group), ()))
 
     def _released(self, txn: Txn, key: Key, value: int) -> None:
         """A clean stop of an automatic application leaves nothing to deliver again."""
         part = self.parts[key]
         app = next((a for a in self.apps() if a.host.name == txn.host), None)
-        if app is not None and app.habits.automatic and part.reset_to is None and value != part.by_host.get(txn.host, value):
+        if app is not None and app.habits.automatic and part.reset_to is None and value not in (part.by_host.get(txn.host, value), part.past_reset):
             self.violate("I13", f"{txn.host} gave {key[1]} up at {value} though it had processed up to {part.by_host[txn.host]}")
 
     # ---- applications (the Witness protocol) ----
@@ -304,10 +325,29 @@ class Checker:
         """A message as the application takes it."""
         if isinstance(message, (Assigned, Revoke, Resumed, Lost)):
             self.callbacks[app.host.name] = self.callbacks.get(app.host.name, 0) + 1
+        if isinstance(message, Notice):
+            self._judge_notice(app.host.name, message.kind)
         if isinstance(message, Seek):
             self._heard_reset(app, message.partition, message.offset)
+            self._judge_seek(app, message.partition)
         if not isinstance(message, Notice) or self.kernel.tracing:
             self.kernel.trace(app.host.name, f"app takes {message}")
+
+    def _judge_notice(self, host: str, kind: NoticeKind) -> None:
+        """I17: a quarantine is one warning, however often the coordinator had to say it."""
+        if kind is NoticeKind.REBALANCE_FAILED:
+            if host in self.failing:
+                self.violate("I17", f"{host} is told twice of one quarantine")
+            self.failing.add(host)
+        elif kind is NoticeKind.REBALANCE_OVER:
+            self.failing.discard(host)
+
+    def _judge_seek(self, app: Application, partition: TopicPartition) -> None:
+        """What a member takes for an operator's reset was one: never more of them than there were."""
+        part = self.part((app.group, partition))
+        part.seeks[app.host.name] = part.seeks.get(app.host.name, 0) + 1
+        if part.seeks[app.host.name] > part.resets:
+            self.violate("I13", f"{app.host.name} is told of a reset of {partition} that nobody made")
 
     def _heard_reset(self, app: Application, partition: TopicPartition, offset: int) -> None:
         part = self.part((app.group, partition))
@@ -319,26 +359,34 @@ class Checker:
         """The application begins at `offset`."""
         key = (app.group, partition)
         part = self.part(key)
+        if part.reset_zxid > part.begun_zxid:
+            part.past_reset = part.reset_to if part.reset_to is not None else part.past_reset
         self._heard_reset(app, partition, offset)
+        if self._earlier(app, key):
+            return
         if offset > part.processed:
             self.violate("I13", f"{app.host.name} begins {partition} at {offset}, but only {part.processed} records were processed")
-        if app.lease_until_ms() == 0 or part.reset_to is not None:
+        if app.lease_left(app.era) is None or part.reset_to is not None or part.foreign_zxid > part.begun_zxid:
             return  # what it was told is not true any more, and it will hear of that
-        node = self.tree.nodes.get(offset_path(key))
-        owner = self.tree.nodes.get(owner_path(key))
+        node = self.tree.nodes.get(self.places.offset(key))
+        owner = self.tree.nodes.get(self.places.owner(key))
         if owner is not None and node is not None and self.role_session(owner.owner) == app.host.name and _number(node.data) != offset:
             self.violate("I13", f"{app.host.name} begins {partition} at {offset}, stored is {node.data!r}")
 
     role_session: Callable[[int], str] = staticmethod(lambda _session: "")
+    handed_beside: Callable[[str, str, TopicPartition], None] = staticmethod(lambda _group, _host, _partition: None)
 
     def handed_out(self, app: Application, partition: TopicPartition, first: int, next_offset: int) -> None:
         """Records were given to the application's code."""
         key = (app.group, partition)
         part = self.part(key)
+        if self._earlier(app, key):
+            return
         part.last_handed_ms = self.kernel.now
+        self.handed_beside(app.group, app.host.name, partition)
         for other in self.apps():
             if other is not app and other.group == app.group and other.host.alive and partition in other.positions and partition in other.fetching():
-                self.violate("I3", f"{app.host.name} hands out {partition} from {first} while {other.host.name} fetches it (lease until {other.lease_until_ms()})")
+                self.violate("I3", f"{app.host.name} hands out {partition} from {first} while {other.host.name} fetches it")
         if first > part.handed:
             self.violate("I13", f"{app.host.name} skips {partition} {part.handed}..{first - 1}")
         part.handed = max(part.handed, next_offset)
@@ -346,8 +394,9 @@ class Checker:
     def processed(self, app: Application, partition: TopicPartition, next_offset: int) -> None:
         """Everything below `next_offset` is processed."""
         part = self.part((app.group, partition))
-        part.processed = max(part.processed, next_offset)
         part.by_host[app.host.name] = next_offset
+        if not self._earlier(app, (app.group, partition)):
+            part.processed = max(part.processed, next_offset)
 
 
 def _epoch_of(data: bytes) -> int | None:
@@ -356,6 +405,12 @@ def _epoch_of(data: bytes) -> int | None:
         return int(value["epoch"]) if isinstance(value, dict) else None
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _same_topic(a: str, b: str) -> bool:
+    """Whether two incarnations, `<czxid>` or `<czxid>.<topic id>`, are of one topic."""
+    (czxid_a, _, id_a), (czxid_b, _, id_b) = a.partition("."), b.partition(".")
+    return id_a == id_b if id_a and id_b else czxid_a == czxid_b
 
 
 def _number(data: bytes) -> int | None:
@@ -367,6 +422,6 @@ def _sent(member: str, data: bytes) -> Sent | None:
         value = json.loads(data)
         names = value.get("ownershipMap", {}) if value["option"] == "start-fetcher" else value.get("partitions", [])
         tps = tuple(TopicPartition(name[: name.rfind("-")], int(name[name.rfind("-") + 1 :])) for name in names)
-        return Sent(member, value["option"], int(value["epoch"]), int(value["seq"]), tps)
+        return Sent(member, value["option"], int(value["epoch"]), int(value["seq"]), tps, value.get("incarnations", {}))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

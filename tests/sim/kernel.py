@@ -33,6 +33,7 @@ class Kernel:
         self.rng = random.Random(seed)
         self.steps = 0
         self.faults: Counter[str] = Counter()
+        self.happened: Counter[str] = Counter()
         self.lines: list[str] = []
         self.tracing = tracing
         self._heap: list[tuple[int, int, Thunk]] = []
@@ -96,6 +97,8 @@ class Host:
         self.after_each: Thunk = _nothing
         self.link_stalled_until = 0
         self.link_cut_until = 0
+        self.link_mute_until = 0
+        self.link_deaf_until = 0
         self._late: list[tuple[bool, Thunk]] = []
 
     def at(self, time_ms: int, thunk: Thunk, timer: bool = False) -> None:
@@ -147,6 +150,10 @@ class Host:
             self.paused = False
             self._late.clear()
             self._changed()
+
+    def link_bad_until(self) -> int:
+        """When its link is whole again."""
+        return max(self.link_stalled_until, self.link_cut_until, self.link_mute_until, self.link_deaf_until)
 
     def _changed(self) -> None:
         for thunk in list(self.on_state):

@@ -6,6 +6,7 @@ its timer, as the real loop does. The clock is the machine's (it goes on while t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from consumer.core.messages import Close, Failed, FromFetcher, Lost, NoticeKind, Subscribe, ToFetcher
@@ -16,6 +17,7 @@ from zkcoord.core.options import CoordinatorOptions
 from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.znodes.paths import Layout
 
+from tests.sim.assignors import OddAssignor
 from tests.sim.application import Application, Habits, Log, Witness
 from tests.sim.kernel import Host, Kernel
 from tests.sim.zookeeper import HostEnsemble, SimEnsemble
@@ -23,6 +25,14 @@ from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 WALL_START_MS = 1_700_000_000_000
 TIMER_LATE_MAX_MS = 3
 END_LATE_MAX_MS = 5  # a process outlives its driver a little: a second close may still arrive
+
+
+def _happening(entry: Mapping[str, object]) -> str:
+    """A journal entry by kind; of a term, whether it began or why it ended."""
+    if entry["kind"] != "term":
+        return str(entry["kind"])
+    reason = str(entry.get("reason", "")).split(":")[0]
+    return f"term {entry['event']}" + (f": {reason}" if reason else "")
 
 
 class Process:
@@ -34,15 +44,27 @@ class Process:
         self.zk: HostEnsemble = ensemble.open_for(self.host, timeout_ms)
         self.timeout_ms = timeout_ms
         self.skew_ms = kernel.between(-2_000, 2_000)
+        self.drift_per_mille = 0
         self.journal: list[dict[str, object]] = []
         self.driver: CoordinatorDriver | AgentDriver
         self._timer_ms: int | None = None
         self._timer = 0
         self._ending = False
+        self.troubles = 0  # how often it was paused, resumed or killed
+        self.host.on_state.append(self._troubled)
+
+    def _troubled(self) -> None:
+        self.troubles += 1
 
     def clock(self) -> int:
-        """The machine's clock, ms."""
-        return self.kernel.now
+        """The machine's clock, ms: it may run a little faster or slower than the world's."""
+        return self.kernel.now + self.kernel.now * self.drift_per_mille // 1000
+
+    def _at(self, clock_ms: int) -> int:
+        """When the machine's clock shows `clock_ms`, in the world's time (never before it does)."""
+        if not self.drift_per_mille:
+            return clock_ms
+        return clock_ms * 1000 // (1000 + self.drift_per_mille) + 1
 
     def wall_clock(self) -> int:
         """What the machine believes the time of day to be, ms."""
@@ -51,6 +73,7 @@ class Process:
     def record(self, entry: dict[str, object]) -> None:
         """The driver's journal."""
         self.journal.append(entry)
+        self.kernel.happened[_happening(entry)] += 1
         if self.kernel.tracing:
             self.kernel.trace(self.host.name, f"journal { {k: v for k, v in entry.items() if k != 't'} }")
 
@@ -71,7 +94,7 @@ class Process:
             self._timer_ms = None
             self._timer += 1
             return
-        wake = max(wake, self.kernel.now)
+        wake = max(self._at(wake), self.kernel.now)
         if wake != self._timer_ms:
             self._timer_ms = wake
             self._timer += 1
@@ -95,9 +118,10 @@ class CoordinatorProcess(Process):
 
     driver: CoordinatorDriver
 
-    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, timeout_ms: int, options: CoordinatorOptions) -> None:
+    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, timeout_ms: int, options: CoordinatorOptions, layout: Layout,
+                 wrong_chance: Callable[[], float]) -> None:
         super().__init__(kernel, ensemble, name, timeout_ms)
-        self.driver = CoordinatorDriver(self.zk, Layout.DRAFT, options, self.clock, self.wall_clock, self.record)
+        self.driver = CoordinatorDriver(self.zk, layout, options, self.clock, self.wall_clock, self.record, ask=OddAssignor(kernel, self.host, wrong_chance).ask)
         self.launch()
 
 
@@ -111,8 +135,13 @@ class Wishes:
     rebalance_timeout_ms: int
     habits: Habits = field(default_factory=Habits)
     assignors: tuple[str, ...] = ("sticky",)
+    consumer_id: str | None = None
+    instance: str | None = None
+    grace_ms: int = 0
+    protocols: tuple[str, ...] = ("cooperative", "eager")
     max_poll_interval_ms: int = 0
     stillborn: bool = False
+    rejected_backoff_max_ms: int = 60_000
 
 
 class ConsumerProcess(Process):
@@ -120,15 +149,16 @@ class ConsumerProcess(Process):
 
     driver: AgentDriver
 
-    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, wishes: Wishes, log: Log, witness: Witness) -> None:
+    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, wishes: Wishes, log: Log, witness: Witness, layout: Layout) -> None:
         super().__init__(kernel, ensemble, name, wishes.timeout_ms)
         self.wishes = wishes
         self._ids = 0
         self.closing = False
-        options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic,
-                               assignors=wishes.assignors, max_poll_interval_ms=wishes.max_poll_interval_ms)
-        self.driver = AgentDriver(self.zk, Layout.DRAFT, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record)
-        self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, self.driver.lease_until, wishes.group)
+        options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic, consumer_id=wishes.consumer_id,
+                               process=name, instance=wishes.instance, grace_ms=wishes.grace_ms, protocols=wishes.protocols,
+                               assignors=wishes.assignors, max_poll_interval_ms=wishes.max_poll_interval_ms, rejected_backoff_max_ms=wishes.rejected_backoff_max_ms)
+        self.driver = AgentDriver(self.zk, layout, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record)
+        self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, self._lease_left, wishes.group)
         self.launch()
         if wishes.stillborn:
             self.close()
@@ -139,7 +169,7 @@ class ConsumerProcess(Process):
 
     def _new_id(self) -> str:
         self._ids += 1
-        return f"{self.wishes.group}_{self.host.name}-{self.wall_clock()}-{self.kernel.rng.getrandbits(32):08x}"
+        return f"{self.wishes.group}_{self.wishes.consumer_id or self.host.name}-{self.wall_clock()}-{self.kernel.rng.getrandbits(32):08x}"
 
     def record(self, entry: dict[str, object]) -> None:
         """The agent's journal. Some applications close their consumer just when it was evicted."""
@@ -156,6 +186,10 @@ class ConsumerProcess(Process):
 
     def _to_agent(self, message: FromFetcher) -> None:
         self.host.after(0, lambda: self.driver.tell(message))
+
+    def _lease_left(self, era: int) -> int | None:
+        until = self.driver.lease_until(era)
+        return until - self.clock() if until else None
 
     def subscribe(self, subscription: Subscription) -> None:
         """The application changes its mind."""

@@ -1,18 +1,25 @@
 """I12: the same events give the same actions.
 
-While `recording()` is on, every core (coordinator and agent) keeps its own journal of events and of the actions that it answered with. `differences` feeds each journal to a fresh
-core and compares. Equality of the events themselves is part of it: a core that changed a value after taking it would not repeat itself.
+While `recording()` is on, every core (coordinator and agent) keeps its own journal of events and of the actions that it answered with. `replayed` feeds each journal to a fresh
+core and compares. A coordinator's journal goes through the text of a recording and the product's own replay, so that every simulator run is also a test of those; an agent's through the same
+encoding. What a core changed in a value after it took it would be recorded as changed, and would not repeat itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from consumer.core.agent import Agent
+from consumer.core.events import AgentAction, AgentEvent
 from zkcoord.core.coordinator import Coordinator
+from zkcoord.core.encoding import codec
+from zkcoord.core.events import Elected
+from zkcoord.runtime.inputs import end_line, header_line, step_line
+from zkcoord.runtime.replay import Recording, Replay, Verdict
 
 DIFFERENCES_MAX = 5
 
@@ -51,16 +58,63 @@ def recording() -> Iterator[dict[int, Journal]]:
             setattr(cls, "step", original)
 
 
-def differences(journals: dict[int, Journal]) -> list[str]:
-    """Where a fresh core, told the same, says something else."""
-    found: list[str] = []
+@dataclass(slots=True)
+class Replayed:
+    """What the replay of a run's journals found. Only coordinators have terms and writes."""
+
+    terms: int = 0
+    inputs: int = 0
+    writes: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def add(self, other: Replayed) -> None:
+        """Count another run's."""
+        self.terms += other.terms
+        self.inputs += other.inputs
+        self.writes += other.writes
+        self.differences += other.differences
+
+
+def terms(journal: Journal) -> Iterator[Recording]:
+    """A coordinator's journal as recordings, one per term, read back from their text."""
+    lines: list[bytes] = []
+    for event, actions in journal.steps:
+        if isinstance(event, Elected):
+            if lines:
+                yield Recording("simulator", [*lines, end_line("another term")])
+            lines = [header_line(journal.core.options, event.epoch, 0)]
+        if lines:
+            lines.append(step_line(event, actions))
+    if lines:
+        yield Recording("simulator", [*lines, end_line("the run ended")])
+
+
+def replayed(journals: dict[int, Journal]) -> Replayed:
+    """Every journal again: where a fresh core, told the same, says something else."""
+    found = Replayed()
     for journal in journals.values():
-        fresh = type(journal.core)(journal.core.options)
-        for number, (event, actions) in enumerate(journal.steps):
-            said = fresh.step(event)
-            if said != actions:
-                found.append(f"{type(fresh).__name__} step {number}: {event} gave {actions}, again {said}")
-                break
-        if len(found) >= DIFFERENCES_MAX:
-            break
+        if isinstance(journal.core, Coordinator):
+            for term in terms(journal):
+                _count(Replay(term).run(), found)
+        else:
+            found.differences += _agent_differences(journal)
     return found
+
+
+def _count(verdict: Verdict, found: Replayed) -> None:
+    found.terms += 1
+    found.inputs += verdict.inputs
+    found.writes += verdict.writes
+    if verdict.difference is not None:
+        d = verdict.difference
+        found.differences.append(f"Coordinator, line {d.step.line}: {d.step.event} gave {d.recorded}, again {d.said}")
+
+
+def _agent_differences(journal: Journal) -> list[str]:
+    fresh = Agent(journal.core.options)
+    events, out = codec(AgentEvent), codec(AgentAction)
+    for number, (event, actions) in enumerate(journal.steps):
+        said = fresh.step(events.decode(json.loads(json.dumps(events.encode(event)))))
+        if [out.encode(action) for action in said] != json.loads(json.dumps([out.encode(action) for action in actions])):
+            return [f"Agent step {number}: {event} gave {actions}, again {said}"]
+    return []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 
-from consumer.core.messages import Seek
+from consumer.core.messages import Notice, NoticeKind, Seek
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import Check, Committed, Create, Delete, Op, SetData
 
 from tests.sim.application import Application, Habits, Log, Position
 from tests.sim.client import SimPort
-from tests.sim.invariants import Checker, place_of
+from tests.sim.invariants import Checker
 from tests.sim.kernel import Host, Kernel
+from tests.sim.places import Place, Places
 from tests.sim.zookeeper import SimEnsemble
 
 TP = TopicPartition("t", 0)
@@ -42,7 +43,7 @@ class Bench:
         if name[0] == "c":
             self.lease[name] = 10**9
             log = Log(self.kernel, 10)
-            self.apps.append(Application(self.kernel, host, log, Habits(), self.checker, lambda message: None, lambda era: self.lease[name], "g"))
+            self.apps.append(Application(self.kernel, host, log, Habits(), self.checker, lambda message: None, lambda era: self.lease[name] - self.kernel.now, "g"))
         self.kernel.run_until(self.kernel.now + 100)
         return port
 
@@ -97,9 +98,13 @@ def _own(bench: Bench, member: str, seq: int = 1, offset: bytes = b"0") -> None:
 
 
 def test_paths() -> None:
-    assert (place_of(OWNER).kind, place_of(OWNER).partition) == ("owner", TP)
-    assert (place_of(OFFSET).kind, place_of(OFFSET).group) == ("offset", "g")
-    assert place_of(f"{GROUP}/channel/c/7-1-0").node == "7-1-0" and place_of("/brokers").kind == "other"
+    for at in (Places.DRAFT, Places.ISOLATED):
+        for path, place in ((at.leader, Place("leader")), (at.root, Place("root")), (at.group("g"), Place("group", "g")), (f"{at.ids('g')}/c", Place("ids", "g", "c")),
+                            (f"{at.channels('g')}/c", Place("channel", "g", "c")), (f"{at.channels('g')}/c/7-1-0", Place("command", "g", "c", "7-1-0")), ("/brokers", Place("other")),
+                            (at.owner(("g", TP)), Place("owner", "g", partition=TP)), (at.offset(("g", TP)), Place("offset", "g", partition=TP)),
+                            ("/consumers/g/offsets/t", Place("offsets", "g", partition=TopicPartition("t", -1))), (at.other_leader, Place("other"))):
+            assert at.place_of(path) == place, path
+    assert Places.DRAFT.owner(("g", TP)) == OWNER and Places.DRAFT.offset(("g", TP)) == OFFSET
 
 
 def test_a_whole_story_without_violations() -> None:
@@ -194,6 +199,12 @@ def test_i4_an_operator_s_reset_is_overwritten_unless_the_application_heard_of_i
             bench.checker.processed(app, TP, 6)
         bench.do("c1", SetData(OFFSET, b"6", -1))
         assert bench.seen() == ([] if heard else ["I4"])
+    bench = _bench()
+    _own(bench, "c1")
+    bench.checker.processed(bench.app("c1"), TP, 9)
+    bench.do("operator", SetData(OFFSET, b"0", -1))
+    bench.do("c1", SetData(OFFSET, b"6", -1))
+    assert bench.seen() == ["I4"]  # also to the value that was stored already
 
 
 def test_i5_a_commit_of_what_is_not_owned_or_not_processed() -> None:
@@ -205,6 +216,18 @@ def test_i5_a_commit_of_what_is_not_owned_or_not_processed() -> None:
     _own(bench, "c1")
     bench.do("c1", SetData(OFFSET, b"3", -1))
     assert bench.seen() == ["I5"]
+
+
+def test_i18_what_the_application_did_not_commit() -> None:
+    for automatic, asked, seen in ((False, False, ["I18"]), (False, True, []), (True, False, [])):
+        bench = _bench()
+        _own(bench, "c1")
+        app = bench.app("c1")
+        app.habits.automatic = automatic
+        bench.checker.processed(app, TP, 3)
+        app.asked = {(TP, 3)} if asked else {(TP, 2)}
+        bench.do("c1", SetData(OFFSET, b"3", -1))
+        assert bench.seen() == seen
 
 
 def test_i5_an_owner_node_of_another_session_is_deleted() -> None:
@@ -271,3 +294,41 @@ def test_i13_a_stop_that_throws_processed_records_away() -> None:
     stop = bench.command("k1", "c1", "stop-fetcher", 7, 2)
     bench.do("c1", Delete(stop), Delete(OWNER), SetData(OFFSET, b"3", -1))
     assert bench.seen() == ["I13"]
+
+
+def test_i13_a_reset_that_nobody_made() -> None:
+    bench = _bench()
+    _own(bench, "c1", offset=b"0")
+    bench.do("operator", SetData(OFFSET, b"4", -1))
+    bench.checker.told(bench.app("c1"), Seek(TP, 4, 1))
+    bench.checker.told(bench.app("c2"), Seek(TP, 4, 1))
+    assert bench.seen() == []
+    bench.checker.told(bench.app("c1"), Seek(TP, 4, 2))
+    assert bench.seen() == ["I13"]
+
+
+def test_a_reset_of_what_is_stored_of_an_earlier_topic_may_be_respected_by_its_owner_and_overwritten_by_the_next() -> None:
+    for overwritten in (False, True):
+        bench = _bench()
+        _own(bench, "c1", offset=b"0")
+        for path in ("/brokers", "/brokers/topics", "/brokers/topics/t"):
+            bench.do("operator", Create(path, b'{"topic_id":"new"}' if path.endswith("t") else b""))
+        bench.do("operator", SetData("/consumers/g/offsets/t", b"1.old", -1))
+        bench.do("operator", SetData(OFFSET, b"4", -1))
+        if overwritten:
+            bench.do("c1", SetData(OFFSET, b"0", -1))
+            assert bench.seen() == ["I4"], "it goes back, but overwrites no reset"
+        else:
+            stop = bench.command("k1", "c1", "stop-fetcher", 7, 2)
+            bench.do("c1", Delete(stop), Delete(OWNER), SetData(OFFSET, b"4", -1))
+            assert bench.seen() == []
+
+
+def test_i17_one_quarantine_is_one_warning() -> None:
+    bench = _bench()
+    failed, over = (Notice(kind, {}) for kind in (NoticeKind.REBALANCE_FAILED, NoticeKind.REBALANCE_OVER))
+    for message in (failed, over, failed):
+        bench.checker.told(bench.app("c1"), message)
+    assert bench.seen() == []
+    bench.checker.told(bench.app("c1"), failed)
+    assert bench.seen() == ["I17"]

@@ -1,4 +1,4 @@
-"""The production drivers keep their promises in simulated worlds: 200 seeds, and every seed that ever found something."""
+"""The production drivers keep their promises in simulated worlds: some seeds of every mix, and every seed that ever found something."""
 
 from __future__ import annotations
 
@@ -11,29 +11,50 @@ import pytest
 
 from tests.sim import coverage
 from tests.sim.__main__ import SEEDS_FILE
-from tests.sim.runner import Totals, run_many, run_seed, work
-from tests.sim.world import Plan, World
+from tests.sim.mixes import DEFAULT, MIXES
+from tests.sim.runner import FLOORED_SEEDS_MIN, Totals, run_many, run_seed, work
+from tests.sim.plan import Plan
+from tests.sim.world import World
 
-SEEDS = 200
-SEEDS_PER_TEST = 25
+SEEDS = 40
+DEFAULT_SEEDS = 80
+SEEDS_PER_TEST = 20
 ROOT = Path(__file__).parents[2]
 
 
-def _kept_seeds() -> list[int]:
-    return [int(line.split()[0]) for line in SEEDS_FILE.read_text().splitlines() if line.strip() and not line.startswith("#")]
+def kept_seeds() -> list[tuple[str, int]]:
+    """(mix, seed) of every line of seeds.txt; a line without a mix is of the default one."""
+    words = [line.split() for line in SEEDS_FILE.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    return [(DEFAULT, int(w[0])) if w[0].isdigit() else (w[0], int(w[1])) for w in words]
 
 
-@pytest.mark.parametrize("start", range(0, SEEDS, SEEDS_PER_TEST))
-def test_seeds(start: int) -> None:
-    for seed in range(start, start + SEEDS_PER_TEST):
-        result = run_seed(seed)
-        assert not result.violations, f"seed {seed}: {result.violations[0]} (python -m tests.sim --trace {seed})"
+def _slices() -> list[tuple[str, int]]:
+    return [(mix, start) for mix in MIXES for start in range(0, DEFAULT_SEEDS if mix == DEFAULT else SEEDS // 4 if mix == "wide" else SEEDS, SEEDS_PER_TEST)]
 
 
-@pytest.mark.parametrize("seed", _kept_seeds())
-def test_kept_seeds(seed: int) -> None:
-    result = run_seed(seed)
-    assert not result.violations, f"seed {seed}: {result.violations[0]}"
+@pytest.mark.parametrize(("mix", "start"), _slices())
+def test_seeds(mix: str, start: int) -> None:
+    for seed in range(start, start + (SEEDS // 4 if mix == "wide" else SEEDS_PER_TEST)):
+        result = run_seed(seed, mix=mix)
+        assert not result.violations, f"{mix} {seed}: {result.violations[0]} (python -m tests.sim --mix {mix} --trace {seed})"
+
+
+@pytest.mark.parametrize(("mix", "seed"), kept_seeds())
+def test_kept_seeds(mix: str, seed: int) -> None:
+    result = run_seed(seed, mix=mix)
+    assert not result.violations, f"{mix} {seed}: {result.violations[0]}"
+
+
+def test_a_run_that_misses_a_floor_says_which() -> None:
+    totals = Totals("storm", seeds=FLOORED_SEEDS_MIN - 1)
+    assert not totals.missed(), "too few seeds to say"
+    totals.seeds = FLOORED_SEEDS_MIN
+    assert any(line.startswith("burst: 0, at least") for line in totals.missed())
+    totals.faults.update(dict.fromkeys(MIXES["storm"].faults, 10**6))
+    totals.happened.update(dict.fromkeys(MIXES["storm"].floors, 10**6))
+    totals.covered.update(row for rows in coverage.tables().values() for row in rows)
+    totals.commands = totals.evictions = 10**6
+    assert not totals.missed()
 
 
 def test_a_quiet_world_settles_with_few_commands() -> None:
@@ -61,6 +82,6 @@ def test_workers_and_totals() -> None:
 
 
 def test_every_covered_row_is_a_row_of_a_table() -> None:
-    _, _, covered = work((5, ""))
+    _, _, covered = work(("default", 5, "", False))
     rows = {row for table in coverage.tables().values() for row in table}
     assert covered and set(covered) <= rows

@@ -210,6 +210,48 @@ def test_what_an_old_connection_left_under_way_does_not_happen_after_the_session
     assert 0 < happened < 80
 
 
+def test_it_does_not_happen_either_when_the_new_connection_is_lost_as_well() -> None:
+    """The leader remembers the server that a session moved to, also while nobody serves it; found as default 846634429299 and ensemble 805443900945: a write ran after later ones of its session."""
+    late = 0
+    for seed in range(60):
+        kernel, zk = _world(seed)
+        c = Client(zk, "c")
+        old = zk.sessions[c.port.session_id].conn
+        assert old is not None
+        if old.server.leading:
+            continue
+        old.server.isolated_until_ms = kernel.now + 3_000
+        c.port.multi([Create("/late", b"")], lambda result: None)
+        kernel.run_until(kernel.now + 100)
+        zk.cut_link(c.host, 100)
+        kernel.run_until(kernel.now + 1_500, stop=lambda: len(c.events) > 2 and isinstance(c.events[-1], Connected))
+        assert isinstance(c.events[-1], Connected) and zk.sessions[c.port.session_id].conn is not old
+        c.port.multi([Create("/later", b"")], c.results.append)
+        c.wait(1)
+        zk.cut_link(c.host, 3_200)
+        kernel.run_until(kernel.now + 6_000)
+        assert "/later" in zk.tree.nodes and "/late" not in zk.tree.nodes
+        late += 1
+    assert late > 20
+
+
+def test_what_arrives_on_a_connection_after_a_newer_one_is_not_read() -> None:
+    """Also where both are at one server: it closes the older connection of a session that comes again."""
+    for seed in range(20):
+        kernel, zk = _world(seed, 1)
+        c = Client(zk, "c")
+        zk.stall_link(c.host, 400)
+        c.port.multi([Create("/stale", b"")], lambda result: None)
+        old = zk.sessions[c.port.session_id].conn
+        assert old is not None
+        c.host.link_stalled_until = 0
+        zk.break_conn(old)
+        kernel.run_until(kernel.now + 390, stop=lambda: len(c.events) > 2)
+        if isinstance(c.events[-1], Connected) and len(c.events) > 2:
+            kernel.run_until(kernel.now + 2_000)
+            assert "/stale" not in zk.tree.nodes
+
+
 def test_an_outage_expires_nobody() -> None:
     kernel, zk = _world()
     client = Client(zk, "a", timeout_ms=2_000)

@@ -1,4 +1,5 @@
-"""Weakened systems: each takes exactly one rule out of the production code, to show that the rule is needed and that the checkers see it.
+"""Weakened systems: each takes exactly one rule out of the production code, to show that the rule is needed and that the checkers see it. (`no_stop_barrier_no_claims` takes out two that
+stand for each other, and says what follows for records and offsets.)
 
 A variant replaces one named hook of the production code for as long as it is applied. It says which rule it removes in the words of docs/protocol.md.
 """
@@ -6,20 +7,33 @@ A variant replaces one named hook of the production code for as long as it is ap
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import consumer.driver
+from consumer.core import agent, incarnations
 from consumer.core.agent import Agent
 from consumer.core.events import Ending, PartitionsRead, Store, Whose, Wrote
 from consumer.core.membership import Membership
+from consumer.core.sharing import Sharing
+from consumer.core.writing import Writing
 from consumer.driver import AgentDriver
+from zkcoord.core import mixed, target
+from zkcoord.core.assignment import assign_sticky
+from zkcoord.core.commanding import Commander
+from zkcoord.core.coordinator import Coordinator
+from zkcoord.core.group import Group
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.statics import Statics
+from zkcoord.core.trouble import Trouble
 from zkcoord.core.view import GroupView, Place
 from zkcoord.zk import writer
-from zkcoord.zk.port import Check, GetData, Node, Op, Port, ReadDone, ReadResult, SetData
+from zkcoord.zk.port import Check, Create, Delete, GetData, Node, Op, Port, ReadDone, ReadResult, SetData
+
+from tests.sim.invariants import Violation
+from tests.sim.mixes import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,12 @@ class Variant:
     name: str
     removes: str
     patches: tuple[Patch, ...]
+    mix: str = DEFAULT  # where it is caught
+    by: tuple[str, ...] = ()  # the invariants that must catch it (none named: any)
+
+    def caught(self, violations: Sequence[Violation]) -> bool:
+        """Whether these violations are what this variant must be caught by."""
+        return any(not self.by or v.invariant in self.by for v in violations)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -83,6 +103,14 @@ def _no_wait(original: property) -> property:
     return property(lambda self: 0)
 
 
+def _whatever_is_subscribed(original: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda self, member, tp: self.view.exists(tp)
+
+
+def _own_lease(original: property) -> property:
+    return property(lambda self: original.fget(replace(self, older_lease_ms=0)))  # type: ignore[misc]
+
+
 def _any_version(original: type[SetData]) -> Callable[[str, bytes, int], SetData]:
     return lambda path, data, version: SetData(path, data, -1 if "/offsets/" in path else version)
 
@@ -124,15 +152,206 @@ def _started_at_once(original: Callable[[GroupView, TopicPartition], tuple[Place
     return judge
 
 
+def _never_evicted(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, now_ms: ()
+
+
+def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
+    """A start takes an owner node whoever has it."""
+
+    def ack_ops(self: AgentDriver, ack: Any, ops: list[Op], stores: dict[int, TopicPartition]) -> None:
+        original(self, ack, ops, stores)
+        there = self.port._ensemble.tree.nodes  # type: ignore[union-attr]  # the model's own tree: what a claim without a condition would do
+        kept: list[Op] = []
+        moved: dict[int, TopicPartition] = {}
+        for index, op in enumerate(ops):
+            if isinstance(op, Create) and op.ephemeral and op.path in there:
+                kept.append(Delete(op.path, -1))
+            if index in stores:
+                moved[len(kept)] = stores[index]
+            kept.append(op)
+        ops[:] = kept
+        stores.clear()
+        stores.update(moved)
+
+    return ack_ops
+
+
+def _foreign_is_free(original: Callable[[Agent, PartitionsRead], None]) -> Callable[[Agent, PartitionsRead], None]:
+    def judge_start(self: Agent, e: PartitionsRead) -> None:
+        original(self, replace(e, holdings={tp: replace(h, whose=Whose.NOBODY) if h.whose is Whose.FOREIGN else h for tp, h in e.holdings.items()}))
+
+    return judge_start
+
+
+def _cooperative_always(original: Callable[..., bool]) -> Callable[..., bool]:
+    def recall(self: Commander, result: Any) -> bool:
+        self.view.recall(False)
+        return False
+
+    return recall
+
+
+def _nobody_is_expected(original: Callable[..., bool]) -> Callable[..., bool]:
+    def left(self: Statics, now_ms: int, member: Any, evicted: bool, members: Any) -> bool:
+        return original(self, now_ms, member, True, members)
+
+    return left
+
+
+def _every_topic_is_the_same(original: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
+    return lambda a, b: True
+
+
+def _slot_until_acked(original: Callable[..., None]) -> Callable[..., None]:
+    def serve(self: Coordinator, now_ms: int, actions: list[Any]) -> None:
+        options, busy = self.options, sum(1 for group in self.groups.values() if group.view.live)
+        self.options = replace(options, groups_in_flight_max=options.groups_in_flight_max - busy)
+        original(self, now_ms, actions)
+        self.options = options
+
+    return serve
+
+
+def _no_backoff(original: Callable[..., int | None]) -> Callable[..., int | None]:
+    def release_at_ms(self: Trouble) -> int | None:
+        began_ms = self.by_itself_ms - max(self.options.quarantine_ms, self.options.quarantine_backoff_max_ms)
+        return began_ms + 50 if self.quarantined and self.changed else original(self)
+
+    return release_at_ms
+
+
+def _same_generation(original: Callable[..., None]) -> Callable[..., None]:
+    def take_target(self: Group, now_ms: int, *result: Any) -> None:
+        before = self.generation
+        original(self, now_ms, *result)
+        self.generation = max(before, 1)
+
+    return take_target
+
+
+def _never(original: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *arguments: False
+
+
+def _always(original: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *arguments: True
+
+
+def _nothing(original: Callable[..., None]) -> Callable[..., None]:
+    return lambda *arguments: None
+
+
+def _nothing_to_write(original: Callable[..., tuple[()]]) -> Callable[..., tuple[()]]:
+    return lambda *arguments: ()
+
+
+def _started_twice(original: Callable[[GroupView, TopicPartition], tuple[Place, str]]) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
+    def judge(self: GroupView, tp: TopicPartition) -> tuple[Place, str]:
+        place, member = original(self, tp)
+        want = self.target.get(tp)
+        return (Place.READY, want.member) if place is Place.STARTING and want is not None and want.member != member else (place, member)
+
+    return judge
+
+
+def _many_commands(original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    def free(self: Commander, names: list[str]) -> list[Any]:
+        live, self.view.live = self.view.live, {}
+        try:
+            return original(self, names)
+        finally:
+            self.view.live = live
+
+    return free
+
+
+def _unheard(original: Callable[[Membership, int], int]) -> Callable[[Membership, int], int]:
+    def lease_until(self: Membership, era: int) -> int:
+        return self.lease_until_ms
+
+    return lease_until
+
+
+def _no_last_place(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda members, options: original(members, replace(options, members_per_group_max=10**6))
+
+
+def _first_always(original: Callable[[Membership], None]) -> Callable[[Membership], None]:
+    def ask_to_join(self: Membership) -> None:
+        self.registered_before = False
+        original(self)
+
+    return ask_to_join
+
+
+def _automatic_always(original: Callable[..., Any]) -> Callable[..., Any]:
+    def write(self: Membership, *arguments: Any) -> Any:
+        given, self.options = self.options, replace(self.options, auto_commit=True)
+        try:
+            return original(self, *arguments)
+        finally:
+            self.options = given
+
+    return write
+
+
+def _whenever(original: Callable[..., None]) -> Callable[..., None]:
+    def let_go(self: Sharing, now_ms: int) -> None:
+        original(self, now_ms)
+        if self.release_by_ms is not None:
+            self.release_by_ms = FOREVER_MS
+
+    return let_go
+
+
+def _whole_at_once(original: Callable[..., None]) -> Callable[..., None]:
+    return lambda self, m: original(self, replace(m, busy=()))
+
+
+def _sticky_maths(original: Any) -> Any:
+    return dict.fromkeys(original, assign_sticky)
+
+
 _ALL = (
     Variant("no_lease", "a member hands records out whatever its lease says", (Patch(Membership, "lease_until", _lease_never_ends),)),
     Variant("lease_by_read", "an idle member renews its lease by reading its registration", (Patch(AgentDriver, "_write", _read_renews),)),
     Variant("no_eviction_wait", "owner nodes without a registration are removed at once", (Patch(CoordinatorOptions, "orphan_wait_ms", _no_wait),)),
+    Variant("no_older_lease", "a coordinator waits for its own lease, though the one before let members have a longer one", (Patch(CoordinatorOptions, "orphan_wait_ms", _own_lease),), "coordinators", ("I3",)),
     Variant("no_version_fence", "offsets are written whatever their version", (Patch(consumer.driver, "SetData", _any_version),)),
     Variant("no_adoption", "after an unknown start, owner nodes of one's own are not adopted", (Patch(Agent, "_judge_start", _nothing_adopted),)),
-    Variant("no_resume", "a stop that was withdrawn is not resumed", (Patch(Agent, "_withdraw", _not_resumed),)),
+    Variant("no_resume", "a stop that was withdrawn is not resumed", (Patch(Writing, "_withdraw", _not_resumed),)),
     Variant("no_ack_check", "an ack does not check the member's own registration", (Patch(AgentDriver, "_ack_ops", _ack_unchecked),)),
     Variant("no_epoch_fence", "the coordinator's writes do not check the epoch", (Patch(writer, "Check", _unfenced),)),
     Variant("no_stop_barrier", "a partition is started elsewhere before its stop was acked", (Patch(GroupView, "_judge", _started_at_once),)),
+    Variant("no_stop_barrier_no_claims", "as no_stop_barrier, and claims are no fence: a start takes what another owns, offsets are written whatever their version",
+            (Patch(GroupView, "_judge", _started_at_once), Patch(Agent, "_judge_start", _foreign_is_free), Patch(AgentDriver, "_ack_ops", _claims_unfenced),
+             Patch(consumer.driver, "SetData", _any_version)), by=("I3", "I4", "I13")),
+    Variant("no_ack_deadline", "a member that does not answer a command is never evicted", (Patch(Group, "_evict", _never_evicted),), "members", ("I8",)),
+    Variant("no_eager_barrier", "in the eager form only what moves is stopped, and starts do not wait for stops", (Patch(Commander, "_recall", _cooperative_always),), "eager", ("I15",)),
+    Variant("no_grace", "a static member that leaves is gone at once", (Patch(Statics, "left", _nobody_is_expected),), "static", ("I16",)),
+    Variant("no_incarnation_check", "offsets of a topic count for another of the same name", (Patch(incarnations, "same_incarnation", _every_topic_is_the_same),), "topics", ("I13",)),
+    Variant("no_slots", "a group keeps its slot until its members have answered", (Patch(Coordinator, "_serve", _slot_until_acked),), "wide", ("I8", "I9")),
+    Variant("no_quarantine_backoff", "a quarantine ends 50 ms after it began, if anything changed meanwhile", (Patch(Trouble, "release_at_ms", _no_backoff),), "members", ("I17",)),
+    Variant("no_look_back", "a member does not look back at the topics of what it started", (Patch(Writing, "_prove_later", _nothing),), "moments"),
+    Variant("no_meaning", "a member starts partitions of a topic whatever incarnation of it the command means", (Patch(agent, "is_meant", _always),), "moments"),
+    Variant("no_owners_of_the_past", "owner nodes and starts of a topic that was made again count for the new one", (Patch(GroupView, "_outdated", _never),), "topics"),
+    Variant("no_clean", "commands of older epochs, of other incarnations and of members that are gone are not deleted", (Patch(Group, "_clean", _nothing_to_write),), "coordinators"),
+    Variant("no_start_barrier", "a partition is started while somebody else's start of it is outstanding", (Patch(GroupView, "_judge", _started_twice),)),
+    Variant("no_one_command", "a member may have several commands outstanding", (Patch(Commander, "_free", _many_commands),), DEFAULT, ("I6",)),
+    Variant("no_floor", "a lease counts also for what was lost and not heard of", (Patch(Membership, "lease_until", _unheard),)),
+    Variant("no_rename", "a static member that is back does not take its place in the target", (Patch(GroupView, "rename", _nothing),), "static"),
+    Variant("no_replaced_process", "a process whose instance was taken over takes it back when it returns", (Patch(Membership, "_ask_to_join", _first_always),), "static"),
+    Variant("no_second_look", "what the target before says is started whatever a member has subscribed since", (Patch(Commander, "_may_start", _whatever_is_subscribed),), "full", ("I20",)),
+    Variant("no_places", "a group takes any number of members", (Patch(target, "_admit", _no_last_place),), "full", ("I19",)),
+    Variant("stores_unasked", "what is given up is stored at the position also where the application commits by itself",
+            (Patch(Membership, "_revoked", _automatic_always), Patch(Writing, "_write_ack", _automatic_always)), "default", ("I18",)),
+    Variant("leaves_unasked", "a member that leaves stores its positions also where the application commits by itself", (Patch(Membership, "_leave", _automatic_always),), "default", ("I18",)),
+    Variant("no_release", "a member of a shared group lets go when the coordinator says so, not when the registrations change", (Patch(Sharing, "_let_go", _nothing),), "mixed", ("C3",)),
+    Variant("no_release_deadline", "it waits for its application as long as that takes", (Patch(Sharing, "_let_go", _whenever),), "mixed", ("C3",)),
+    Variant("no_rescue", "an old consumer that gave up is left to itself", (Patch(mixed.Sharing, "rescue", _nothing_to_write),), "mixed", ("I8",)),
+    Variant("no_old_maths", "a shared group is assigned as any other", (Patch(mixed, "LEGACY_ASSIGNORS", _sticky_maths),), "mixed", ("I8",)),
+    Variant("no_partial_stop", "what the application is working on is given up with the rest", (Patch(Membership, "_revoked", _whole_at_once),), "members", ("I13",)),
+    Variant("no_generations", "another target is no new generation", (Patch(Group, "_take_target", _same_generation),), "default", ("I14",)),
 )
 VARIANTS: dict[str, Variant] = {v.name: v for v in _ALL}

@@ -11,6 +11,7 @@ rare combinations meet. Phases:
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,75 +19,37 @@ from dataclasses import dataclass, field
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.port import Create, Delete, SetData
+from zkcoord.znodes.paths import Layout
 
 from tests.sim.application import Application, Habits, Log
-from tests.sim.faults import FAULTS, FOREIGN_PATHS, FaultKind
+from tests.sim.assignors import ODD
+from tests.sim.contract import Contract
 from tests.sim.invariants import Checker, Violation
+from tests.sim.faults import PARTITIONS_MAX
+from tests.sim.faults_legacy import write_mode
+from tests.sim.faults_moments import Moment, spring
 from tests.sim.kernel import Kernel, RunawaySimulation
+from tests.sim.legacy import LegacyMember
+from tests.sim.mixes import DEFAULT, MIXES
+from tests.sim.places import Places
+from tests.sim.plan import LEASES_MS, Plan
 from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Wishes
+from tests.sim.replay import Replayed
 from tests.sim.tree import Txn
 from tests.sim.zookeeper import SimEnsemble, Weather
 
 QUIET_MS = 3_000
+UNDER_WAY = ("PreparingRebalance", "CompletingRebalance", "Quarantined")
 LOOK_EVERY_MS = 250
 TAKEOVER_MS = 3_000
-
-
-@dataclass(slots=True)
-class Plan:
-    """The sizes of one world. Times in ms."""
-
-    servers: int = 3
-    coordinators: int = 2
-    groups: int = 1
-    consumers: int = 3
-    topics: int = 2
-    partitions_max: int = 6
-    session_ms: int = 4_000
-    coordinator_session_ms: int = 4_000
-    lease_max_ms: int = 3_000
-    deadline_ms: int = 3_000
-    safety_ms: int = 20_000
-    fault_every_ms: int = 900
-    rate_per_s: int = 100
-    guardian_chance: float = 0.5
-    manual_chance: float = 0.3
-    slow: bool = False
-    max_poll_interval_ms: int = 0
-    odd_chance: float = 0.0
-    faults: tuple[FaultKind, ...] = ()
-
-
-def draw_plan(kernel: Kernel) -> Plan:
-    """A world's sizes from its generator."""
-    rng, between = kernel.rng, kernel.between
-    enabled = tuple(kind for kind in FAULTS if kernel.chance(0.55))
-    return Plan(
-        servers=rng.choice((1, 3, 3)),
-        coordinators=rng.choice((1, 2, 2, 3)),
-        groups=rng.choice((1, 1, 2)),
-        consumers=between(2, 4),
-        topics=between(1, 3),
-        partitions_max=between(1, 6),
-        session_ms=rng.choice((2_000, 4_000, 6_000)),
-        coordinator_session_ms=rng.choice((2_000, 4_000)),
-        lease_max_ms=rng.choice((1_500, 3_000, 12_000)),
-        deadline_ms=rng.choice((1_500, 3_000, 6_000)),
-        safety_ms=between(8_000, 20_000),
-        fault_every_ms=rng.choice((300, 700, 1_500)),
-        guardian_chance=rng.choice((0.0, 0.5, 1.0)),
-        rate_per_s=rng.choice((0, 20, 100)),
-        slow=kernel.chance(0.4),
-        max_poll_interval_ms=rng.choice((0, 0, 2_500, 5_000)),
-        odd_chance=rng.choice((0.0, 0.0, 0.15)),
-        faults=enabled,
-    )
+OLD_ATTEMPTS_MS = 40_000  # of old consumers: four attempts, what a rescue waits for, four more
 
 
 @dataclass(slots=True)
 class Result:
-    """What one seed did."""
+    """What one seed did. `happened` counts what the processes' journals told, by kind."""
 
+    mix: str
     seed: int
     steps: int = 0
     time_ms: int = 0
@@ -94,57 +57,84 @@ class Result:
     commands: int = 0
     evictions: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    happened: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    replayed: Replayed | None = None
 
 
 class World:
     """Everything that exists in one run."""
 
-    def __init__(self, seed: int, tracing: bool = False, plan: Plan | None = None) -> None:
+    def __init__(self, seed: int, tracing: bool = False, plan: Plan | None = None, mix: str = DEFAULT) -> None:
         self.seed = seed
+        self.mix = mix
         self.kernel = Kernel(seed, tracing)
-        self.plan = plan or draw_plan(self.kernel)
+        self.plan = plan or MIXES[mix].draw(self.kernel)
+        self.places = Places.ISOLATED if self.plan.layout is Layout.ISOLATED else Places.DRAFT
         self.zk = SimEnsemble(self.kernel, self.plan.servers, Weather(tick_ms=self.kernel.rng.choice((100, 500))))
         self.log = Log(self.kernel, self.plan.rate_per_s)
         self.coordinators: list[CoordinatorProcess] = []
         self.consumers: list[ConsumerProcess] = []
-        self.checker = Checker(self.kernel, self.zk.tree, self._role, self._apps)
-        self.checker.role_session = self._host_of_session
+        self.apps: list[Application] = []
+        self.legacies: list[LegacyMember] = []
+        self.checker = Checker(self.kernel, self.zk.tree, self._role, self._apps, self.places)
+        self.checker.role_session = self.host_of_session
+        self.contract = Contract(self, self.checker.violate) if self.plan.shared else None
+        if self.contract is not None:
+            self.checker.handed_beside = self.contract.handed_out
+        groups = self.checker.groups
+        groups.slots = self.plan.groups_in_flight_max
+        if not self.plan.custom_chance:  # what an assignor said, and when, is in no transaction
+            groups.backoff_ms = self.plan.quarantine_backoff_ms * 1000 // (1000 + self.plan.drift_per_mille_max)
+        groups.members_max = self.plan.members_per_group_max
+        groups.eager, groups.isolated = self.plan.eager_chance == 1, self._undisturbed
         self.zk.observers.append(self._observe)
         self.topics: dict[str, int] = {}
         self.calm = False
         self.ambush = False
+        self.moments: list[Moment] = []
         self.disturbed_ms = 0
         self.follows_until_ms = 0
         self._names: Counter[str] = Counter()
+        self._lives: Counter[str] = Counter()
         self._topics_made = 0
+        self._leases = random.Random(f"leases {seed}")  # of its own, so that nothing else of a seed depends on it
         self._make_topics()
 
     # ---- who is who ----
 
-    def _role(self, host: str) -> str:
-        return {"k": "coordinator", "c": "consumer"}.get(host[:1], "operator")
+    def _undisturbed(self) -> bool:
+        leader = self.leader()
+        return self.plan.judge_isolation and leader is not None and leader.running
 
-    def _host_of_session(self, session: int) -> str:
+    def _role(self, host: str) -> str:
+        return {"k": "coordinator", "c": "consumer", "l": "legacy"}.get(host[:1], "operator")
+
+    def host_of_session(self, session: int) -> str:
+        """The process whose session it is ("": nobody's)."""
         found = self.zk.sessions.get(session)
         return found.host.name if found is not None else ""
 
     def _apps(self) -> list[Application]:
-        return [c.app for c in self.consumers]
+        return self.apps
 
     def _observe(self, txn: Txn, _tree: object) -> None:
         self.checker.committed(txn, self.zk.tree)
+        if self.contract is not None:
+            self.contract.committed(txn)
         if self.ambush and not self.calm:
             self._spring(txn)
+        if self.moments and not self.calm:
+            spring(self, txn)
 
     def _spring(self, txn: Txn) -> None:
         """The registration of the first member that this transaction commands is deleted a moment later."""
-        commanded = [path for path, before, after in txn.changes if before is None and after is not None and "/channel/" in path and path.count("/") == 6]
+        created = [self.places.place_of(path) for path, before, after in txn.changes if before is None and after is not None]
+        commanded = [place for place in created if place.kind == "command"]
         if commanded and self._role(txn.host) == "coordinator":
             self.ambush = False
-            group, _, member = commanded[0].split("/")[3:6]
-            path = f"/consumers/groups/{group}/ids/{member}"
+            path = f"{self.places.ids(commanded[0].group)}/{commanded[0].member}"
             self.kernel.after(self.kernel.between(0, 5), lambda: self._delete_if_there(path))
 
     def _delete_if_there(self, path: str) -> None:
@@ -176,12 +166,23 @@ class World:
 
     def add_topic(self, name: str, partitions: int) -> None:
         """Kafka creates a topic, or gives it more partitions."""
-        data = ('{"version":3,"topic_id":"id-%s","partitions":{%s}}' % (name, ",".join(f'"{p}":[0]' for p in range(partitions)))).encode()
+        topic_id = f'"topic_id":"id-{name}{"_" * self._lives[name]}",' if self.plan.topic_ids else ""
+        data = ('{"version":3,%s"partitions":{%s}}' % (topic_id, ",".join(f'"{p}":[0]' for p in range(partitions)))).encode()
         path = f"/brokers/topics/{name}"
         self.operator(SetData(path, data, -1) if name in self.topics else Create(path, data))
         self.topics[name] = partitions
         for p in range(partitions):
             self.log.add(TopicPartition(name, p))
+
+    def make_topic_again(self, name: str, partitions: int) -> None:
+        """Kafka creates a topic whose name a deleted one had."""
+        if name in self.topics:
+            return
+        self._lives[name] += 1
+        for p in range(PARTITIONS_MAX + 2):
+            self.log.begin_anew(TopicPartition(name, p))
+        self.checker.topic_made_again(name, self.groups, PARTITIONS_MAX + 2)
+        self.add_topic(name, partitions)
 
     def later(self, delay_ms: int, thunk: Callable[[], object]) -> None:
         """Something that follows from a fault in a while: the world is not healed before."""
@@ -193,12 +194,17 @@ class World:
         self._names[letter] += 1
         return f"{letter}{self._names[letter]}"
 
-    def add_coordinator(self) -> None:
-        """Start a coordinator."""
-        o = CoordinatorOptions(lease_max_ms=self.plan.lease_max_ms, rebalance_timeout_max_ms=self.plan.deadline_ms, channel_orphan_ms=5_000)
+    def add_coordinator(self, lease_max_ms: int = 0) -> None:
+        """Start a coordinator, with this lease or a drawn one."""
+        p = self.plan
+        drawn_ms = self._leases.choice(LEASES_MS) if self._leases.random() < p.other_lease_chance else p.lease_max_ms
+        o = CoordinatorOptions(lease_max_ms=lease_max_ms or drawn_ms, rebalance_timeout_max_ms=p.deadline_ms, channel_orphan_ms=5_000, groups_in_flight_max=p.groups_in_flight_max,
+                               max_rebalance_retries=p.max_rebalance_retries, quarantine_ms=p.quarantine_ms, quarantine_backoff_ms=p.quarantine_backoff_ms,
+                               quarantine_backoff_max_ms=p.quarantine_backoff_max_ms, retries_forgotten_ms=p.retries_forgotten_ms, members_per_group_max=p.members_per_group_max, external_assignors=(ODD,))
         name = self.new_name("k")
-        self.kernel.trace(name, "started")
-        self.coordinators.append(CoordinatorProcess(self.kernel, self.zk, name, self.plan.coordinator_session_ms, o))
+        self.kernel.trace(name, f"started: lease_max_ms={o.lease_max_ms}")
+        self.coordinators.append(CoordinatorProcess(self.kernel, self.zk, name, self.plan.coordinator_session_ms, o, self.plan.layout, lambda: 0.0 if self.calm else p.assignor_wrong_chance))
+        self._drift(self.coordinators[-1])
 
     def draw_subscription(self) -> Subscription:
         """What an application may want."""
@@ -210,19 +216,54 @@ class World:
         some = [t for t in names if self.kernel.chance(0.6)] or names[:1]
         return Subscription(topics={t: self.kernel.between(1, 2) for t in some})
 
-    def add_consumer(self, group: str, stillborn: bool = False) -> ConsumerProcess:
-        """Start a consumer. In an odd world some have another assignor or no reset policy, and may be told to go."""
+    def add_consumer(self, group: str, stillborn: bool = False, consumer_id: str = "", again: ConsumerProcess | None = None) -> ConsumerProcess:
+        """Start a consumer, or `again` one that was started before. In an odd world some have another assignor or no reset policy, and may be told to go."""
         odd = not self.calm and self.kernel.chance(self.plan.odd_chance)
         slow = self.plan.slow and not self.calm
         h = Habits(automatic=not self.kernel.chance(self.plan.manual_chance), slow_chance=0.02 if slow else 0.0, slow_revoke_chance=0.15 if slow else 0.0,
-                   quits_chance=0.0 if self.calm else 0.1, resets=not (odd and self.kernel.chance(0.5)))
+                   answers_in_part=self.plan.answers_in_part, quits_chance=0.0 if self.calm else 0.1, resets=not (odd and self.kernel.chance(0.5)))
+        if self.kernel.chance(self.plan.stuck_chance):
+            h.sticks = 1
         name = self.new_name("c")
-        wishes = Wishes(group, self.draw_subscription(), self.plan.session_ms, self.plan.deadline_ms, h, max_poll_interval_ms=self.plan.max_poll_interval_ms, stillborn=stillborn)
+        wishes = Wishes(group, self.draw_subscription(), self.plan.session_ms, self.plan.deadline_ms, h, max_poll_interval_ms=self.plan.max_poll_interval_ms, stillborn=stillborn,
+                        rejected_backoff_max_ms=self.plan.rejected_backoff_max_ms)
+        if consumer_id or self.kernel.chance(self.plan.chosen_id_chance):
+            wishes.consumer_id = consumer_id or f"id{name}"
         if odd and h.resets:
             wishes.assignors = self.kernel.rng.choice((("range",), ("range", "sticky"), ("sticky", "range")))
+        if self.kernel.chance(self.plan.custom_chance):
+            wishes.assignors = (ODD, "sticky")
+        if self.kernel.chance(self.plan.static_chance):
+            wishes.instance, wishes.grace_ms = f"i{name}", self.plan.grace_ms
+        if self.kernel.chance(self.plan.eager_chance):
+            wishes.protocols = ("eager",)
+        if again is not None:
+            before = again.wishes
+            wishes.subscription, wishes.instance, wishes.grace_ms, wishes.protocols, wishes.assignors = before.subscription, before.instance, before.grace_ms, before.protocols, before.assignors
         self.kernel.trace(name, f"started: {wishes.subscription} automatic={h.automatic}")
-        self.consumers.append(ConsumerProcess(self.kernel, self.zk, name, wishes, self.log, self.checker))
+        self.consumers.append(ConsumerProcess(self.kernel, self.zk, name, wishes, self.log, self.checker, self.plan.layout))
+        self.apps.append(self.consumers[-1].app)
+        self._drift(self.consumers[-1])
         return self.consumers[-1]
+
+    def add_legacy(self, group: str) -> LegacyMember:
+        """Start an old consumer, with its own notion of how often to commit."""
+        kernel, contract = self.kernel, self.contract
+        assert contract is not None
+        some = [t for t in sorted(self.topics) if kernel.chance(0.8)] or sorted(self.topics)[:1]
+        topics = {t: kernel.between(1, 2) for t in some}
+        name = self.new_name("l")
+        kernel.trace(name, f"started: {topics}")
+        self.legacies.append(LegacyMember(kernel, self.zk, name, group, topics, kernel.rng.choice((3_000, 6_000)), kernel.rng.choice((200, 1_000, 60_000)), self.places, self.log, contract.delivered))
+        return self.legacies[-1]
+
+    def set_mode(self, group: str, mode: str) -> None:
+        """An operator says whose a group is ("": nobody says it)."""
+        write_mode(self, group, mode)
+
+    def _drift(self, process: CoordinatorProcess | ConsumerProcess) -> None:
+        limit = self.plan.drift_per_mille_max
+        process.drift_per_mille = self.kernel.between(-limit, limit)
 
     @property
     def groups(self) -> list[str]:
@@ -242,14 +283,18 @@ class World:
             self.checker.violate("I11", str(error))
         self._post_mortem()
         k = self.kernel
-        return Result(self.seed, k.steps, k.now, len(self.zk.log), self.checker.commands_sent, self.checker.evictions, k.faults, self.checker.violations, k.lines)
+        return Result(self.mix, self.seed, k.steps, k.now, len(self.zk.log), self.checker.commands_sent, self.checker.evictions, k.faults, k.happened, self.checker.violations, k.lines)
 
     def _populate(self) -> None:
         for _ in range(self.plan.coordinators):
             self.kernel.after(self.kernel.between(0, 500), self.add_coordinator)
         for group in self.groups:
+            if self.plan.shared:
+                self.kernel.after(0 if self.kernel.chance(0.7) else self.kernel.between(0, self.plan.safety_ms // 2), lambda group=group: self.set_mode(group, "mixed"))  # type: ignore[misc]
+            for _ in range(self.plan.legacy):
+                self.kernel.after(self.kernel.between(0, self.plan.join_within_ms), lambda group=group: self.add_legacy(group))  # type: ignore[misc]
             for _ in range(self.plan.consumers):
-                self.kernel.after(self.kernel.between(0, 3_000), lambda group=group: self.add_consumer(group))  # type: ignore[misc]
+                self.kernel.after(self.kernel.between(0, self.plan.join_within_ms), lambda group=group: self.add_consumer(group))  # type: ignore[misc]
 
     def _safety(self) -> None:
         self.kernel.after(500, self._next_fault)
@@ -265,15 +310,15 @@ class World:
         """Faults stop and are healed."""
         self.calm = True
         self.zk.weather = Weather(tick_ms=self.zk.weather.tick_ms)
-        for process in [*self.coordinators, *self.consumers]:
+        for process in [*self.coordinators, *self.consumers, *self.legacies]:
             process.host.resume()
+        for group in self.groups if self.plan.shared else ():
+            self.set_mode(group, "mixed")
         for consumer in self.consumers:
             consumer.app.habits.quits_chance = consumer.app.habits.slow_chance = consumer.app.habits.slow_revoke_chance = 0.0
         if not any(c.running for c in self.coordinators):
             self.add_coordinator()
-        for path in FOREIGN_PATHS:
-            if path in self.zk.tree.nodes:
-                self.zk.commit([Delete(path)], 0, "operator")
+        self._delete_if_there(self.places.other_leader)
         for group in self.groups:
             if not [m for m in self.members(group) if m.app.failed is None]:
                 self.add_consumer(group)
@@ -283,6 +328,10 @@ class World:
         """The consumers of a group that want to be members."""
         return [c for c in self.consumers if c.running and c.wishes.group == group and not c.closing]
 
+    def old_members(self, group: str) -> list[LegacyMember]:
+        """The old consumers of a group that run."""
+        return [m for m in self.legacies if m.running and not m.closing and m.group == group]
+
     def wanted(self, group: str) -> set[TopicPartition]:
         """Every partition that a member of the group subscribes."""
         topics: set[str] = set()
@@ -290,15 +339,18 @@ class World:
             if member.app.failed is None:
                 s = member.wishes.subscription
                 topics.update(s.topics if s.pattern is None else [t for t in self.topics if s.pattern.regex == "t.*" or t in ("t0", "t1")])
+        for old in self.old_members(group):
+            topics.update(old.topics)
         return {TopicPartition(t, p) for t in topics if t in self.topics for p in range(self.topics[t])}
 
     def unsettled(self) -> str:
         """Why the groups are not settled; "" when they are."""
         leader = self.leader()
-        if leader is None or not leader.running or leader.driver.session_id != self.zk.tree.nodes["/consumers/coordinator"].owner:
+        if leader is None or not leader.running or leader.driver.session_id != self.zk.tree.nodes[self.places.leader].owner:
             return "nobody leads"
         for group in self.groups:
             fetchers: Counter[TopicPartition] = Counter(tp for m in self.members(group) for tp in m.app.fetching())
+            fetchers.update(tp for m in self.old_members(group) for tp in m.fetching)
             for tp in sorted(self.wanted(group)):
                 if fetchers[tp] != 1:
                     return f"{group}: {tp} is fetched by {fetchers[tp]} members"
@@ -307,11 +359,18 @@ class World:
             extra = sorted(set(fetchers) - self.wanted(group))
             if extra:
                 return f"{group}: {extra[0]} is fetched but nobody subscribes it"
-            names = [path for path in self.zk.tree.nodes if path.startswith(f"/consumers/groups/{group}/ids/")]
-            registered = {self._host_of_session(self.zk.tree.nodes[path].owner) for path in names}
-            expected = {m.host.name for m in self.members(group) if m.app.failed is None}
+            ids = self.places.ids(group)
+            registered = {self.host_of_session(self.zk.tree.nodes[f"{ids}/{name}"].owner) for name in self.zk.tree.children.get(ids, ())}
+            expected = {m.host.name for m in self.members(group) if m.app.failed is None} | {m.host.name for m in self.old_members(group)}
+            odd = self.contract.unsettled(group) if self.contract is not None else ""
+            if odd:
+                return odd
             if registered - {""} != expected:
                 return f"{group}: {sorted(registered)} are registered, expected {sorted(expected)}"
+            instances = Counter(m.wishes.instance for m in self.members(group) if m.app.failed is None and m.wishes.instance is not None)
+            twice = sorted(instance for instance, count in instances.items() if count > 1)
+            if twice:
+                return f"{group}: {twice[0]} is the instance of two members"
         return ""
 
     def _settle(self, limit_ms: int) -> bool:
@@ -325,15 +384,16 @@ class World:
 
     @property
     def liveness_ms(self) -> int:
-        """How long a healed world may take: 2 session timeouts, the deadline of a command, the lease, and 5 s."""
+        """How long a healed world may take: 2 session timeouts, the deadline of a command, the lease, a static member's grace, a quarantine and the trial after it, the backoff
+        of a member that was sent away (twice, if it came too early), and 5 s."""
         p = self.plan
-        return 2 * max(p.session_ms, p.coordinator_session_ms) + p.deadline_ms + p.lease_max_ms + 5_000
+        return 2 * max(p.session_ms, p.coordinator_session_ms) + p.deadline_ms + p.lease_longest_ms + p.grace_ms * (p.static_chance > 0) + p.quarantine_ms + p.deadline_ms + 5_000 + OLD_ATTEMPTS_MS * p.shared + 2 * p.rejected_backoff_max_ms * p.capped + \
+            sum(c.app.habits.sticks + len(c.app.revokes) for c in self.consumers if c.running) * (p.deadline_ms + 1_000)
 
     def _healed_at_ms(self) -> int:
         """When the last link, server and slow application is well again."""
-        hosts = [p.host for p in [*self.coordinators, *self.consumers] if p.running]
         times = [self.kernel.now, self.follows_until_ms, self.zk.frozen_until_ms, *(s.isolated_until_ms for s in self.zk.servers), *(c.app.busy_until_ms for c in self.consumers if c.running)]
-        return max([*times, *(h.link_stalled_until for h in hosts), *(h.link_cut_until for h in hosts)])
+        return max([*times, *(p.host.link_bad_until() for p in [*self.coordinators, *self.consumers, *self.legacies] if p.running)])
 
     def _liveness(self) -> bool:
         self._calm_down()
@@ -341,20 +401,35 @@ class World:
             self.kernel.run_until(self._healed_at_ms())
         if not any(c.running for c in self.coordinators):
             self.add_coordinator()
+        self._make_room()
         self.kernel.trace("WORLD", "=== everything is healed")
         if not self._settle(self.liveness_ms):
             return False
         self.kernel.run_until(self.kernel.now + QUIET_MS)
+        limit = self.kernel.now + self.plan.quarantine_ms + self.plan.quarantine_backoff_max_ms + self.plan.deadline_ms
+        while self._restless() and self.kernel.now < limit:
+            self.kernel.run_until(self.kernel.now + QUIET_MS)
         before = self.checker.commands_sent
         self.kernel.run_until(self.kernel.now + QUIET_MS)
         if self.checker.commands_sent != before:
             self.checker.violate("I8", f"{self.checker.commands_sent - before} commands in a balanced, undisturbed world")
         return True
 
+    def _make_room(self) -> None:
+        """As many leave a full group as were sent away, or would be."""
+        for group in self.groups:
+            able = [m for m in self.members(group) if m.app.failed is None]
+            while len(able) > self.plan.members_per_group_max:
+                able.pop(self.kernel.between(0, len(able) - 1)).close()
+
+    def _restless(self) -> bool:
+        """A quarantine that ends, a command that is not answered yet or a rebalance that goes on: the group is not balanced before."""
+        return any(known.state in UNDER_WAY or known.commands for known in self.checker.groups.groups.values())
+
     def leader(self) -> CoordinatorProcess | None:
         """The coordinator whose session holds the leader node."""
-        node = self.zk.tree.nodes.get("/consumers/coordinator")
-        return next((c for c in self.coordinators if node is not None and self._host_of_session(node.owner) == c.host.name), None)
+        node = self.zk.tree.nodes.get(self.places.leader)
+        return next((c for c in self.coordinators if node is not None and self.host_of_session(node.owner) == c.host.name), None)
 
     def _takeover(self) -> None:
         old = self.leader()
@@ -384,7 +459,7 @@ class World:
                     self.kernel.after(self.kernel.between(1, 30), lambda session=port.session_id: self.zk.end_session(session))  # type: ignore[misc]
 
     def _post_mortem(self) -> None:
-        for process in [*self.coordinators, *self.consumers]:
+        for process in [*self.coordinators, *self.consumers, *self.legacies]:
             if process.host.crash is not None:
                 self.checker.violate("I10", f"{process.host.name} died of {type(process.host.crash).__name__}: {process.host.crash}")
         for refusal in self.zk.refusals[:5]:

@@ -2,8 +2,8 @@
 
 One leader orders transactions; every server (the leader's own too) holds a tree that lags by a random number of them. A session is served by one server: reads and watch events
 come from ITS tree, writes and syncs travel to the leader and are answered only after that server caught up with them, and requests of one connection are handled in order. A
-session that reconnects never goes back in time (the new server must hold what the client has seen), and what was under way on its old connection still happens unless the
-session has moved to another server meanwhile. A session dies on the leader when nothing was heard of it for its timeout, rounded up to a tick; a paused process, a stalled or cut
+session that reconnects never goes back in time (the new server must hold what the client has seen), and what its server had read of its old connection still happens unless
+the session has moved to another server meanwhile. A session dies on the leader when nothing was heard of it for its timeout, rounded up to a tick; a paused process, a stalled or cut
 link and a server that cannot reach the leader are all "nothing heard", and the last thing heard is up to a third of the timeout old. Close and expiry are one transaction each.
 
 Faults are methods: stall and cut a link, lose a request or a reply, isolate a server. A client hears of a lost connection late; it hears of an expiry only after reconnecting.
@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zkcoord.zk.port import Change, Committed, MultiResult, Op, PortEvent, ReadDone, Rejected, WatchMode
+from zkcoord.zk.port import Change, Committed, Denied, MultiResult, Op, PortEvent, ReadDone, Rejected, WatchMode, ZkError
 
 from tests.sim.client import SimPort
 from tests.sim.kernel import Host, Kernel
-from tests.sim.tree import Tree, Txn, parent_of
+from tests.sim.tree import Rec, Tree, Txn, parent_of
 
 FOLLOWER_PATIENCE_MS = 5_000  # a follower that has not heard of its leader for so long drops its clients
 
@@ -38,8 +38,17 @@ class Weather:
     lag_tail_max_ms: int = 800
     lose_request_chance: float = 0.0
     lose_reply_chance: float = 0.0
+    lose_other_request_chance: float = 0.0  # of reads, syncs, watches and closes
+    lose_other_reply_chance: float = 0.0
+    lose_welcome_chance: float = 0.0  # of the answer to a connection: a new session exists that nobody knows of
     refuse_chance: float = 0.0
     tick_ms: int = 500
+
+    def clear(self) -> None:
+        """Fine again."""
+        fresh = Weather(tick_ms=self.tick_ms)
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
 
 
 @dataclass(slots=True)
@@ -51,10 +60,21 @@ class Session:
     host: Host
     owned: dict[str, None]
     conn: Connection | None = None
+    latest: Connection | None = None  # the last one that it was served on, also when that is broken
     last_heard_ms: int = 0
     alive: bool = True
     silent: bool = False
     watchdog: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All nodes and sessions at one moment."""
+
+    zxid: int
+    nodes: dict[str, Rec]
+    children: dict[str, dict[str, None]]
+    sessions: dict[int, tuple[str, ...]]
 
 
 class Connection:
@@ -65,7 +85,7 @@ class Connection:
         self.server = server
         self.broken = False
         self.deaf = False
-        self.queue: deque[tuple[str, object, Callable[[object], None]]] = deque()
+        self.queue: deque[tuple[str, object, Callable[[object], None], bool]] = deque()
         self.busy = False
         self.up_next_ms = 0
         self.down_next_ms = 0
@@ -121,6 +141,12 @@ class Server:
                     self.ensemble.break_conn(conn, polite=True)
             self.release()
 
+    def start_from(self, zxid: int) -> None:
+        """The server starts with an empty log and a tree that was put there."""
+        self.zxid = zxid
+        self._applied = 0
+        self._waiting.clear()
+
     def release(self) -> None:
         """Answer the writes and syncs whose moment this server has reached."""
         ready = [thunk for zxid, thunk in self._waiting if zxid <= self.zxid]
@@ -154,6 +180,14 @@ class Server:
             (self._exact if old is WatchMode.PERSISTENT else self._below)[path].pop(conn, None)
         conn.watches[path] = mode
         (self._exact if mode is WatchMode.PERSISTENT else self._below).setdefault(path, {})[conn] = None
+
+    def remove_watch(self, conn: Connection, path: str) -> bool:
+        """Remove a connection's watch of a path; whether there was one."""
+        mode = conn.watches.pop(path, None)
+        if mode is None:
+            return False
+        (self._exact if mode is WatchMode.PERSISTENT else self._below)[path].pop(conn, None)
+        return True
 
     def forget(self, conn: Connection) -> None:
         """A connection is gone, and its watches."""
@@ -198,30 +232,36 @@ class SimEnsemble:
         """A request leaves the client: it reaches the server in order, or is lost with the connection."""
         if conn.broken:
             return
-        arrival = max(conn.up_next_ms, conn.port.host.link_stalled_until, self.kernel.now + self.latency_ms())
+        host, w = conn.port.host, self.weather
+        arrival = max(conn.up_next_ms, host.link_stalled_until, host.link_mute_until, self.kernel.now + self.latency_ms())
         conn.up_next_ms = arrival
         write = kind == "multi"
-        if write and self.kernel.chance(self.weather.lose_request_chance):
-            self.kernel.fault("lost_request", conn.port.host.name)
+        if self.kernel.chance(w.lose_request_chance if write else w.lose_other_request_chance):
+            self.kernel.fault("lost_request" if write else f"lost_{kind}", host.name)
             self.break_conn(conn)
             return
-        lose_reply = write and self.kernel.chance(self.weather.lose_reply_chance)
+        lose_reply = self.kernel.chance(w.lose_reply_chance if write else w.lose_other_reply_chance)
         self.kernel.at(arrival, lambda: self._arrived(conn, kind, what, reply, lose_reply))
 
     def _arrived(self, conn: Connection, kind: str, what: object, reply: Callable[[object], None], lose_reply: bool) -> None:
-        if conn.deaf or (conn.broken and conn.port.host.alive and self.kernel.chance(0.5)):
+        if self._superseded(conn) or conn.deaf or (conn.broken and conn.port.host.alive and self.kernel.chance(0.5)):
             conn.deaf = True  # what a broken connection lost, it lost from there on
             return
-        if lose_reply:
+        if lose_reply and kind == "multi":
             conn.lose_next_reply = True
-        conn.queue.append((kind, what, reply))
+        conn.queue.append((kind, what, reply, lose_reply and kind != "multi"))
         self._serve(conn)
+
+    def _superseded(self, conn: Connection) -> bool:
+        """Whether the session came again on another connection: a server closes the older one, wherever it is, and what it has not read from it by then it never reads."""
+        session = self.sessions.get(conn.port.session_id)
+        return session is not None and session.latest is not None and session.latest is not conn and conn.broken
 
     def send_down(self, conn: Connection, thunk: Callable[[], None], zxid: int) -> None:
         """Something leaves the server for the client: it arrives in order, unless the connection breaks first."""
         if conn.broken:
             return
-        arrival = max(conn.down_next_ms, conn.port.host.link_stalled_until, self.kernel.now + self.latency_ms())
+        arrival = max(conn.down_next_ms, conn.port.host.link_stalled_until, conn.port.host.link_deaf_until, self.kernel.now + self.latency_ms())
         conn.down_next_ms = arrival
         self.kernel.at(arrival, lambda: conn.port.received(conn, thunk, zxid))
 
@@ -245,9 +285,13 @@ class SimEnsemble:
     # ---- a server at work ----
 
     def _serve(self, conn: Connection) -> None:
+        if self._superseded(conn):
+            conn.queue.clear()
         while conn.queue and not conn.busy:
-            kind, what, reply = conn.queue.popleft()
+            kind, what, reply, lose = conn.queue.popleft()
             server = conn.server
+            if lose:
+                reply = self._lost(conn, kind, reply)
             if kind == "read":
                 assert isinstance(what, tuple)
                 answers = tuple(server.tree.answer(read) for read in what)
@@ -257,9 +301,21 @@ class SimEnsemble:
                 if not conn.broken:
                     server.add_watch(conn, what[0], what[1])
                 self._reply(conn, reply, ReadDone(()))
+            elif kind == "unwatch":
+                assert isinstance(what, str)
+                self._reply(conn, reply, ReadDone(()) if server.remove_watch(conn, what) else ReadDone((Denied(ZkError.OTHER),)))
             else:
                 conn.busy = True
                 self._forward(conn, kind, what, reply)
+
+    def _lost(self, conn: Connection, kind: str, reply: Callable[[object], None]) -> Callable[[object], None]:
+        """What becomes of a reply that breaks off with the connection: it does not arrive, and the client hears of that instead."""
+
+        def broken(_result: object) -> None:
+            self.kernel.fault(f"lost_{kind}_reply", conn.port.host.name)
+            self.break_conn(conn)
+
+        return broken if not conn.broken else reply
 
     def _reply(self, conn: Connection, reply: Callable[[object], None], result: object) -> None:
         self.send_down(conn, lambda: reply(result), conn.server.zxid)
@@ -278,7 +334,7 @@ class SimEnsemble:
             self.kernel.at(reachable_ms, lambda: self._at_leader(conn, kind, what, reply))
             return
         session = self.sessions[conn.port.session_id]
-        moved = session.conn is not None and session.conn is not conn and session.conn.server is not server
+        moved = session.latest is not None and session.latest.server is not server  # the leader remembers the server that it moved to, also while nobody serves it
         if not session.alive or moved:
             self.break_conn(conn, polite=True)
             return
@@ -344,6 +400,12 @@ class SimEnsemble:
         if session_id in self.sessions:
             self._end(self.sessions[session_id], "close")
 
+    @property
+    def weather_is_fine(self) -> bool:
+        """Whether nothing is lost or late by chance now."""
+        w = self.weather
+        return not (w.tail_chance or w.lag_tail_chance or w.lose_request_chance or w.lose_reply_chance or w.lose_other_request_chance or w.lose_other_reply_chance)
+
     # ---- sessions ----
 
     def heard(self, session: Session) -> None:
@@ -353,7 +415,7 @@ class SimEnsemble:
     def check_silence(self, session: Session) -> None:
         """Is the leader still hearing of this session? If that changed, start or stop waiting for its expiry."""
         host, conn, now = session.host, session.conn, self.kernel.now
-        reachable = conn is not None and not conn.broken and conn.server.isolated_until_ms <= now and host.link_stalled_until <= now
+        reachable = conn is not None and not conn.broken and conn.server.isolated_until_ms <= now and max(host.link_stalled_until, host.link_mute_until) <= now
         silent = not (reachable and host.alive and not host.paused)
         if silent and not session.silent:
             session.silent = True
@@ -405,12 +467,12 @@ class SimEnsemble:
         old = session.conn
         conn = Connection(port, server)
         server.conns[conn] = None
-        session.conn = conn
+        session.conn = session.latest = conn
         self.heard(session)
         if old is not None:
             self.break_conn(old)
         self.check_silence(session)
-        for until in (port.host.link_stalled_until, server.isolated_until_ms):
+        for until in (port.host.link_stalled_until, port.host.link_mute_until, server.isolated_until_ms):
             if until > self.kernel.now:
                 self.kernel.at(until, lambda: self.check_silence(session))
         return conn
@@ -423,13 +485,26 @@ class SimEnsemble:
         for session in [s for s in self.sessions.values() if s.host is host and s.alive]:
             self.check_silence(session)
             if session.conn is not None:
-                self._give_up_later(session.conn, session)
+                self._give_up_later(session.conn, session, host.link_stalled_until)
             self.kernel.at(host.link_stalled_until, lambda session=session: self.check_silence(session))  # type: ignore[misc]
 
-    def _give_up_later(self, conn: Connection, session: Session) -> None:
+    def _give_up_later(self, conn: Connection, session: Session, until_ms: int) -> None:
         patience = self.kernel.between(session.timeout_ms // 3, session.timeout_ms * 2 // 3)
-        if self.kernel.now + patience < conn.port.host.link_stalled_until:
+        if self.kernel.now + patience < until_ms:
             self.kernel.after(patience, lambda: self.break_conn(conn, polite=True))
+
+    def half_link(self, host: Host, duration_ms: int, up: bool) -> None:
+        """One direction of a link is a black hole for a while: with `up` nothing reaches the servers, else nothing comes from them."""
+        until = self.kernel.now + duration_ms
+        if up:
+            host.link_mute_until = max(host.link_mute_until, until)
+        else:
+            host.link_deaf_until = max(host.link_deaf_until, until)
+        for session in [s for s in self.sessions.values() if s.host is host and s.alive]:
+            self.check_silence(session)
+            if session.conn is not None:
+                self._give_up_later(session.conn, session, until)
+            self.kernel.at(until, lambda session=session: self.check_silence(session))  # type: ignore[misc]
 
     def cut_link(self, host: Host, duration_ms: int) -> None:
         """The connections of a host break now and cannot be made again for a while."""
@@ -460,6 +535,37 @@ class SimEnsemble:
             for conn in list(server.conns):
                 self.break_conn(conn, polite=True)
 
+    def new_leader(self, duration_ms: int) -> Server:
+        """The leader is lost: nobody is served for a while, then another server leads (the same one where there is only one). It holds everything that was committed."""
+        old = next(s for s in self.servers if s.leading)
+        new = self.kernel.rng.choice([s for s in self.servers if s is not old] or [old])
+        self.outage(duration_ms)
+        new.isolated_until_ms = 0
+        old.leading, new.leading = False, True
+        new.log_grew()
+        return new
+
+    def snapshot(self) -> Snapshot:
+        """What an operator's backup would hold now."""
+        living = {s.id: tuple(s.owned) for s in self.sessions.values() if s.alive}
+        return Snapshot(self.zxid, dict(self.tree.nodes), {path: dict(names) for path, names in self.tree.children.items()}, living)
+
+    def restore(self, old: Snapshot) -> None:
+        """Every server starts from an old snapshot: what happened since never did. Clients that have seen more are refused; sessions of the snapshot that nobody takes up again expire."""
+        self.outage(0)
+        self.zxid = old.zxid
+        self.log.clear()
+        for tree in (self.tree, *(server.tree for server in self.servers)):
+            tree.nodes = dict(old.nodes)
+            tree.children = {path: dict(names) for path, names in old.children.items()}
+        for server in self.servers:
+            server.start_from(old.zxid)
+        for session in self.sessions.values():
+            session.alive = session.id in old.sessions
+            session.owned = dict.fromkeys(old.sessions.get(session.id, ()))
+            session.silent = False
+            self.check_silence(session)
+
     def open_for(self, host: Host, timeout_ms: int) -> HostEnsemble:
         """The `Ensemble` that a process of this host uses."""
         return HostEnsemble(self, host, timeout_ms)
@@ -485,6 +591,6 @@ def _brief(ops: Sequence[Op]) -> str:
     parts = []
     for op in ops:
         version = f"@{op.version}" if hasattr(op, "version") else ""
-        data = f"={op.data.decode('utf-8', 'replace')[:160]}" if hasattr(op, "data") else ""
+        data = f"={op.data.decode('utf-8', 'replace')[:700]}" if hasattr(op, "data") else ""
         parts.append(f"{type(op).__name__} {op.path}{version}{data}")
     return "; ".join(parts)

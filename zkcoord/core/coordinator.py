@@ -16,12 +16,14 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from .events import (Action, Elected, Event, GroupChanged, GroupGone, GroupUnread, Outcome, Paused, ReadGroup, Ready, Record, Resign, TopicsChanged, Write, WriteOp, Written)
+from .events import (Action, AssignorAnswered, Elected, Event, GroupChanged, GroupGone, GroupLeftAlone, GroupUnread, Outcome, Paused, ReadGroup, Ready, Record, Resign, TopicsChanged, Write, WriteOp, Written)
 from .group import Group
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
 from .states import Need, next_state
 from .target import TargetInput
+
+WAKES_STALE_MAX = 1_000
 
 
 class Coordinator:
@@ -49,6 +51,7 @@ class Coordinator:
         self.wakes: list[tuple[int, str]] = []
         self.wake_of: dict[str, int] = {}
         self.malformed_topics: dict[str, Malformed] = {}
+        self.left_alone: dict[str, Malformed] = {}
         self.token = 0
         self.seq = 0
 
@@ -58,7 +61,8 @@ class Coordinator:
         if isinstance(event, Elected):
             self._clear()
             self.leading, self.epoch = True, event.epoch
-            return [Record("term", "", {"event": "elected", "epoch": event.epoch})]
+            older_ms = self.options.older_lease_ms
+            return [Record("term", "", {"event": "elected", "epoch": event.epoch, **({"older_lease_ms": older_ms} if older_ms > self.options.lease_max_ms else {})})]
         if not self.leading:
             return actions
         if isinstance(event, TopicsChanged):
@@ -70,12 +74,16 @@ class Coordinator:
         elif isinstance(event, GroupUnread):
             self.unread.add(event.group)
             self._enqueue(event.group)
+        elif isinstance(event, GroupLeftAlone):
+            self._left_alone(event, actions)
         elif isinstance(event, Ready):
             self._begin(event.now_ms)
         elif isinstance(event, Paused):
             self.ready = False
         elif isinstance(event, Written):
             self._written(event, actions)
+        elif isinstance(event, AssignorAnswered):
+            self._answered(event)
         if self.leading:
             self._wake(event.now_ms)
             self._serve(event.now_ms, actions)
@@ -97,11 +105,13 @@ class Coordinator:
         self._retarget(event.now_ms, dirty)
 
     def _matched(self, matches: Mapping[Pattern, frozenset[str]], dirty: dict[str, Cause]) -> None:
-        """Wildcards were matched anew; a group whose matches changed needs a new target, whatever was read to find out."""
+        """Wildcards were matched anew; a group whose matches changed needs a new target, whatever was read to find out. A topic that was not matched for a moment may be another one now."""
         for pattern, names in matches.items():
-            if self.world.matches.get(pattern) != names:
+            before = self.world.matches.get(pattern)
+            if before != names:
                 self.world.matches[pattern] = names
                 for group in self.groups_with_wildcard_topics.get(pattern, ()):
+                    self.groups[group].view.refile_topics(names.symmetric_difference(before or ()))
                     dirty.setdefault(group, Cause("topics matched by a wildcard changed", pattern.regex))
 
     def _retarget(self, now_ms: int, dirty: Mapping[str, Cause]) -> None:
@@ -114,7 +124,7 @@ class Coordinator:
         before = self.world.topics.get(name)
         if isinstance(topic, Malformed):
             if self.malformed_topics.get(name) != topic:
-                actions.append(Record("malformed", "", {"what": topic.what, "name": topic.name, "reason": topic.reason}))
+                actions.append(Record("malformed", "", topic.shown()))
             self.malformed_topics[name] = topic
             return
         self.malformed_topics.pop(name, None)
@@ -127,14 +137,16 @@ class Coordinator:
             self.world.topics[name] = topic
             reason = "topic created" if before is None else "partitions changed"
         for group in self.consumer_groups_per_topic.get(name, ()):
+            self.groups[group].view.refile_topics({name})
             dirty.setdefault(group, Cause(reason, name))
 
     def _group(self, event: GroupChanged) -> None:
         group = self.groups.get(event.group)
         if group is None:
-            group = self.groups[event.group] = Group(event.group, self.options, self.epoch, self.world, self._next_seq)
+            group = self.groups[event.group] = Group(event.group, self.options, self.epoch, self.world, self._next_seq, self._next_token)
         dirty: dict[str, Cause] = {}
         self._matched(event.matches, dirty)
+        self.left_alone.pop(event.group, None)
         if event.delta.full:
             self.reading.discard(event.group)
         group.changed(event.now_ms, event.delta)
@@ -144,23 +156,37 @@ class Coordinator:
         self._enqueue(event.group)
 
     def _gone(self, event: GroupGone) -> None:
-        self.reading.discard(event.group)
-        if event.group in self.unread:
-            self._enqueue(event.group)
-        group = self.groups.pop(event.group, None)
-        if group is None:
-            return
-        next_state(group.state, Need.DELETED)
-        self._reindex(event.group, set(), set())
-        self.wake_of.pop(event.group, None)
+        self.left_alone.pop(event.group, None)
+        group = self.groups.get(event.group)
+        if group is not None:
+            next_state(group.state, Need.DELETED)
+        self._forget(event.group)
+
+    def _forget(self, name: str) -> None:
+        """Nothing is known of a group any more."""
+        self.reading.discard(name)
+        if name in self.unread:
+            self._enqueue(name)
+        self.groups.pop(name, None)
+        self._reindex(name, set(), set())
+        self.wake_of.pop(name, None)
+
+    def _left_alone(self, event: GroupLeftAlone, actions: list[Action]) -> None:
+        """Leave a group alone, say so once, and look at it again later."""
+        if event.group not in self.left_alone:
+            actions.append(Record("malformed", event.group, event.why.shown()))
+        self.left_alone[event.group] = event.why
+        self._forget(event.group)
+        self._wake_at(event.group, event.now_ms + self.options.left_alone_retry_ms)
 
     def _begin(self, now_ms: int) -> None:
         self.ready = True
+        self.reading.clear()  # all groups were read; one that went meanwhile, and was never known, is told by nothing else
         if self.begun:
             return  # the same term after a reconnect: what was remembered still holds
         self.begun = True
         for name, group in sorted(self.groups.items()):
-            if group.view.members or group.view.owners or group.view.commands:
+            if group.view.members or group.view.owners or group.view.commands or group.statics.promises:
                 group.take_over(now_ms)
             self._enqueue(name)
 
@@ -174,7 +200,7 @@ class Coordinator:
             else:
                 patterns.add(member.subscription.pattern)
                 topics.update(self.world.matches.get(member.subscription.pattern, ()))
-        self._reindex(name, topics, patterns)
+        self._reindex(name, topics | self.groups[name].statics.topics_away(), patterns)
 
     def _reindex(self, name: str, topics: set[str], patterns: set[Pattern]) -> None:
         before_topics, before_patterns = self.indexed.pop(name, (set(), set()))
@@ -201,16 +227,26 @@ class Coordinator:
             actions.append(Resign(f"fenced: another epoch than {self.epoch} is in force"))
             return
         if group is None:
-            return
+            return self._enqueue(event.group) if event.group in self.unread else None
         if event.outcome is Outcome.OK:
             group.wrote(event.now_ms, ops, event.nodes)
         else:
-            group.refused(event.now_ms)
+            group.refused(event.now_ms, event.outcome is Outcome.UNKNOWN)
             self.reading.add(event.group)
             actions.append(ReadGroup(event.group, f"{event.outcome.value}: {event.why}" if event.why else event.outcome.value))
         self._enqueue(event.group)
 
+    def _answered(self, event: AssignorAnswered) -> None:
+        group = self.groups.get(event.group)
+        if group is not None:
+            group.answered(event.now_ms, event.token, event.answer, event.failure)
+            self._enqueue(event.group)
+
     # the queue
+
+    def _next_token(self) -> int:
+        self.token += 1
+        return self.token
 
     def _next_seq(self) -> int:
         self.seq += 1
@@ -225,6 +261,8 @@ class Coordinator:
         while (at_ms := self.next_wake_ms()) is not None and at_ms <= now_ms:
             _, name = heapq.heappop(self.wakes)
             del self.wake_of[name]
+            if name in self.left_alone:
+                self.unread.add(name)
             self._enqueue(name)
 
     def _serve(self, now_ms: int, actions: list[Action]) -> None:
@@ -237,7 +275,7 @@ class Coordinator:
             if name in self.unread and name not in self.writing and name not in self.reading:
                 self.unread.discard(name)
                 self.reading.add(name)
-                actions.append(ReadGroup(name, "the group's node was made or deleted"))
+                actions.append(ReadGroup(name, "it was left alone" if name in self.left_alone else "the group's node was made or deleted"))
                 continue
             group = self.groups.get(name)
             if group is None or name in self.writing or name in self.reading:
@@ -246,9 +284,9 @@ class Coordinator:
             actions.extend(group.records)
             group.records = []
             if ops:
-                self.token += 1
-                self.writing[name] = (self.token, ops)
-                actions.append(Write(name, self.token, ops))
+                token = self._next_token()
+                self.writing[name] = (token, ops)
+                actions.append(Write(name, token, ops))
             self._schedule(name, group, now_ms)
 
     def _schedule(self, name: str, group: Group, now_ms: int) -> None:
@@ -256,10 +294,15 @@ class Coordinator:
         if name in self.writing or at_ms is None:
             self.wake_of.pop(name, None)
             return
-        at_ms = max(at_ms, now_ms + 1)
+        self._wake_at(name, max(at_ms, now_ms + 1))
+
+    def _wake_at(self, name: str, at_ms: int) -> None:
         if self.wake_of.get(name) != at_ms:
             self.wake_of[name] = at_ms
             heapq.heappush(self.wakes, (at_ms, name))
+            if len(self.wakes) > 2 * len(self.wake_of) + WAKES_STALE_MAX:
+                self.wakes = [(at, group) for group, at in self.wake_of.items()]
+                heapq.heapify(self.wakes)
 
     def status(self) -> Mapping[str, object]:
         """Counters for metrics and the /groups page."""
@@ -267,7 +310,7 @@ class Coordinator:
         for group in self.groups.values():
             states[group.state.value] = states.get(group.state.value, 0) + 1
         return {"leading": self.leading, "epoch": self.epoch, "groups": len(self.groups), "states": states, "queue": len(self.queue), "writing": len(self.writing),
-                "topics": len(self.world.topics), "malformed": len(self.malformed_topics) + sum(len(g.view.malformed) for g in self.groups.values())}
+                "topics": len(self.world.topics), "malformed": len(self.malformed_topics) + len(self.left_alone) + sum(len(g.view.malformed) for g in self.groups.values())}
 
 
 def _discard(index: dict, keys: Iterable, name: str) -> list:  # type: ignore[type-arg]

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from .model import Command, GroupMetadata, Malformed, Member, Owner, Pattern, Topic, TopicPartition
+from .assignment import Assignment, AssignmentInput
+from .model import Command, GroupMetadata, Malformed, Member, Mode, Owner, Pattern, Request, Topic, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,16 @@ class TopicsChanged:
 @dataclass(frozen=True, slots=True)
 class GroupDelta:
     """What was read of a group. With `full`, whatever is not named here is gone. None = gone. `channels` maps a member to whether its channel exists;
-    `commands` maps (member, node) to the command. What one ack changes together is always in one delta."""
+    `commands` maps (member, node) to the command, `requests` the node of an operator's request to it; `mode` has the group's mode, where it was read, under "mode". What one ack changes together is always in one delta."""
 
     full: bool = False
     members: Mapping[str, Member | Malformed | None] = field(default_factory=dict)
     channels: Mapping[str, bool] = field(default_factory=dict)
     commands: Mapping[tuple[str, str], Command | Malformed | None] = field(default_factory=dict)
     owners: Mapping[TopicPartition, Owner | Malformed | None] = field(default_factory=dict)
+    requests: Mapping[str, Request | Malformed | None] = field(default_factory=dict)
     metadata: GroupMetadata | None = None
+    mode: Mapping[str, Mode | Malformed | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,15 @@ class GroupUnread:
     group: str
 
 
+@dataclass(frozen=True, slots=True)
+class GroupLeftAlone:
+    """A group has more nodes than are read: nothing is known of it any more, and it is left alone. Its next changes are not told; the core asks again by and by."""
+
+    now_ms: int
+    group: str
+    why: Malformed
+
+
 class Outcome(enum.Enum):
     """How a write ended. `FENCED`: another epoch exists. `UNKNOWN`: it may have happened."""
 
@@ -107,13 +119,24 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignorAnswered:
+    """What a custom assignor said to the `Assign` with this token; without an `answer`, `failure` is a sentence."""
+
+    now_ms: int
+    group: str
+    token: int
+    answer: Assignment | None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed."""
 
     now_ms: int
 
 
-Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, GroupUnread, Ready, Paused, Written, Tick]
+Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, GroupUnread, GroupLeftAlone, Ready, Paused, Written, AssignorAnswered, Tick]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +177,25 @@ class DeleteChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """Delete an operator's request: it was taken up."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """Have old consumers look again: make and delete a registration in the one multi. Alone in its write."""
+
+
+@dataclass(frozen=True, slots=True)
 class PutMetadata:
-    """Write the group node's data. The edge fills in `since_ms` (wall clock)."""
+    """Write the group node's data. The edge fills in `since_ms`, and turns the times of static instances that left into wall clock."""
 
     metadata: GroupMetadata
 
 
-WriteOp = Union[Send, DeleteCommand, DeleteRegistration, DeleteOwner, DeleteChannel, PutMetadata]
+WriteOp = Union[Send, DeleteCommand, DeleteRegistration, DeleteOwner, DeleteChannel, DeleteRequest, Rescue, PutMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +216,16 @@ class ReadGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Assign:
+    """Ask a custom assignor; `AssignorAnswered` with this token follows. A later `Assign` of the same group supersedes it."""
+
+    group: str
+    token: int
+    assignor: str
+    given: AssignmentInput
+
+
+@dataclass(frozen=True, slots=True)
 class Resign:
     """Stop leading: close the session."""
 
@@ -196,4 +241,4 @@ class Record:
     detail: Mapping[str, object] = field(default_factory=dict)
 
 
-Action = Union[Write, ReadGroup, Resign, Record]
+Action = Union[Write, ReadGroup, Assign, Resign, Record]

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Union
 
+MALFORMED_NAME_CHARS_MAX = 300
+
 
 class TopicPartition(NamedTuple):
     """A partition, ordered by topic and number."""
@@ -34,11 +36,19 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now. `incarnation` is the topic id, or the czxid of its node for brokers that write none: a re-created topic is another topic."""
+    """A topic as it is now. A re-created topic is another topic: `incarnation` says which one it is (see `same_incarnation`), `created` is the transaction that made its node, so an
+    owner node that is older was made for an earlier one."""
 
     name: str
     incarnation: str
     partitions: tuple[int, ...]
+    created: int = 0
+
+
+def same_incarnation(a: str, b: str) -> bool:
+    """Whether two incarnations, each `<czxid>` or `<czxid>.<topic id>`, are of one topic: equal ids (a moved ensemble has other transactions), or equal transactions (an upgraded broker adds the id later)."""
+    (made_a, _, id_a), (made_b, _, id_b) = a.partition("."), b.partition(".")
+    return id_a == id_b if id_a and id_b else made_a == made_b
 
 
 class PatternKind(enum.Enum):
@@ -51,10 +61,11 @@ class PatternKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A wildcard subscription: a full-match regular expression (RE2 syntax) over topic names."""
+    """A wildcard subscription: a full-match regular expression (RE2 syntax) over topic names; over Kafka's internal topics only with `internal`."""
 
     kind: PatternKind
     regex: str
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +105,28 @@ class Malformed:
     name: str
     reason: str
 
+    def shown(self) -> dict[str, str]:
+        """For a record: a name may be a megabyte long."""
+        name = self.name if len(self.name) <= MALFORMED_NAME_CHARS_MAX else self.name[:MALFORMED_NAME_CHARS_MAX] + "..."
+        return {"what": self.what, "name": name, "reason": self.reason}
+
 
 class Option(enum.Enum):
-    """A command's kind; the values are the draft's."""
+    """A command's kind; start and stop are the draft's. A reject sends the member away, a notification only tells it something (`code`, `message`)."""
 
     START = "start-fetcher"
     STOP = "stop-fetcher"
     REJECT = "reject"
+    NOTIFY = "notify"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command in a member's channel.
 
-    `start` (of a start-fetcher) maps partitions to the thread that shall own them; `stop` lists partitions to give up. `node` is the last path component once it exists.
+    `start` (of a start-fetcher) maps partitions to the thread that shall own them, `incarnations` their topics to what they are now; `stop` lists partitions to give up. `node` is the last path
+    component once it exists. `user_data` is what a custom assignor has for the member, None where it has nothing new.
+    `seen` stands for the registrations that the command was decided from, in a group that is shared with old consumers (see `zkcoord.core.shared.mark_of`).
     Commands of one incarnation take effect in the order of (epoch, seq); the suffix of `node` orders nothing.
     """
 
@@ -122,6 +141,9 @@ class Command:
     code: str = ""
     fatal: bool = False
     message: str = ""
+    incarnations: Mapping[str, str] = field(default_factory=dict)
+    user_data: str | None = None
+    seen: str = ""
     node: str = ""
 
     @property
@@ -132,20 +154,58 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An owner node: belongs to the registration with the same `session`; its text only says which thread. `version` is 1 for a node of ours, 0 for a legacy member's."""
+    """An owner node: belongs to the registration with the same `session`; its text only says which thread. `version` is 1 for a node of ours, 0 for a legacy member's; `created` is its czxid."""
 
     session: int
     thread: Thread
     version: int
+    created: int = 0
+
+
+class RequestKind(enum.Enum):
+    """What an operator can ask of the coordinator."""
+
+    REBALANCE = "rebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An operator's request, a node that the coordinator deletes when it has taken it up. `fresh`: assign as if nobody owned anything. `by` says who asked."""
+
+    kind: RequestKind
+    fresh: bool = False
+    by: str = ""
+
+
+class GroupMode(enum.Enum):
+    """Whom a group belongs to: old consumers, both (by the old consumers' maths), or the coordinator."""
+
+    LEGACY = "legacy"
+    MIXED = "mixed"
+    COORDINATED = "coordinated"
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """An operator's word about a group. `strategy` is the maths of the old consumers in it, which nothing in ZooKeeper says."""
+
+    kind: GroupMode
+    strategy: str = "legacy-range"
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """A static instance that left: what it had, and since when (wall-clock ms)."""
+    """A static instance: what it has, or had when it left at `since_ms` (0: it was there when this was written), and how long that is kept for it. In the core `since_ms` is on the
+    process's own clock, in ZooKeeper it is wall clock, for people: a new coordinator counts again. `numbers` are the threads of its partitions (0 where it names none), `topics` what it
+    subscribed to, wildcards resolved, with its streams: without them a new coordinator would assign to another member than the one that left."""
 
     instance: str
     partitions: tuple[TopicPartition, ...]
     since_ms: int
+    grace_ms: int = 0
+    numbers: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 class GroupState(enum.Enum):
@@ -169,7 +229,8 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """The group node's data: a report and a hint for the next coordinator. `since_ms` is wall clock, for people."""
+    """The group node's data: a report and a hint for the next coordinator. `since_ms` is wall clock, for people; `failure` says why a group is quarantined, `mode` whose it is, and `problems` what is wrong with the
+    old consumers in it."""
 
     generation: int = 0
     state: GroupState = GroupState.EMPTY
@@ -182,3 +243,6 @@ class GroupMetadata:
     cause: Cause = Cause()
     since_ms: int = 0
     ownership: str = ""
+    failure: str = ""
+    mode: str = ""
+    problems: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ class RebalanceLog:
         self.cause = Cause()
         self.moved = 0
         self.unassigned = 0
-        self.commands = {Option.STOP: 0, Option.START: 0, Option.REJECT: 0}
+        self.commands = dict.fromkeys(Option, 0)
         self.sent_ms: dict[str, int] = {}
         self.waited_ms: dict[str, int] = {}
         self.done: list[tuple[int, Cause, dict[str, object]]] = []
@@ -54,7 +54,7 @@ class RebalanceLog:
 
     def state(self, now_ms: int, state: GroupState, view: GroupView, result: Targets) -> None:
         """The group changed state; at rest, the rebalance is over."""
-        if self.began_ms is None or state not in (GroupState.STABLE, GroupState.EMPTY):
+        if self.began_ms is None or state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED):
             return
         if self.takeover and not any(self.commands.values()):
             self.began_ms = None

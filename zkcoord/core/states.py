@@ -19,6 +19,7 @@ class Need(enum.Enum):
     STOPS = "partitions must be given up"
     STARTS = "partitions must be taken"
     NOTHING = "every partition is where it shall be"
+    FAILED = "too many failures in a row"
     DELETED = "the group was deleted"
 
 
@@ -26,7 +27,8 @@ class IllegalTransition(AssertionError):
     """A group met an event that its state does not have: a defect of the coordinator."""
 
 
-_E, _P, _C, _S, _D = GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE, GroupState.DEAD
+_E, _P, _C, _S, _D, _Q = (
+    GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE, GroupState.DEAD, GroupState.QUARANTINED)
 
 TRANSITIONS: dict[tuple[GroupState, Need], GroupState] = {
     (_E, Need.NOBODY): _E,
@@ -34,25 +36,36 @@ TRANSITIONS: dict[tuple[GroupState, Need], GroupState] = {
     (_E, Need.STOPS): _P,
     (_E, Need.STARTS): _C,
     (_E, Need.NOTHING): _S,
+    (_E, Need.FAILED): _Q,
     (_E, Need.DELETED): _D,
     (_P, Need.NOBODY): _E,
     (_P, Need.TARGET): _P,
     (_P, Need.STOPS): _P,
     (_P, Need.STARTS): _C,
     (_P, Need.NOTHING): _S,
+    (_P, Need.FAILED): _Q,
     (_P, Need.DELETED): _D,
     (_C, Need.NOBODY): _E,
     (_C, Need.TARGET): _P,
     (_C, Need.STOPS): _P,
     (_C, Need.STARTS): _C,
     (_C, Need.NOTHING): _S,
+    (_C, Need.FAILED): _Q,
     (_C, Need.DELETED): _D,
     (_S, Need.NOBODY): _E,
     (_S, Need.TARGET): _P,
     (_S, Need.STOPS): _P,
     (_S, Need.STARTS): _C,
     (_S, Need.NOTHING): _S,
+    (_S, Need.FAILED): _Q,
     (_S, Need.DELETED): _D,
+    (_Q, Need.NOBODY): _E,
+    (_Q, Need.TARGET): _P,
+    (_Q, Need.STOPS): _P,
+    (_Q, Need.STARTS): _C,
+    (_Q, Need.NOTHING): _S,
+    (_Q, Need.FAILED): _Q,
+    (_Q, Need.DELETED): _D,
 }
 
 

@@ -31,7 +31,8 @@ FREE = -1
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Items 0..n-1 and holders 0..m-1. `kinds[i]`, `costs[i]` and `held_by[i]` (a holder or `FREE`) describe item i; `accepts[h]` and `weights[h]` (1 or more) holder h. Items of a kind are
-    adjacent and in their natural order. Holders that accept the same should share one set object. `room` is what one holder's costs may add up to."""
+    adjacent and in their natural order. Holders that accept the same should share one set object. `room` is what one holder's costs may add up to. `moved[i]` is how often item i has moved lately
+    (empty: none has)."""
 
     kinds: Sequence[int]
     costs: Sequence[int]
@@ -39,6 +40,7 @@ class Problem:
     accepts: Sequence[frozenset[int]]
     weights: Sequence[int]
     room: int
+    moved: Sequence[int] = ()
 
 
 def balance(problem: Problem) -> list[int]:
@@ -185,7 +187,7 @@ class _Balance:
 
     def _next_item(self, queues: dict[tuple[int, int], list[int]], giver: int, index: int) -> int:
         """Which item goes from `giver` to a holder of class `index`: one that has no owner or moves anyway before one that does not, then from the kind of which the giver has
-        most, then the last."""
+        most, then the one that has moved least lately, then the last."""
         queue = queues.get((giver, index))
         if queue is None:
             queue = queues[(giver, index)] = self._queue(giver, self.classes[index].kinds)
@@ -195,15 +197,15 @@ class _Balance:
 
     def _queue(self, giver: int, kinds: frozenset[int]) -> list[int]:
         """The giver's items of these kinds, the next to give last."""
-        held_by, kind_of = self.problem.held_by, self.problem.kinds
+        held_by, kind_of, moved = self.problem.held_by, self.problem.kinds, self.problem.moved
         seen: dict[int, int] = {}
         ranked = []
-        for item in sorted(self.items[giver], key=lambda i: (held_by[i] != giver, i)):
+        for item in sorted(self.items[giver], key=lambda i: (held_by[i] != giver, -moved[i] if moved else 0, i)):
             kind = kind_of[item]
             if kind in kinds:
                 seen[kind] = rank = seen.get(kind, 0) + 1
-                ranked.append((held_by[item] != giver, rank, -kind, item))
-        return [item for _, _, _, item in sorted(ranked)]
+                ranked.append((held_by[item] != giver, rank, -kind, -moved[item] if moved else 0, item))
+        return [item for *_, item in sorted(ranked)]
 
     def _lowest(self, index: int) -> tuple[int, int] | None:
         """(level after one more item, holder) of the lowest holder with room in a class; None: all are full."""

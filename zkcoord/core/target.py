@@ -1,17 +1,30 @@
 """From members, subscriptions and topics to a target: which thread shall own which partition.
 
-The assignor is chosen by vote, as Kafka's coordinator does: each member votes for the first of its list that all members support, most votes win, and of equal votes the name
-that sorts first. A member that shares no assignor with those before it (older registrations first) is rejected: INCONSISTENT_GROUP_PROTOCOL.
+Assignor and protocol are chosen by vote, as Kafka's coordinator does: each member votes for the first of its list that all members support, most votes win, and of equal votes the name
+that sorts first. So a group is eager until all its members support the cooperative form. A member that shares nothing with those before it (older registrations first) is rejected.
+
+`prepare` votes and says what the assignor is to see; a built-in assignor answers at once, a custom one later and from elsewhere, so `conclude` takes its answer for what it is: a proposal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from .assignment import ASSIGNORS, AssignmentInput
+from .assignment import ASSIGNORS, Assignment, AssignmentInput
 from .model import Member, Pattern, Thread, Topic, TopicPartition
 from .options import CoordinatorOptions
+from .rejections import FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, Rejection, rejection
+from .sizes import json_bytes
+from .statics import alias_of
+
+COOPERATIVE = "cooperative"
+EAGER = "eager"
+PROTOCOLS = (COOPERATIVE, EAGER)
+USER_DATA_CHARS_MAX = 16 * 1024
+USER_DATA_JSON_BYTES_MAX = 48 * 1024
+LISTS_KEPT_MAX = 1_000
 
 
 @dataclass(slots=True)
@@ -28,78 +41,185 @@ class TargetInput:
             return {t: n for t, n in member.subscription.topics.items() if t in self.topics}
         return {t: member.subscription.streams for t in sorted(self.matches.get(pattern, frozenset())) if t in self.topics}
 
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """Why a member cannot be in the group; `fatal`: trying again as it is cannot help."""
-
-    code: str
-    fatal: bool
-    message: str
+    def streams(self, member: Member, topic: str) -> int:
+        """How many streams of a topic a member wants (0: none)."""
+        wanted = member.subscription
+        if wanted.pattern is None:
+            return wanted.topics.get(topic, 0)
+        return wanted.streams if topic in self.matches.get(wanted.pattern, ()) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """A computed target. `rejected` members are not in it; `unassigned` partitions did not fit under a session's cap of owner paths."""
+    """A computed target. `rejected` members are not in it; `unassigned` partitions did not fit under a session's cap of owner paths. `user_data` is what a custom assignor tells members."""
 
     target: Mapping[TopicPartition, Thread]
     assignor: str
     rejected: Mapping[str, Rejection]
     unassigned: tuple[TopicPartition, ...]
     topics: tuple[str, ...]
+    protocol: str = COOPERATIVE
+    user_data: Mapping[str, str] = field(default_factory=dict)
+
+    def renamed(self, before: str, after: str) -> Targets:
+        """What `before` was to be told is for `after`. (The target itself lives on in the view.)"""
+        return replace(self, user_data=_renamed(self.user_data, before, after))
 
 
-INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
-GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the votes said, and what the assignor is to see. Static members go by their instance there (`aliases`: from a name to that)."""
+
+    assignor: str
+    protocol: str
+    rejected: Mapping[str, Rejection]
+    given: AssignmentInput
+    aliases: Mapping[str, str]
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the assignor is one of ours."""
+        return self.assignor in ASSIGNORS
+
+    def renamed(self, before: str, after: str) -> Prepared:
+        """A static member is back under another name, which the assignor does not see."""
+        return replace(self, aliases=_renamed(self.aliases, before, after))
 
 
-def compute_target(group: str, world: TargetInput, members: Mapping[str, Member], held: Mapping[TopicPartition, Thread], options: CoordinatorOptions) -> Targets:
-    """Vote, then assign. Pure and deterministic; `held` is who owns what now."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to a custom assignor that waits for its answer; `fresh` are the requests for a target as if nobody owned anything that it is for."""
+
+    token: int
+    prepared: Prepared
+    fresh: frozenset[str]
+
+    def renamed(self, before: str, after: str) -> Asked:
+        """As `Prepared.renamed`."""
+        return replace(self, prepared=self.prepared.renamed(before, after))
+
+
+def prepare(group: str, world: TargetInput, members: Mapping[str, Member], away: Mapping[str, Member], held: Mapping[TopicPartition, Thread], moved: Mapping[TopicPartition, int],
+            options: CoordinatorOptions) -> Prepared:
+    """Admit and vote. `away` are static members that left and are expected back: they get partitions, and have no vote. `held` is who has what now, `moved` how often that changed lately. Pure and
+    deterministic."""
     accepted, rejected = _admit(members, options)
-    assignor = _vote(accepted, options)
-    wants = {name: world.topics_of(m) for name, m in accepted.items()}
+    assignor = _vote([_supported(m, options) for m in accepted.values()], options.default_assignor)
+    protocol = _vote([_protocols(m) for m in accepted.values()], COOPERATIVE)
+    taking = {**accepted, **away}
+    aliases = {name: alias_of(m.instance) if m.instance is not None else name for name, m in taking.items()}
+    wants = {aliases[name]: world.topics_of(m) for name, m in taking.items()}
     subscribed = sorted({t for topics in wants.values() for t in topics})
     partitions = {t: world.topics[t].partitions for t in subscribed}
-    owners = {tp: thread for tp, thread in held.items() if thread.member in accepted}
+    owners = {tp: thread if aliases[thread.member] == thread.member else Thread(aliases[thread.member], thread.number) for tp, thread in held.items() if thread.member in taking}
+    user_data = {aliases[name]: m.user_data for name, m in taking.items() if m.user_data}
     fixed = options.owner_path_prefix_bytes + len(group)
-    result = ASSIGNORS[assignor](AssignmentInput(wants, partitions, owners, options.owner_path_bytes_max, fixed))
-    return Targets(result.targets, assignor, rejected, tuple(result.unassigned), tuple(subscribed))
+    return Prepared(assignor, protocol, rejected, AssignmentInput(wants, partitions, owners, options.owner_path_bytes_max, fixed, user_data, dict(moved)), aliases)
+
+
+def fits(member: Member, result: Targets, options: CoordinatorOptions) -> bool:
+    """Whether a member shares the assignor and the form that its group has come to use: one that was away had no vote."""
+    return not result.assignor or result.assignor in _supported(member, options) and result.protocol in _protocols(member)
+
+
+def assign(prepared: Prepared) -> Assignment:
+    """The answer of a built-in assignor."""
+    return ASSIGNORS[prepared.assignor](prepared.given)
+
+
+def flaw(prepared: Prepared, answer: Assignment) -> str:
+    """What is wrong with an assignor's proposal, as a sentence; "" if nothing is."""
+    given = prepared.given
+    existing = {TopicPartition(t, n) for t, numbers in given.partitions.items() for n in numbers}
+    used: dict[str, int] = {}
+    for tp, thread in answer.targets.items():
+        streams = given.members.get(thread.member, {}).get(tp.topic, 0)
+        if tp not in existing:
+            return f"it assigned {tp}, which nobody subscribed to or does not exist"
+        if not 0 <= thread.number < streams:
+            return f"it gave {tp} to {thread}, which is not a thread of a subscriber"
+        used[thread.member] = used.get(thread.member, 0) + given.path_bytes(tp)
+    over = sorted(member for member, size in used.items() if size > given.owner_path_bytes_max)
+    if over:
+        return f"it gave {over[0]} more partitions than a session's owner paths may hold (owner_path_bytes_max)"
+    for member, text in answer.user_data.items():
+        if member not in given.members or len(text.encode("utf-8", "replace")) > USER_DATA_CHARS_MAX or json_bytes(text) > USER_DATA_JSON_BYTES_MAX:
+            return f"its user data for {member[:100]} is for nobody, or longer than {USER_DATA_CHARS_MAX} bytes ({USER_DATA_JSON_BYTES_MAX} with what JSON escapes)"
+    return ""
+
+
+def conclude(prepared: Prepared, answer: Assignment) -> Targets:
+    """The target, under the members' own names. The answer has no `flaw`. What it says to be unassigned is not asked: partitions that it says nothing of are so too."""
+    names = {alias: name for name, alias in prepared.aliases.items() if alias != name}
+    target = answer.targets
+    if names:
+        threads = {thread: Thread(names.get(thread.member, thread.member), thread.number) for thread in set(target.values())}
+        target = {tp: threads[thread] for tp, thread in target.items()}
+    user_data = {names.get(alias, alias): text for alias, text in answer.user_data.items()}
+    partitions = prepared.given.partitions
+    left = len(target) < sum(map(len, partitions.values()))
+    unassigned = tuple(tp for t in sorted(partitions) for n in partitions[t] if (tp := TopicPartition(t, n)) not in target) if left else ()
+    return Targets(target, prepared.assignor, prepared.rejected, unassigned, tuple(sorted(partitions)), prepared.protocol, user_data)
+
+
+def _renamed(about: Mapping[str, str], before: str, after: str) -> dict[str, str]:
+    return {after if name == before else name: text for name, text in about.items()}
 
 
 def _supported(member: Member, options: CoordinatorOptions) -> tuple[str, ...]:
-    named = member.assignors or (options.default_assignor,)
-    return tuple(a for a in named if a in ASSIGNORS)
+    return _known(member.assignors or (options.default_assignor,), options.external_assignors)
+
+
+def _protocols(member: Member) -> tuple[str, ...]:
+    return _known(member.protocols, PROTOCOLS, ())
+
+
+@lru_cache(maxsize=LISTS_KEPT_MAX)
+def _known(named: tuple[str, ...], known: tuple[str, ...], more: Collection[str] = tuple(ASSIGNORS)) -> tuple[str, ...]:
+    """Those of a member's list that are known here. Nearly all members of all groups have one of a few lists."""
+    return tuple(name for name in named if name in known or name in more)
 
 
 def _admit(members: Mapping[str, Member], options: CoordinatorOptions) -> tuple[dict[str, Member], dict[str, Rejection]]:
-    """Oldest first, as long as all share an assignor."""
+    """Oldest first, as long as all share an assignor and a protocol, and no instance is there twice."""
     accepted: dict[str, Member] = {}
     rejected: dict[str, Rejection] = {}
-    common: set[str] | None = None
+    assignors: set[str] | None = None
+    protocols: set[str] = set(PROTOCOLS)
+    instances: dict[str, str] = {}
     for member in sorted(members.values(), key=lambda m: (m.incarnation, m.name)):
         supported = set(_supported(member, options))
-        shared = supported if common is None else common & supported
-        if not shared:
-            known = ", ".join(sorted(ASSIGNORS))
-            others = ", ".join(sorted(common or ())) or known
-            rejected[member.name] = Rejection(INCONSISTENT_GROUP_PROTOCOL, True,
+        shared = supported if assignors is None else assignors & supported
+        if member.instance is not None and member.instance in instances:
+            rejected[member.name] = rejection(FENCED_INSTANCE_ID, f"the instance {member.instance} is in the group already, as {instances[member.instance]}")
+        elif not shared:
+            known = ", ".join(sorted({*ASSIGNORS, *options.external_assignors}))
+            others = ", ".join(sorted(assignors or ())) or known
+            rejected[member.name] = rejection(INCONSISTENT_GROUP_PROTOCOL,
                 f"no assignor in common: this member names {', '.join(member.assignors) or 'none'}, the group uses {others}; name one of them in partition_assignment_strategy")
-            continue
-        if len(accepted) >= options.members_per_group_max:
-            rejected[member.name] = Rejection(GROUP_MAX_SIZE_REACHED, True, f"the group has {len(accepted)} members already, the most that the coordinator allows")
-            continue
-        common = shared
-        accepted[member.name] = member
+        elif not protocols & set(_protocols(member)):
+            rejected[member.name] = rejection(INCONSISTENT_GROUP_PROTOCOL,
+                f"no protocol in common: this member names {', '.join(member.protocols) or 'none'}, the group uses {', '.join(sorted(protocols))}; name one of them in rebalance_protocol")
+        elif len(accepted) >= options.members_per_group_max:
+            rejected[member.name] = rejection(GROUP_MAX_SIZE_REACHED, f"the group has {len(accepted)} members already, the most that the coordinator allows")
+        else:
+            assignors = shared
+            protocols &= set(_protocols(member))
+            accepted[member.name] = member
+            if member.instance is not None:
+                instances[member.instance] = member.name
     return accepted, rejected
 
 
-def _vote(members: Mapping[str, Member], options: CoordinatorOptions) -> str:
-    if not members:
-        return options.default_assignor
-    supported = [_supported(m, options) for m in members.values()]
-    common = set(supported[0]).intersection(*supported)
+def _vote(ballots: list[tuple[str, ...]], default: str) -> str:
+    """The first choice, among what all support, of most."""
+    if not ballots:
+        return default
+    if len(set(ballots)) == 1:
+        return ballots[0][0]
+    common = set(ballots[0]).intersection(*ballots)
     votes: dict[str, int] = {}
-    for ballot in supported:
+    for ballot in ballots:
         choice = next(a for a in ballot if a in common)
         votes[choice] = votes.get(choice, 0) + 1
     return min(votes, key=lambda a: (-votes[a], a))

@@ -2,12 +2,12 @@
 
 The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it as read and files each partition in exactly one place:
 
-* settled   owned by the thread that the target names;
-* wrong     owned by a live member that shall not (or another thread of it shall): to be stopped;
+* settled   owned by the thread that the target names (before there is a target: by any live member's);
+* wrong     owned by a live member that shall not (or another thread of it shall, or it began before the topic was made again, or everybody is recalled): to be stopped;
 * ready     free, wanted by a live member, and in nobody's outstanding start: to be started;
 * starting  free, and in somebody's outstanding start command;
 * orphan    its owner node belongs to a session that has no registration: left alone for a lease;
-* blocked   its owner node is not ours to judge (unreadable, or a legacy member's);
+* blocked   its owner node is not ours to judge (unreadable, a legacy member's, or of a registration that is unreadable), or its topic was made again and not everybody has let go of the topic before;
 * unwanted  free, and nobody shall have it.
 
 A change of one owner or one command refiles only the partitions it names, so an ack costs what it changed, not the size of the group.
@@ -16,10 +16,10 @@ A change of one owner or one command refiles only the partitions it names, so an
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from .events import GroupDelta
-from .model import Command, Malformed, Member, Option, Owner, Thread, TopicPartition
+from .model import Command, Malformed, Member, Option, Owner, Request, Thread, Topic, TopicPartition, same_incarnation
 
 
 class Place(enum.Enum):
@@ -38,12 +38,19 @@ OWNER_VERSION_OURS = 1  # the start ack creates an owner node and sets its data;
 
 
 class GroupView:
-    """The filed state of one group. Changed only by `apply`, `retarget` and the local effects of our own writes."""
+    """The filed state of one group. Changed only by `apply`, `retarget`, `rename`, `recall`, `refile_topics` and the local effects of our own writes. `topics` are those that exist, by name; `recalled`:
+    all of every member is to be stopped (the eager form). `outdated` holds, by topic, the partitions that are owned or being started as those of a topic before; `misled` those owned by a start that was written before the topic was made again. `coming` counts, by member, the partitions that others have yet to give up for it."""
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, topics: Mapping[str, Topic]) -> None:
         self.epoch = epoch
+        self.topics = topics
+        self.recalled = False
+        self.outdated: dict[str, set[TopicPartition]] = {}
+        self.misled: set[TopicPartition] = set()
+        self.requests: dict[str, Request | Malformed] = {}
         self.members: dict[str, Member] = {}
         self.malformed: dict[tuple[str, str], Malformed] = {}
+        self.malformed_since: list[Malformed] = []
         self.channels: set[str] = set()
         self.commands: dict[str, dict[str, Command | Malformed]] = {}
         self.live: dict[str, dict[str, Command]] = {}
@@ -51,7 +58,9 @@ class GroupView:
         self.owners: dict[TopicPartition, Owner | Malformed] = {}
         self.by_session: dict[int, str] = {}
         self.target: dict[TopicPartition, Thread] = {}
-        self.place: dict[TopicPartition, tuple[Place, str]] = {}
+        self.aimed = False
+        self.place: dict[TopicPartition, tuple[Place, str, str]] = {}
+        self.coming: dict[str, int] = {}
         self.wrong: dict[str, set[TopicPartition]] = {}
         self.ready: dict[str, set[TopicPartition]] = {}
         self.starting: dict[TopicPartition, str] = {}
@@ -72,10 +81,15 @@ class GroupView:
             gone = {(m, n): None for m, nodes in self.commands.items() for n in nodes if (m, n) not in delta.commands}
             commands.update(gone)
             channels.update({m: False for m in self.channels if m not in delta.channels})
+        for node in [n for n in self.requests if delta.full and n not in delta.requests]:
+            self._take_request(node, None)
+        for node, request in delta.requests.items():
+            self._take_request(node, request)
         for name, there in channels.items():
             (self.channels.add if there else self.channels.discard)(name)
+        unreadable = any(isinstance(m, Malformed) or ("registration", name) in self.malformed for name, m in members.items())
         changed = tuple(sorted(name for name, m in members.items() if self._take_member(name, m)))
-        touched: set[TopicPartition] = set()
+        touched: set[TopicPartition] = set(self.owners) if unreadable else set()
         for (member, node), command in commands.items():
             touched.update(self._take_command(member, node, command))
         for tp, owner in owners.items():
@@ -85,15 +99,31 @@ class GroupView:
             touched.update(self._refile_commands(name))
         if changed:
             touched.update(self.owners, self.target)
-        self.refile(touched)
+        self.refile(touched if self.aimed else [tp for tp in touched if self._unsettled(tp)])
         return changed
+
+    def _unsettled(self, tp: TopicPartition) -> bool:
+        """Before a target exists what a live member owns is settled: all of it is filed when there is one."""
+        owner = self.owners.get(tp)
+        return not isinstance(owner, Owner) or owner.session not in self.by_session or tp in self.place
+
+    def _judge_form(self, what: str, name: str, value: object) -> None:
+        """Note a node that is not what it should be, and forget the note of one that is again."""
+        before = self.malformed.pop((what, name), None)
+        if isinstance(value, Malformed):
+            self.malformed[(what, name)] = value
+            if before is None:
+                self.malformed_since.append(value)
+
+    def take_malformed(self) -> list[Malformed]:
+        """What became malformed since the last call, sorted."""
+        found, self.malformed_since = self.malformed_since, []
+        return sorted(found, key=lambda bad: (bad.what, bad.name))
 
     def _take_member(self, name: str, member: Member | Malformed | None) -> bool:
         """Store one registration; True when the target may have to change."""
         before = self.members.get(name)
-        self.malformed.pop(("registration", name), None)
-        if isinstance(member, Malformed):
-            self.malformed[("registration", name)] = member
+        self._judge_form("registration", name, member)
         if isinstance(member, Member):
             if before == member:
                 return False
@@ -111,11 +141,21 @@ class GroupView:
             del self.by_session[before.session]
         return True
 
+    def _take_request(self, node: str, request: Request | Malformed | None) -> None:
+        self._judge_form("request", node, request)
+        if request is None:
+            self.requests.pop(node, None)
+        else:
+            self.requests[node] = request
+
     def _take_command(self, member: str, node: str, command: Command | Malformed | None) -> Iterable[TopicPartition]:
         """Store one command; returns the partitions to refile."""
         nodes = self.commands.setdefault(member, {})
         before = nodes.pop(node, None)
+        self._judge_form("command", f"{member}/{node}", command)
         touched: list[TopicPartition] = list(before.partitions) if isinstance(before, Command) else []
+        if command is None and isinstance(before, Command):
+            self.misled.update(tp for tp in before.start if not self._is_now(tp.topic, before.incarnations.get(tp.topic)))
         self._unfile_command(member, node, before)
         if command is None:
             if not nodes:
@@ -125,11 +165,11 @@ class GroupView:
         self._file_command(member, node, command)
         if isinstance(command, Command):
             touched.extend(command.partitions)
+            self.misled.difference_update(command.start)
         return touched
 
     def _unfile_command(self, member: str, node: str, command: Command | Malformed | None) -> None:
         self.stale.discard((member, node))
-        self.malformed.pop(("command", f"{member}/{node}"), None)
         live = self.live.get(member)
         if live is not None and live.pop(node, None) is not None:
             if isinstance(command, Command) and command.option is Option.START:
@@ -141,7 +181,6 @@ class GroupView:
 
     def _file_command(self, member: str, node: str, command: Command | Malformed) -> None:
         if isinstance(command, Malformed):
-            self.malformed[("command", f"{member}/{node}")] = command
             return
         registered = self.members.get(member)
         if command.epoch < self.epoch or registered is None or registered.incarnation != command.incarnation:
@@ -162,30 +201,99 @@ class GroupView:
         return touched
 
     def _take_owner(self, tp: TopicPartition, owner: Owner | Malformed | None) -> None:
-        self.malformed.pop(("owner", str(tp)), None)
+        if self.malformed or isinstance(owner, Malformed):
+            self._judge_form("owner", str(tp), owner)
         if owner is None:
             self.owners.pop(tp, None)
-            return
-        self.owners[tp] = owner
-        if isinstance(owner, Malformed):
-            self.malformed[("owner", str(tp))] = owner
+            self.misled.discard(tp)
+        else:
+            self.owners[tp] = owner
 
     def retarget(self, target: Mapping[TopicPartition, Thread]) -> None:
         """Take a new target."""
-        touched = set(self.target) | set(target) | set(self.owners)
+        touched = {*self.target, *target, *self.owners}
         self.target = dict(target)
-        self.refile(touched)
+        self.aimed = True
+        self.refile([tp for tp in touched if not self._plainly_settled(tp)])
+
+    def _plainly_settled(self, tp: TopicPartition) -> bool:
+        """Whether there is nothing to file: the usual case, found out with less than the general one takes (a new coordinator asks for every partition that there is)."""
+        owner, topic = self.owners.get(tp), self.topics.get(tp.topic)
+        if not isinstance(owner, Owner) or owner.thread != self.target.get(tp) or self.by_session.get(owner.session) != owner.thread.member:
+            return False
+        return not self.recalled and topic is not None and owner.created >= topic.created and not self.outdated and tp not in self.misled and tp not in self.place
+
+    def count_moves(self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]) -> None:
+        """Who must give in a storm of joins gives what has moved least, from one target to the next. What a member leaves behind counts as not moved: of those who come and go each gets the same,
+        and the others keep theirs."""
+        for tp, thread in target.items() if self.target or moved else ():
+            before = self.target.get(tp)
+            if before is None or before.member not in self.members:
+                moved.pop(tp, None)
+            elif before.member != thread.member:
+                moved[tp] = moved.get(tp, 0) + 1
+
+    def rename(self, before: str, after: str) -> None:
+        """A member is back under another name: what the target had for it is its."""
+        moved = [tp for tp, thread in self.target.items() if thread.member == before]
+        for tp in moved:
+            self.target[tp] = self.target[tp]._replace(member=after)
+        self.refile(moved)
+
+    def recall(self, everybody: bool) -> None:
+        """Begin or end to want all of every member stopped."""
+        if self.recalled is not everybody:
+            self.recalled = everybody
+            self.refile({*self.owners, *self.target})
+
+    def refile_topics(self, topics: Set[str]) -> None:
+        """Topics were made, made again or deleted."""
+        self.refile([tp for tp in {*self.owners, *self.target, *self.starting} if tp.topic in topics])
+
+    def exists(self, tp: TopicPartition) -> bool:
+        """Whether its topic exists, and has it now (a topic made again may have fewer partitions than the target knows)."""
+        topic = self.topics.get(tp.topic)
+        numbers = topic.partitions if topic is not None else ()
+        return numbers[tp.partition : tp.partition + 1] == (tp.partition,) or tp.partition in numbers
+
+    def _is_now(self, topic: str, incarnation: str | None) -> bool:
+        """Whether that is the topic that exists (nothing said against it: it is)."""
+        known = self.topics.get(topic)
+        return incarnation is None or known is None or same_incarnation(incarnation, known.incarnation)
+
+    def _outdated(self, tp: TopicPartition) -> bool:
+        """Whether it is owned, or being started, as a partition of a topic before this one."""
+        owner, topic = self.owners.get(tp), self.topics.get(tp.topic)
+        if isinstance(owner, Owner):
+            return topic is not None and 0 < owner.created < topic.created or tp in self.misled
+        starts = (c for c in self.live.get(self.starting.get(tp, ""), {}).values() if tp in c.start)
+        return any(not self._is_now(tp.topic, c.incarnations.get(tp.topic)) for c in starts)
 
     def refile(self, partitions: Iterable[TopicPartition]) -> None:
         """Put each partition where it belongs now."""
-        for tp in partitions:
+        freed: set[str] = set()
+        todo = list(partitions)
+        for tp in todo:
+            if self._outdated(tp):
+                self.outdated.setdefault(tp.topic, set()).add(tp)
+            elif tp in self.outdated.get(tp.topic, ()):
+                self.outdated[tp.topic].discard(tp)
+                if not self.outdated[tp.topic]:
+                    del self.outdated[tp.topic]
+                    freed.add(tp.topic)
+        if freed:
+            todo = list({*todo, *(tp for tp in self.target if tp.topic in freed)})
+        for tp in todo:
             self._unfile(tp)
             place, member = self._judge(tp)
-            if place is Place.UNWANTED:
-                continue
-            self.place[tp] = (place, member)
+            if place is Place.SETTLED or place is Place.UNWANTED:
+                continue  # most are, and there is nothing to do for them: they are not kept
+            want = self.target.get(tp)
+            taker = want.member if want is not None else ""
+            self.place[tp] = (place, member, taker)
             if place is Place.WRONG:
                 self.wrong.setdefault(member, set()).add(tp)
+                self.coming[taker] = self.coming.get(taker, 0) + 1
             elif place is Place.READY:
                 self.ready.setdefault(member, set()).add(tp)
             elif place is Place.ORPHAN:
@@ -196,14 +304,23 @@ class GroupView:
                 self.blocked.add(tp)
 
     def _unfile(self, tp: TopicPartition) -> None:
-        place, member = self.place.pop(tp, (Place.UNWANTED, ""))
-        sets = {Place.WRONG: self.wrong, Place.READY: self.ready}.get(place)
-        if sets is not None:
+        filed = self.place.pop(tp, None)
+        if filed is None:
+            return
+        place, member, taker = filed
+        if place is Place.WRONG:
+            self.coming[taker] -= 1
+            if not self.coming[taker]:
+                del self.coming[taker]
+        if place is Place.WRONG or place is Place.READY:
+            sets = self.wrong if place is Place.WRONG else self.ready
             sets[member].discard(tp)
             if not sets[member]:
                 del sets[member]
-        self.orphans.pop(tp, None)
-        self.blocked.discard(tp)
+        elif place is Place.ORPHAN:
+            del self.orphans[tp]
+        elif place is Place.BLOCKED:
+            self.blocked.discard(tp)
 
     def _judge(self, tp: TopicPartition) -> tuple[Place, str]:
         owner = self.owners.get(tp)
@@ -213,14 +330,18 @@ class GroupView:
         if owner is not None:
             holder = self.by_session.get(owner.session)
             if holder is None:
-                return (Place.ORPHAN if owner.version == OWNER_VERSION_OURS else Place.BLOCKED), ""
-            if want is not None and want.member == holder and want.number == owner.thread.number:
+                unreadable = ("registration", owner.thread.member) in self.malformed  # it is there: its member may hold a lease
+                return (Place.ORPHAN if owner.version == OWNER_VERSION_OURS and not unreadable else Place.BLOCKED), ""
+            stays = want is not None and want.member == holder and want.number == owner.thread.number and not self.recalled
+            if stays and tp not in self.outdated.get(tp.topic, ()):
                 return Place.SETTLED, holder
-            return Place.WRONG, holder
+            return (Place.WRONG if self.aimed else Place.SETTLED), holder
         if want is None or want.member not in self.members:
             return Place.UNWANTED, ""
         if tp in self.starting:
             return Place.STARTING, self.starting[tp]
+        if tp.topic in self.outdated:
+            return Place.BLOCKED, ""
         return Place.READY, want.member
 
     def held_by(self, member: str) -> tuple[TopicPartition, ...]:
@@ -237,5 +358,5 @@ class GroupView:
             if isinstance(owner, Owner):
                 holder = self.by_session.get(owner.session)
                 if holder is not None:
-                    held[tp] = Thread(holder, owner.thread.number)
+                    held[tp] = owner.thread if owner.thread.member == holder else Thread(holder, owner.thread.number)
         return held

@@ -1,0 +1,1 @@
+"""Tests of assignors of others, in real processes."""
