@@ -3,7 +3,7 @@
     python -m tests.guardian.guarded_app HOSTS '{"node": "/n", ...}'
 
 Options (JSON): node; timeout_ms; servers [[host, port], ...] (what the guardian is told, default HOSTS'); report; socket; tls {ca_file: ...};
-guardian (false: do without).
+guardian (false: do without); also (a pid).
 Every event is one JSON line on standard output; the first says "ready" with the pids of the process and its companion, and the session.
 Commands, one per line: `fork` (a child that lives on), `session` (a new session, the old one closed after),
 `both` (a new session, the old one left), `close` (clean: session, then guardian),
@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -44,7 +45,7 @@ class App:
         self.options = options
         tls = TlsOptions(**options["tls"]) if "tls" in options else None
         self.guardian = Guardian.start(tls, lambda line: say("log", line=line), enabled=options.get("guardian", True),
-                                       socket_path=options.get("socket"), report_path=options.get("report"))
+                                       socket_path=options.get("socket"), report_path=options.get("report"), also=options.get("also"))
         self.client = self.connect()
 
     def connect(self) -> KazooClient:
@@ -123,7 +124,7 @@ def companion_pid() -> int | None:
         with open(f"/proc/self/task/{task}/children") as children:
             pids += [int(pid) for pid in children.read().split()]
     for pid in pids:
-        with open(f"/proc/{pid}/cmdline", "rb") as command:
+        with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/cmdline", "rb") as command:  # one that is being replaced may end while we look
             if b"companion.py" in command.read():
                 return pid
     return None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.guardian.conftest import PATIENCE_S, GuardedApp, alive, reported
+from tests.guardian.conftest import PATIENCE_S, GuardedApp, alive, closed, reported
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.guardian import client, companion, handover, link
@@ -21,7 +21,7 @@ from zkcoord.stack.ports import HOST, free_port
 from zkcoord.stack.servers import ZooKeeperServer
 
 Start = Callable[..., GuardedApp]
-SESSION_MS = 50_000  # so long that only a guardian can be the reason
+SESSION_MS = 60_000  # so long that only a guardian can be the reason
 
 
 def until_gone(observer: KazooClient, node: str = "/member") -> float:
@@ -39,7 +39,7 @@ def test_a_kill_9_is_noticed_long_before_the_session_timeout(start_app: Start, o
     app.kill()
     until_gone(observer)
     (line,) = wait_until(lambda: reported(report), PATIENCE_S, "the report")
-    assert line["outcome"] == "closed"
+    assert closed(line)
     assert int(line["session"], 16) == app.ready["session"]
     wait_until(lambda: not alive(app.companion), PATIENCE_S, "the companion's end")
 
@@ -87,7 +87,9 @@ def test_a_new_session_is_guarded_and_the_old_one_found_closed(start_app: Start,
     app.kill()
     until_gone(observer, "/memberx")
     lines = wait_until(lambda: len(found := reported(report)) == 2 and found, PATIENCE_S, "both reports")
-    assert {int(line["session"], 16): line["outcome"] for line in lines} == {later["session"]: "closed", app.ready["session"]: "expired"}
+    by_session = {int(line["session"], 16): line for line in lines}
+    assert by_session.keys() == {later["session"], app.ready["session"]}
+    assert closed(by_session[later["session"]]) and by_session[app.ready["session"]]["outcome"] == "expired"
 
 
 def test_a_process_killed_while_it_changes_its_session_leaves_neither(start_app: Start, observer: KazooClient) -> None:
@@ -155,6 +157,32 @@ def test_a_stopped_process_keeps_its_session(start_app: Start, observer: KazooCl
     until_gone(observer)
 
 
+@pytest.mark.parametrize("first", ["process", "other"])
+def test_a_session_that_another_process_can_go_on_with_is_closed_when_both_are_gone(start_app: Start, observer: KazooClient, report: Path, first: str) -> None:
+    other = subprocess.Popen(["sleep", "600"])
+    try:
+        app = start_app(timeout_ms=SESSION_MS, report=str(report), also=other.pid)
+        if first == "process":
+            app.kill()
+            wait_until(lambda: not alive(app.pid), PATIENCE_S, "the end of the process")
+        else:
+            other.kill()
+            other.wait()
+        os.kill(app.companion, signal.SIGTERM)  # it ignores that, and has looked
+        assert alive(app.companion) and observer.exists("/member") is not None and reported(report) == []
+        if first == "process":
+            other.kill()
+            other.wait()
+        else:
+            app.kill()
+        until_gone(observer)
+        wait_until(lambda: len(reported(report)) == 1, PATIENCE_S, "the report")
+        assert closed(reported(report)[0])
+    finally:
+        other.kill()
+        other.wait()
+
+
 def test_an_unreaped_zombie_is_dead(start_app: Start, observer: KazooClient) -> None:
     app = start_app(timeout_ms=SESSION_MS)
     app.kill()
@@ -220,7 +248,7 @@ def test_what_was_said_before_the_companion_ran_counts(zk_hosts: str, observer: 
     os.write(write_end, b"\n" + handover.encode_watch(2, handover.Handover(session_id, password, SESSION_MS, [(HOST, zk_server.port)])))
     process.kill()
     process.wait()
-    companion.Companion(process.pid, pidfd, read_end).run()
+    companion.Companion(process.pid, (pidfd,), read_end).run()
     assert observer.exists("/member") is None
     for descriptor in (pidfd, read_end, write_end):
         os.close(descriptor)

@@ -25,7 +25,7 @@ from zkcoord.guardian.client import SOCKET_VARIABLE
 from zkcoord.guardian.handover import Handover
 
 Start = Callable[..., GuardedApp]
-SESSION_MS = 50_000
+SESSION_MS = 60_000
 
 
 @pytest.fixture
@@ -60,7 +60,8 @@ def test_a_sidecar_guards_several_processes(start_sidecar: Callable[..., Sidecar
     child = first.ask("fork", "forked")
     first.kill()
     gone(observer, "/one")
-    assert "closed" in sidecar.expect(f"Process {first.pid} is gone")
+    said = sidecar.expect(f"Process {first.pid} is gone")
+    assert "closed" in said or "expired" in said  # this where an attempt was not answered in time: the next one finds what it did
     assert alive(child["pid"])
     assert observer.exists("/two") is not None
     sidecar.process.send_signal(signal.SIGTERM)
@@ -284,7 +285,7 @@ def test_the_front_does_not_end_before_the_session_is_closed(zk_hosts: str, obse
     try:
         zk_proxy.black_hole()
         app.kill()
-        wait_until(lambda: zk_proxy.links, PATIENCE_S, "an attempt")
+        wait_until(lambda: zk_proxy.links(), PATIENCE_S, "an attempt")
         assert app.process.poll() is None
         zk_proxy.heal()
         assert app.process.wait(PATIENCE_S) == 128 + 9

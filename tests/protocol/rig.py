@@ -7,10 +7,12 @@ Everything but the fetching side is what ships: `CoordinatorDriver`, `AgentDrive
 from __future__ import annotations
 
 import json
+import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -20,6 +22,7 @@ from consumer.core import messages as msg
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from tests.harness.proxy import Proxy
+from tests.harness.tape import Tape
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.protocol.spy import Spy
@@ -30,7 +33,7 @@ from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.election import Candidate
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions, parse_hosts
-from zkcoord.zk.port import OPEN_ACL, Change, Connected, Fired, PortEvent, WatchMode
+from zkcoord.zk.port import OPEN_ACL, Change, Connected, Fired, PortEvent, ReadDone, ReadResult, WatchMode
 from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
@@ -38,7 +41,7 @@ from zkcoord.znodes.paths import Layout, parents
 
 WAIT_S = 60.0
 SESSION_MS = 30_000
-SHORT_SESSION_MS = 1_000
+SHORT_SESSION_MS = 3_000  # a pause of the machine must not end it before the test does
 GROUP = "g"
 
 
@@ -58,7 +61,7 @@ class Proc:
         self.proxy = proxy
         self.loop = Loop(name)
         hosts = proxy.address + rig.chroot if proxy is not None else rig.hosts
-        self.spy = Spy(KazooEnsemble(ZkOptions(hosts, session_timeout_ms=session_ms, connect_timeout_ms=0), self.loop.post))
+        self.spy = Spy(KazooEnsemble(ZkOptions(**{"hosts": hosts, "session_timeout_ms": session_ms, "connect_timeout_ms": 0, **rig.credentials.get(type(self).__name__, {})}), self.loop.post))
         self.journal: list[dict[str, object]] = []
         self.sessions: list[int] = []
         self._gates: list[threading.Event] = []
@@ -113,8 +116,9 @@ class Coordinator(Proc):
 
     def __init__(self, rig: Rig, name: str, options: CoordinatorOptions, session_ms: int, proxy: Proxy | None, layout: Layout) -> None:
         super().__init__(rig, name, session_ms, proxy)
+        self.tape = Tape()
         self.driver = CoordinatorDriver(self.spy, layout, options, boot_ms, wall_ms, self.journal.append, Candidate("host", 0, None, options.lease_max_ms),
-                                        rig.acl, on_session=self.sessions.append, chroot=rig.chroot)
+                                        rig.acl, on_session=self.sessions.append, chroot=rig.chroot, inputs=self.tape)
 
     @property
     def leads(self) -> bool:
@@ -250,9 +254,11 @@ class Member(Proc):
 
 
 class Rig:
-    """A chroot of a real ensemble, a plain client to look and to interfere (`zk`), and the processes of one test. `trace` holds every change below the groups' root, in order."""
+    """A chroot of a real ensemble, a plain client to look and to interfere (`zk`), and the processes of one test. `trace` is every change below the groups' root that happened before it is asked for, in order.
+    `credentials`: options of `ZkOptions` for a kind of process, by the name of its class."""
 
     def __init__(self, hosts: str, layout: Layout = Layout.DRAFT) -> None:
+        self.credentials: dict[str, dict[str, Any]] = {}
         self.hosts = hosts
         self.servers, self.chroot = parse_hosts(hosts)
         self.layout = layout
@@ -260,7 +266,7 @@ class Rig:
         self.zk: KazooClient = connect(hosts)
         self.procs: list[Proc] = []
         self.ghosts: list[KazooClient] = []
-        self.trace: list[tuple[Change, str]] = []
+        self._trace: list[tuple[Change, str]] = []
         self._watcher = Loop("watcher")
         self._watch()
 
@@ -270,21 +276,24 @@ class Rig:
 
         def see(event: PortEvent) -> None:
             if isinstance(event, Fired):
-                self.trace.append((event.change, event.path))
+                self._trace.append((event.change, event.path))
             elif isinstance(event, Connected):
                 self.port.watch(self.layout.groups_root, WatchMode.RECURSIVE, lambda r: ready.set())
 
-        self._watcher.start()
         self.port = ensemble.open(see)
+        self._watcher.start()  # not earlier: what it hears first uses the port
         assert ready.wait(WAIT_S)
 
     def close(self) -> None:
-        """End everything; a defect of any process fails the test."""
+        """End everything; a defect of any process fails the test, and a coordinator whose inputs do not replay to what it did."""
         try:
             for proc in self.procs:
                 proc.goodbye() if not proc._gates else None
             for proc in self.procs:
                 proc.end()
+            for proc in self.procs:
+                if isinstance(proc, Coordinator):
+                    proc.tape.assert_replays()
         finally:
             for proc in self.procs:
                 if proc.proxy is not None:
@@ -333,18 +342,18 @@ class Rig:
 
     def node(self, path: str) -> tuple[bytes, ZnodeStat] | None:
         """A node's data and stat; None where there is none."""
-        self.zk.sync("/")
+        self.zk.retry(self.zk.sync, "/")
         try:
-            data, stat = self.zk.get(path)
+            data, stat = self.zk.retry(self.zk.get, path)
         except NoNodeError:
             return None
         return data, stat
 
     def names(self, path: str) -> list[str]:
         """Names below a node, sorted; none where there is no node."""
-        self.zk.sync("/")
+        self.zk.retry(self.zk.sync, "/")
         try:
-            return sorted(self.zk.get_children(path))
+            return sorted(self.zk.retry(self.zk.get_children, path))
         except NoNodeError:
             return []
 
@@ -374,9 +383,21 @@ class Rig:
         """The nodes in a member's channel."""
         return self.names(self.layout.channel(group, member))
 
+    @property
+    def trace(self) -> list[tuple[Change, str]]:
+        """See the class. The watcher has heard all of it when a sync on its session is answered, since the events of what was before stand before that answer."""
+
+        def caught_up() -> bool:
+            answers: queue.SimpleQueue[ReadResult] = queue.SimpleQueue()
+            self._watcher.post(lambda: self.port.sync(answers.put))
+            return isinstance(answers.get(timeout=WAIT_S), ReadDone)
+
+        wait_until(caught_up, WAIT_S, "the watcher to hear everything")
+        return list(self._trace)
+
     def created(self, part: str) -> list[str]:
         """Paths containing `part` that were created, in order."""
-        return [path for change, path in list(self.trace) if change is Change.CREATED and part in path]
+        return [path for change, path in self.trace if change is Change.CREATED and part in path]
 
     # the test as coordinator, or as a member
 

@@ -80,6 +80,11 @@ class Spy:
         with self._lock:
             self._held.append(answer)
 
+    def keeps(self) -> int:
+        """How many multis are kept back now."""
+        with self._lock:
+            return len(self._held)
+
     def stepped(self, ops: Sequence[Op]) -> bool:
         """Let the tests step in; whether the multi goes out."""
         with self._lock:
@@ -135,6 +140,11 @@ class SpyPort:
         """See `Port`."""
         self.spy.sent.append(Sent("watch", boot_ms()))
         self.port.watch(path, mode, done)
+
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        self.spy.sent.append(Sent("unwatch", boot_ms()))
+        self.port.unwatch(path, done)
 
     def close(self) -> None:
         """See `Port`."""

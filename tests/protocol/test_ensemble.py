@@ -9,6 +9,7 @@ import pytest
 from consumer.core import messages as msg
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import Ensemble, fresh_chroot
+from tests.protocol import heavy_session
 from tests.protocol.rig import WAIT_S, Proc, rigged, tps
 from tests.protocol.spy import SpyPort, creates, starts
 from zkcoord.stack.java import Java
@@ -89,3 +90,9 @@ def test_without_a_quorum_nobody_hands_out_and_nobody_decides(three: Ensemble) -
         wait_until(m.may_hand_out, WAIT_S, "the lease")
         m.fetches(t0)
         assert rig.offset(t0)[0] == 9 and m.commit({t0: 10}).outcome is msg.CommitOutcome.OK  # type: ignore[index]
+
+
+def test_the_end_of_a_session_with_as_many_owner_nodes_as_the_cap_admits(three: Ensemble) -> None:
+    """kill -9 of a process that holds as many owner nodes as an assignor gives one member: one transaction deletes them, every server takes it, and each loads it again after a restart. (Without the
+    cap, 40,000 of them destroy an ensemble: `python -m tests.protocol.heavy_session --nodes 40000 --topic-chars 40`.)"""
+    heavy_session.survives(three, heavy_session.nodes_within_the_cap())

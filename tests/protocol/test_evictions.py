@@ -40,16 +40,17 @@ def test_an_eviction_does_nothing_when_the_command_is_gone(rig: Rig) -> None:
     """The member answers just as its time is over: the multi fails as a whole, and the member stays."""
     rig.topic("t", 2)
     c = rig.coordinator(**LEASE)
-    m = rig.member("m", "t", rebalance_timeout_ms=500)
+    m = rig.member("m", rebalance_timeout_ms=500)
     m.resolves_to = None
-    m.wait(lambda: m.said(msg.Resolve), "the question where to begin")
 
     def answered_at_last() -> None:
+        m.wait(lambda: m.said(msg.Resolve), "the question where to begin")
         (question,) = m.said(msg.Resolve)
         m.tell(msg.Resolved(question.token, dict.fromkeys(question.partitions, 0)))
         m.fetches(T0, T1)
 
     c.spy.before(deletes("/ids/"), answered_at_last)
+    m.subscribe("t")
     c.wait(lambda: evictions(c) and evictions(c)[0].result is not None, "the attempt to evict")
     m.fetches(T0, T1)
     assert not evictions(c)[0].happened and len(m.names) == 1 and rig.names(rig.layout.ids(GROUP)) == [m.member] and not c.records("evicted")
@@ -74,17 +75,32 @@ def test_a_slow_members_partitions_wait_for_lease_and_margin_after_its_eviction(
 def test_a_new_coordinator_counts_the_orphans_wait_again(rig: Rig) -> None:
     """It cannot know since when the registration is gone."""
     rig.topic("t", 1)
-    first = rig.coordinator("first", lease_max_ms=60_000)
+    first = rig.coordinator("first", lease_max_ms=400, lease_margin_ms=60_000)
     client = rig.client()
     rig.owner(client, T0, "g_nobody-1-00000000-0")
     m = rig.member("m", "t").joined()
-    first.wait(lambda: first.driver.core.groups[GROUP].timers.gone_since, "the first to see the orphan")
+    first.wait(lambda: GROUP in first.driver.core.groups and first.driver.core.groups[GROUP].timers.gone_since, "the first to see the orphan")
     first.stop()
     second = rig.coordinator("second", **LEASE)
     began = min(s.at_ms for s in second.spy.sent)
     m.fetches(T0)
     (freed,) = second.spy.multis(deletes("/owners/"))
     assert freed.at_ms - began >= ORPHAN_WAIT_MS and first.spy.multis(deletes("/owners/")) == []
+
+
+def test_orphans_wait_for_the_longest_lease_that_a_coordinator_has_published(rig: Rig) -> None:
+    """A member that no command has told of the shorter one still counts on it: also when the second term after it has begun."""
+    rig.topic("t", 1)
+    rig.coordinator("first", lease_max_ms=2_000).stop()
+    rig.coordinator("second", **LEASE).stop()
+    rig.owner(rig.client(), T0, "g_nobody-1-00000000-0")
+    m = rig.member("m", "t").joined()
+    third = rig.coordinator("third", **LEASE)
+    began = min(s.at_ms for s in third.spy.sent)
+    m.fetches(T0)
+    (freed,) = third.spy.multis(deletes("/owners/"))
+    assert freed.at_ms - began >= 2_000 + 200 + 200
+    assert third.records("term")[0]["older_lease_ms"] == 2_000
 
 
 def test_an_owner_node_of_an_old_consumer_is_left_alone(rig: Rig) -> None:

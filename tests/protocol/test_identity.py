@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from consumer import joining
 from consumer.core import messages as msg
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, SHORT_SESSION_MS, WAIT_S, Rig, rigged, tps
 from tests.protocol.spy import creates, deletes, shape
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import GetChildren
 from zkcoord.znodes.paths import Layout
 
 T0, T1 = tps("t", 0, 1)
@@ -45,6 +47,20 @@ def test_a_consumer_refuses_a_group_with_members_in_the_other_layout(zk_hosts: s
         (failed,) = m.said(msg.Failed)
         assert failed.code is msg.FailureCode.OTHER_LAYOUT and rig.names(layout.ids(GROUP)) == [there.member]
         assert rig.names(layout.other_profile().ids(GROUP)) == []
+
+
+@pytest.mark.parametrize(("options", "code"), [({}, None), ({"consumer_id": "mine"}, msg.FailureCode.REFUSED), ({"instance": "i"}, msg.FailureCode.REFUSED)], ids=["any name", "own name", "static"])
+def test_a_flooded_group_is_not_listed(rig: Rig, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], code: msg.FailureCode | None) -> None:
+    """Millions of names are no answer for anybody. Who need not know them joins; who must know them says what to do. Nor is the other layout's group listed to see that it is not empty."""
+    monkeypatch.setattr(joining, "REGISTRATIONS_LISTED_MAX", 3)
+    for name in ("a", "b", "c"):
+        rig.zk.create(f"{rig.layout.ids(GROUP)}/{name}", b"", makepath=True)
+    few = rig.member("few", "t", consumer_id="another").joined()
+    m = rig.member("m", "t", **options)
+    m.wait(lambda: m.said(msg.Failed) or m.notices(msg.NoticeKind.REGISTERED), "what becomes of it")
+    assert [f.code for f in m.said(msg.Failed)] == ([] if code is None else [code]) and all("4 registrations" in f.message for f in m.said(msg.Failed))
+    listed = [{r.path for s in list(member.spy.sent) for r in s.reads if isinstance(r, GetChildren) and "/channel/" not in r.path} for member in (m, few)]
+    assert listed == [set(), {rig.layout.ids(GROUP)}]
 
 
 def test_a_new_session_after_expiry_has_a_new_name(rig: Rig) -> None:
@@ -98,12 +114,12 @@ def test_a_text_that_names_another_member_does_not_take_a_partition_from_its_ses
     a, b = rig.member("a", "t"), rig.member("b", "t")
     c.wait(lambda: len(a.fetching()) == len(b.fetching()) == 1, "one partition each")
     tp = a.fetching()[0]
-    sent = len(c.spy.multis(creates("/channel/")))
+    sent, asked = len(c.spy.multis(creates("/channel/"))), a.said(msg.Revoke)
     rig.zk.set(rig.layout.owner(GROUP, tp), f"{b.member}-0".encode())
     third = rig.member("third", "t").joined()
     c.wait(lambda: third.member in c.driver.core.groups[GROUP].view.members and c.driver.core.groups[GROUP].timers.assign_at_ms is None, "a decision with three members")
     c.wait(lambda: not c.driver.core.writing, "the end of its write")
-    assert len(c.spy.multis(creates("/channel/"))) == sent and a.fetching() == [tp] and a.said(msg.Revoke) == []
+    assert len(c.spy.multis(creates("/channel/"))) == sent and a.fetching() == [tp] and a.said(msg.Revoke) == asked
 
 
 def resubscribed(rig: Rig, created: int) -> None:

@@ -24,9 +24,14 @@ def test_malformed_nodes_are_named_and_the_group_goes_on(rig: Rig, data: bytes, 
     def spoil() -> None:
         rig.zk.create(lay.registration(GROUP, "bad"), data, ephemeral=True)
         rig.zk.create(lay.command(GROUP, m.member, "bad"), data)
-        rig.zk.create(lay.owner(GROUP, T0), data, ephemeral=True, makepath=True)
+        instead = rig.zk.transaction()  # nobody may make the node anew in between
+        for path, ephemeral in ((lay.owner(GROUP, T0), True), (lay.offset(GROUP, T1), False)):
+            rig.zk.ensure_path(path.rsplit("/", 1)[0])
+            if late:
+                instead.delete(path)
+            instead.create(path, data, ephemeral=ephemeral)
+        assert not any(isinstance(result, Exception) for result in instead.commit())
         rig.zk.create(lay.topic("bad"), data)
-        rig.zk.create(lay.offset(GROUP, T1), data, makepath=True)
         rig.zk.set(lay.group(GROUP), data)
         rig.zk.create(f"{lay.channels(GROUP)}/ghost-of-nobody", data)
 
@@ -38,8 +43,6 @@ def test_malformed_nodes_are_named_and_the_group_goes_on(rig: Rig, data: bytes, 
         m.leave()
         rig.zk.delete(lay.offset(GROUP, T1))
         m = rig.member("n", "t").fetches(*tps("t", 0, 1, 2, 3))
-        rig.zk.delete(lay.owner(GROUP, T0))
-        rig.zk.delete(lay.offset(GROUP, T1))
         spoil()
     else:
         m.fetches(*tps("t", 1, 2, 3))

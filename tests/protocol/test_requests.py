@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.zookeeper import fresh_chroot, srvr_stats
+from tests.harness.zookeeper import fresh_chroot, since_3_6, srvr_stats
 from tests.protocol.rig import Coordinator, Member, Rig, rigged
 from zkcoord.core.model import GroupState
 from zkcoord.stack.servers import ZooKeeperServer
@@ -31,6 +31,7 @@ def at_rest(c: Coordinator, members: list[Member], partitions: int) -> None:
     c.wait(done, "a balanced group at rest")
 
 
+@since_3_6("each node is read, and its watch is set, by a request of its own")
 @pytest.mark.parametrize("count", [4, 12])
 def test_a_join_and_a_leave_cost_few_requests(rig: Rig, own_zk_server: ZooKeeperServer, count: int) -> None:
     """Members 1 to n are there with 24 partitions; one more joins, then leaves cleanly. Who moves is counted by what the members heard. (The test's own two questions are subtracted.)"""

@@ -13,10 +13,12 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
+from tests.harness.tape import assert_replays
 from tests.harness.wait import wait_until
+from zkcoord.runtime.journal import journal_files
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -31,16 +33,17 @@ def run(home: Path, *arguments: str, timeout_s: float = PATIENCE_S, **more: str)
 
 
 class Running:
-    """A coordinator process. A context manager: it is killed at the end, if it still runs."""
+    """A coordinator process, with `more` in its environment. A context manager: it is killed at the end, if it still runs.
+    Whatever happened to it, what it recorded of its inputs must replay to what it did."""
 
-    def __init__(self, home: Path, *arguments: str) -> None:
+    def __init__(self, home: Path, *arguments: str, **more: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.log_path = home / "log"
         self.journal = home / "journal"
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "zkcoord.runtime.cli", "coordinator", "--journal-dir", str(self.journal), *arguments],
-                env=environment(home), stdout=log, stderr=log, cwd=home,
+                [sys.executable, "-m", "zkcoord.runtime.cli", "coordinator", "--journal-dir", str(self.journal), "--journal-inputs", *arguments],
+                env=environment(home, **more), stdout=log, stderr=log, cwd=home,
             )
 
     def __enter__(self) -> Running:
@@ -50,6 +53,8 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE_S)
+        if kind is None:
+            assert_replays(self.journal)
 
     @property
     def log(self) -> str:
@@ -99,5 +104,5 @@ class Running:
 
     def records(self, kind: str) -> list[dict[str, object]]:
         """Its journal's records of a kind."""
-        lines = [line for path in sorted(self.journal.glob("*.jsonl")) for line in path.read_text().splitlines()]
-        return [record for record in map(json.loads, lines) if record["kind"] == kind]
+        lines = [line for path in journal_files(self.journal) for line in path.read_text().split("\n")[:-1]]  # behind the last newline is a line that is just being written
+        return [record for record in map(json.loads, lines) if record.get("kind") == kind]

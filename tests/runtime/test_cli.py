@@ -29,7 +29,8 @@ def assert_one_sentence(done: subprocess.CompletedProcess[str], status: int, *pa
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--version"], ["--help"], ["coordinator", "--help"], ["groups", "--help"], ["groups", "list", "--help"], ["groups", "describe", "--help"], ["journal", "--help"], ["guard", "--help"]):
+    for arguments in (["--version"], ["--help"], ["coordinator", "--help"], ["groups", "--help"], ["groups", "list", "--help"], ["groups", "describe", "--help"], ["groups", "delete", "--help"], ["groups", "rebalance", "--help"], ["offsets", "--help"], ["offsets", "show", "--help"],
+                      ["offsets", "reset", "--help"], ["offsets", "accept", "--help"], ["coordinator", "step-down", "--help"], ["journal", "--help"], ["guard", "--help"], ["check", "--help"], ["migrate", "--help"], ["migrate", "apply", "--help"]):
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         assert ended.value.code == 0
@@ -37,7 +38,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert out.strip()
         if arguments[0] == "--version":
             assert out == f"zkcoord {__version__}\n"
-        elif arguments[0] in ("coordinator", "groups", "journal"):
+        elif arguments[0] in ("coordinator", "groups", "offsets", "journal"):
             assert "examples:" in out, arguments
     assert main([]) == BAD_USE
 
@@ -61,6 +62,10 @@ def test_version_imports_neither_kazoo_nor_kafka(tmp_path: Path) -> None:
         (["coordinater"], ("'coordinater'",)),
         (["coordinator", "--zookeper", "a"], ("'--zookeper'", "--zookeeper")),
         (["coordinator", "extra"], ("'extra' is not known",)),
+        (["coordinator", "step-down", "extra"], ("'extra' is not known",)),
+        (["coordinator", "step-down", "--no-http"], ("'--no-http' is not known",)),
+        (["coordinator", "step-down"], ("no ZooKeeper is named",)),
+        (["coordinator", "step-down", "--zookeeper", "a", "--timeout-ms", "0"], ("--timeout-ms is 0",)),
         (["coordinator"], ("no ZooKeeper is named", "--zookeeper HOST:PORT")),
         (["coordinator", "--zookeeper", "a:b"], ("'b'", "1 to 65535")),
         (["coordinator", "--zookeeper"], ("--zookeeper", "expected one argument")),
@@ -72,6 +77,13 @@ def test_version_imports_neither_kazoo_nor_kafka(tmp_path: Path) -> None:
         (["coordinator", "--zookeeper", "a", "--journal-dir", "/proc/zkcoord"], ("/proc/zkcoord", "--no-journal")),
         (["coordinator", "--zookeeper", "a", "--http-host", "192.0.2.1"], ("192.0.2.1", "--no-http")),
         (["groups"], ("list|describe",)),
+        (["groups", "delete", "--zookeeper", "a"], ("GROUP",)),
+        (["groups", "delete", "a/b", "--zookeeper", "a"], ("'a/b'",)),
+        (["groups", "delete", "g", "--execute", "--dry-run", "--zookeeper", "a"], ("--dry-run",)),
+        (["groups", "rebalance", "--zookeeper", "a"], ("GROUP",)),
+        (["groups", "rebalance", "g", "--timeout-ms", "-1", "--zookeeper", "a"], ("--timeout-ms is -1",)),
+        (["offsets"], ("show|reset|accept",)),
+        (["offsets", "show", "g"], ("no ZooKeeper is named",)),
         (["groups", "list"], ("no ZooKeeper is named",)),
         (["groups", "list", "--jsn"], ("'--jsn'", "--json")),
         (["groups", "describe"], ("GROUP",)),
@@ -91,7 +103,7 @@ def test_bad_use_is_one_sentence_and_status_2(arguments: list[str], parts: tuple
         assert part in lines[0], lines[0]
 
 
-@pytest.mark.parametrize("command", [["coordinator"], ["groups", "list"], ["groups", "describe", "g"]])
+@pytest.mark.parametrize("command", [["coordinator"], ["groups", "list"], ["groups", "describe", "g"], ["groups", "delete", "g"], ["groups", "rebalance", "g"], ["offsets", "show", "g"], ["coordinator", "step-down"]])
 def test_an_unreachable_zookeeper_is_one_sentence(command: list[str], tmp_path: Path) -> None:
     done = run(tmp_path, *command, "--zookeeper", "127.0.0.1:1", "--connect-timeout-ms", "1000")
     assert_one_sentence(done, CANNOT, "no ZooKeeper server answers at 127.0.0.1:1", "--zookeeper")

@@ -167,11 +167,37 @@ def test_a_group_without_members_says_so_as_kafkas_tool_does(billing: World, run
     assert status == 0 and "Empty" in out and "Consumer group 'audit' has no active members." in err
 
 
+def test_a_quarantined_group_says_why_and_what_to_do(zk_hosts: str, run: Run) -> None:
+    why = "ConsumerRebalanceFailedException: m did not answer a command in time and was evicted (4 failures in a row)"
+    with world(zk_hosts, Layout.DRAFT) as found:
+        found.topic("orders", 1)
+        found.group("stuck", GroupState.QUARANTINED, members=1, failure=why)
+        found.member("stuck", "stuck_a", {"orders": 1})
+        status, out, err = run("groups", "describe", "stuck", "--members")
+        assert status == 0 and "stuck_a" in out and why in err and "zkcoord groups rebalance stuck" in err
+        found_json = json.loads(run("groups", "describe", "stuck", "--json")[1])
+    assert (found_json["state"], found_json["failure"]) == ("Quarantined", why)
+
+
 def test_an_unknown_group_is_one_sentence(billing: World, run: Run, layout: Layout) -> None:
     status, out, err = run("groups", "describe", "bilingual", "--layout", layout.name)
-    assert (status, out) == (1, "") and err.count("\n") == 1 and "no group bilingual" in err
+    assert (status, out) == (1, "") and err.count("\n") == 1 and "no group bilingual" in err and "did you mean billing?" in err
     status, _, err = run("groups", "describe", "owners", "--layout", layout.name)
     assert status == 2 and "refused" in err
+
+
+def test_an_unknown_group_where_no_kafka_is_either_points_at_the_chroot(zk_hosts: str, run: Run) -> None:
+    status, _, err = run("groups", "describe", "billing")
+    assert status == 1 and "/brokers/topics" in err and "chroot" in err
+
+
+def test_a_group_of_which_only_offsets_are_left_can_be_described(zk_hosts: str, run: Run) -> None:
+    with world(zk_hosts) as found:
+        found.topic("orders", 1)
+        found.offset("left", "orders", 0, 7)
+        status, out, err = run("groups", "describe", "left")
+        assert status == 0 and rows(out)[1][:4] == ["left", "orders", "0", "7"] and "no active members" in err
+        assert run("groups", "list")[1] == ""
 
 
 def test_watch_draws_again(billing: World, run: Run, layout: Layout) -> None:

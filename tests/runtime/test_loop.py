@@ -161,8 +161,12 @@ def test_stop_runs_what_was_posted_before_it_and_nothing_after() -> None:
 
 def test_a_detached_driver_is_left_alone(loop: Loop) -> None:
     alarm = Alarm([boot_ms() + 50])
-    loop.attach(alarm)
-    loop.detach(alarm)
+
+    def for_a_moment() -> None:
+        loop.attach(alarm)
+        loop.detach(alarm)
+
+    loop.submit(for_a_moment).result(PATIENCE_S)  # on its own thread: it cannot be ticked in between
     later = Alarm([boot_ms() + 60])
     loop.attach(later)
     later.ticked.get(timeout=PATIENCE_S)

@@ -69,6 +69,10 @@ class Script:
         self.watched.append(path)
         done(ReadDone(()))
 
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        self.watched.remove(path)
+        done(ReadDone(()))
+
     def close(self) -> None:
         self.closed += 1
 

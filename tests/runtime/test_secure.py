@@ -53,7 +53,7 @@ def test_by_tls_a_coordinator_leads_and_its_guardian_closes_its_session(tmp_path
 
 
 def test_a_certificate_that_is_not_trusted_is_one_sentence(tmp_path: Path, secure: tuple[ZooKeeperServer, str]) -> None:
-    done = run(tmp_path, "groups", "list", "--zookeeper", secure[1], "--tls", "--connect-timeout-ms", "1000")
+    done = run(tmp_path, "groups", "list", "--zookeeper", secure[1], "--tls", "--connect-timeout-ms", "4000")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "TLS failed" in done.stderr
 
 

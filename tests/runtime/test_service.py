@@ -30,7 +30,7 @@ def test_one_leads_another_stands_by_and_sigterm_hands_over(tmp_path: Path, zk_h
             second.ready("leading")
             assert second.metric('zkcoord_terms_total{event="elected"}') == 1
             assert second.signal(signal.SIGINT) == 0
-    assert [record["event"] for record in first.records("term")] == ["elected", "resigned"]
+    assert [record["event"] for record in first.records("term")] == ["elected", "ready", "resigned"]
     client = connect(zk_hosts)
     try:
         assert client.exists(Layout.DRAFT.leader) is None
@@ -75,7 +75,7 @@ def test_a_group_is_served_shown_counted_and_journalled(tmp_path: Path, zk_hosts
         found.client.ensure_path(Layout.DRAFT.group("billing"))
         found.member("billing", "billing_a", {"orders": 1})
         found.put(Layout.DRAFT.registration("billing", "billing_z"), b"{}", ephemeral=True)
-        wait_until(lambda: [g for g in json.loads(process.get("/groups")[1])["groups"] if g["commands_outstanding"]], PATIENCE_S, "a command to the member")
+        wait_until(lambda: [g for g in json.loads(process.get("/groups")[1])["groups"] if g["commands_outstanding"] and g["malformed"]], PATIENCE_S, "a command to the member, and the other one seen")
         (group,) = json.loads(process.get("/groups")[1])["groups"]
         assert (group["group"], group["state"], group["members"], group["malformed"]) == ("billing", "CompletingRebalance", 1, 1)
         assert process.metric('zkcoord_groups{state="CompletingRebalance"}') == 1

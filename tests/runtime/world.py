@@ -53,9 +53,9 @@ class World:
         self.client.set(self.layout.epoch, codec.encode_epoch(EpochData(epoch, 1, 12_000)))
         self.put(self.layout.leader, codec.encode_leader(LeaderData("3", "coord.example", 9405, epoch, NOW_MS)), ephemeral=True)
 
-    def group(self, name: str, state: GroupState = GroupState.STABLE, topics: tuple[str, ...] = ("orders",), members: int = 0) -> None:
+    def group(self, name: str, state: GroupState = GroupState.STABLE, topics: tuple[str, ...] = ("orders",), members: int = 0, failure: str = "") -> None:
         """A group's node with its metadata."""
-        metadata = GroupMetadata(generation=31, state=state, assignor="sticky", topics=topics, members=members, cause=Cause("member joined", "m"), since_ms=NOW_MS, configuration={"grace_ms": 0})
+        metadata = GroupMetadata(generation=31, state=state, assignor="sticky", topics=topics, members=members, cause=Cause("member joined", "m"), since_ms=NOW_MS, configuration={"grace_ms": 0}, failure=failure)
         self.put(self.layout.group(name), codec.encode_metadata(metadata))
 
     def member(self, group: str, name: str, topics: Mapping[str, int], client: str = "app", host: str = "host.example", instance: str | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import Assigned, CommandSeen, Committed, Delivered, End, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Steady, StepBalanced, StepBegan, Stored
+from zkcoord.verdict.facts import Assigned, CommandSeen, Committed, Delivered, End, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Started, Steady, StepBalanced, StepBegan, Stored
 
 AT = Partition("my-orders", 3)
 
@@ -32,6 +32,21 @@ def test_a_consumers_lines() -> None:
     assert facts(event="notice", kind="lease lapsed", detail={}) == []
     assert facts(event="closing") == [Released(7, None, "c1", End.CLOSED)]
     assert facts(event="revoke", partitions=["my-orders-3"]) == []
+    assert facts(event="start", host="here") == [Started(7, "c1", "here")]
+    assert facts(event="start") == [Started(7, "c1", "")]
+
+
+def test_lines_may_say_where_their_writes_stand_in_zookeepers_order() -> None:
+    def facts(**line: object) -> list[object]:
+        return list(lines.consumer("c1", {"t": 7, "orders": {"my-orders-3": 12}, **line}))
+
+    assert facts(event="assigned", offsets={"my-orders-3": 5, "my-orders-4": 6}) == [Assigned(7, AT, "c1", 5, 12), Assigned(7, Partition("my-orders", 4), "c1", 6)]
+    assert facts(event="revoked", positions={"my-orders-3": 9}) == [Released(7, AT, "c1", End.REVOKED, 12)]
+    assert facts(event="committed", offsets={"my-orders-3": 7}) == [Committed(7, AT, "c1", 7, 12)]
+    assert facts(event="records", ranges={"my-orders-3": [[5, 6, 2, 1]]}) == [Delivered(7, AT, "c1", 5, 6, 12)]
+    for orders in ([], {"my-orders-3": "x"}):
+        with pytest.raises((ValueError, AttributeError)):
+            facts(event="committed", offsets={"my-orders-3": 7}, orders=orders)
 
 
 def test_the_other_processes_lines() -> None:

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Partition, PartitionFact, Produced, ProducerStopped, Released, Steady, Stored
+from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Found, Partition, PartitionFact, Produced, ProducerStopped, Released, Steady, Stored
 from zkcoord.verdict.rules import PartitionJudge, PartitionReport, Rule
 
 AT = Partition("orders", 3)
 S = 1_000_000_000
 
 
-def assigned(t: float, member: str, offset: int) -> Assigned:
-    return Assigned(int(t * S), AT, member, offset)
+def assigned(t: float, member: str, offset: int, order: int | None = None) -> Assigned:
+    return Assigned(int(t * S), AT, member, offset, order)
 
 
-def released(t: float, member: str, end: End = End.REVOKED) -> Released:
-    return Released(int(t * S), AT if end in (End.REVOKED, End.LOST) else None, member, end)
+def released(t: float, member: str, end: End = End.REVOKED, order: int | None = None) -> Released:
+    return Released(int(t * S), AT if end in (End.REVOKED, End.LOST) else None, member, end, order)
 
 
-def delivered(t: float, member: str, first: int, last: int) -> Delivered:
-    return Delivered(int(t * S), AT, member, first, last)
+def delivered(t: float, member: str, first: int, last: int, order: int | None = None) -> Delivered:
+    return Delivered(int(t * S), AT, member, first, last, order)
 
 
-def committed(t: float, member: str, offset: int) -> Committed:
-    return Committed(int(t * S), AT, member, offset)
+def committed(t: float, member: str, offset: int, order: int | None = None) -> Committed:
+    return Committed(int(t * S), AT, member, offset, order)
+
+
+def there(first: int, last: int, times: int = 1, member: str = "") -> Found:
+    return Found(0, AT, first, last, times, member)
 
 
 def produced(t: float, end: int) -> Produced:
     return Produced(int(t * S), AT, end)
 
 
-def report(*facts: PartitionFact) -> PartitionReport:
-    judge = PartitionJudge(AT)
+def report(*facts: PartitionFact, has_output: bool = False, excuses: bool = True) -> PartitionReport:
+    judge = PartitionJudge(AT, has_output, excuses=excuses)
     for fact in facts:
         judge.fact(fact)
     return judge.report()
@@ -134,6 +138,13 @@ def test_a_commit_told_late_belongs_to_its_ownership() -> None:
     assert report(*hand_over, committed(6, "a", 11)).amounts == {Rule.OFFSET_BACK: 1}
 
 
+def test_a_commit_told_after_an_observer_saw_the_next_one() -> None:
+    seen = (assigned(1, "a", 0), committed(2, "a", 10), Stored(3 * S, AT, 17))
+    assert report(*seen, committed(4, "a", 15), released(5, "a"), assigned(6, "b", 17)).amounts == {}
+    assert report(*seen, committed(4, "a", 9)).amounts == {Rule.OFFSET_BACK: 1}, "it had told of more itself"
+    assert report(*seen, committed(4, "a", 15), released(5, "a"), assigned(6, "b", 15)).amounts == {Rule.OFFSET_BACK: 1}, "the next owner shows what is stored"
+
+
 def test_gaps_of_partitions_that_stay_and_that_move() -> None:
     found = report(
         assigned(0, "a", 0), produced(1, 1), delivered(1.5, "a", 0, 0), delivered(2.25, "a", 1, 1), released(3, "a"), assigned(3.1, "b", 2),
@@ -165,3 +176,87 @@ def test_the_producers_own_pause_is_told_apart() -> None:
 def test_examples_are_few_and_amounts_are_all() -> None:
     found = report(*[delivered(n, "a", n * 2, n * 2) for n in range(1, 50)])
     assert found.amounts[Rule.UNOWNED] == 49 and len(found.examples) == 5
+
+
+def test_every_rule_has_a_definition() -> None:
+    assert all(rule.definition for rule in Rule)
+
+
+def test_without_a_producer_what_was_stored_is_expected() -> None:
+    found = report(assigned(1, "a", 100), delivered(2, "a", 100, 109), committed(2.1, "a", 112), delivered(2.2, "a", 112, 119))
+    assert found.amounts == {Rule.LOST: 2} and found.produced == 112
+    assert report(assigned(1, "a", 100), committed(2.1, "a", 112)).amounts == {}, "where no hand-out is told, none can be missed"
+
+
+def test_owned_twice_by_zookeepers_order_whatever_the_clocks_say() -> None:
+    first = (assigned(1, "a", 0, 1), delivered(2, "a", 0, 9), committed(2.5, "a", 10, 2))
+    second = (assigned(0.1, "b", 10, 4), delivered(0.2, "b", 10, 19), committed(0.3, "b", 20, 5), released(0.4, "b", order=6))
+    assert report(*first, released(3, "a", order=3), *second).amounts == {}
+    late = report(*first, released(3, "a", order=5), *second)
+    assert late.amounts == {Rule.OWNED_TWICE: 1} and late.examples[0].first == 0
+    assert late.examples[0].text == "a was at its offset's version 5 after b had begun at version 4"
+
+
+def test_a_plan_of_a_version_that_was_another_owners_by_then() -> None:
+    first, second = (assigned(1, "a", 0, 1), delivered(2, "a", 0, 9, 1)), (assigned(0.1, "b", 0, 2), delivered(0.2, "b", 0, 9, 2))
+    assert Rule.OWNED_TWICE not in report(*first, released(3, "a", End.LOST), *second).amounts
+    assert report(*first, delivered(2.5, "a", 10, 19, 2), released(3, "a", End.LOST), *second).amounts[Rule.OWNED_TWICE] == 1
+
+
+def test_owned_twice_is_found_once_by_time_and_order() -> None:
+    found = report(assigned(1, "a", 0, 1), assigned(2, "b", 0, 2), delivered(3, "a", 0, 9), committed(4, "a", 10, 3), released(5, "a", order=4), released(6, "b", order=5))
+    assert found.amounts[Rule.OWNED_TWICE] == 1
+
+
+def test_a_late_line_of_an_earlier_write_is_in_order() -> None:
+    assert report(assigned(1, "a", 0, 1), released(3, "a", order=3), assigned(4, "b", 10, 4), committed(5, "a", 10, 2)).amounts == {}
+    assert report(assigned(1, "a", 0, 1), released(3, "a", order=3), assigned(4, "b", 10, 4), committed(5, "a", 10, 5)).amounts == {Rule.OWNED_TWICE: 1}
+
+
+HANDED_OUT = (assigned(1, "a", 0), delivered(2, "a", 0, 9), committed(2.5, "a", 10), released(3, "a"), assigned(3.1, "b", 10), delivered(3.3, "b", 10, 19), committed(3.4, "b", 20))
+
+
+def test_the_output_says_what_was_lost_and_duplicated() -> None:
+    clean = report(*HANDED_OUT, there(0, 14), there(15, 19), has_output=True)
+    assert clean.amounts == {} and clean.found == 20
+    found = report(*HANDED_OUT, there(0, 4), there(7, 19), there(8, 9, times=2), there(12, 12), has_output=True)
+    assert found.amounts == {Rule.LOST: 2, Rule.DUPLICATED: 5} and found.found == 23
+    assert {(finding.rule, finding.first) for finding in found.examples} == {(Rule.LOST, 5), (Rule.DUPLICATED, 8), (Rule.DUPLICATED, 12)}
+    assert report(*HANDED_OUT, has_output=True).amounts == {Rule.LOST: 20}, "no output at all"
+
+
+def test_ranges_of_the_output_may_come_in_any_order() -> None:
+    for facts in ((there(0, 19), there(5, 5, times=2)), (there(5, 5, times=2), there(0, 19))):
+        assert report(*HANDED_OUT, *facts, has_output=True).amounts == {Rule.DUPLICATED: 2}
+
+
+def test_what_was_handed_out_twice_and_came_out_once_is_clean() -> None:
+    twice = (assigned(1, "a", 0), delivered(2, "a", 0, 9), released(3, "a", End.LOST), assigned(3.1, "b", 0), delivered(3.3, "b", 0, 9), committed(3.4, "b", 10))
+    assert report(*twice, there(0, 9), has_output=True).amounts == {}
+    assert report(*twice).amounts == {Rule.DUPLICATED: 10}
+
+
+def test_after_a_kill_the_output_may_have_once_what_was_not_committed() -> None:
+    crash = (assigned(1, "a", 0), delivered(2, "a", 0, 9), committed(2.5, "a", 6), released(3, "a", End.KILLED), assigned(3.1, "b", 6), delivered(3.3, "b", 6, 9), committed(3.4, "b", 10))
+    found = report(*crash, there(0, 9), there(6, 9), has_output=True)
+    assert found.amounts == {} and found.excused == 4
+    more = report(*crash, there(0, 9), there(5, 9), there(9, 9), has_output=True)
+    assert more.amounts == {Rule.DUPLICATED: 2} and more.excused == 4
+    assert report(*crash, there(0, 9), there(6, 9), has_output=True, excuses=False).amounts == {Rule.DUPLICATED: 4}
+
+
+def test_the_output_holds_what_nobody_was_handed() -> None:
+    found = report(*HANDED_OUT, there(0, 24), has_output=True)
+    assert found.amounts == {Rule.UNOWNED: 5} and found.examples[0].first == 20
+    assert report(there(0, 4), has_output=True).amounts == {Rule.UNOWNED: 5}
+    assert report(assigned(1, "a", 0), committed(2, "a", 5), there(0, 4), has_output=True).amounts == {}, "no hand-out is told of an owner that committed"
+
+
+def test_the_output_names_a_member_that_was_not_handed_it() -> None:
+    found = report(*HANDED_OUT, there(0, 11, member="a"), there(12, 19, member="b"), has_output=True)
+    assert found.amounts == {Rule.UNOWNED: 2} and found.examples[0].text == "offsets 10..11 are in the output, by a, and were not handed out to it"
+
+
+def test_what_is_older_than_the_journal_is_not_judged() -> None:
+    found = report(assigned(1, "a", 100), delivered(2, "a", 100, 109), committed(3, "a", 110), there(0, 109), has_output=True)
+    assert found.amounts == {} and found.found == 10

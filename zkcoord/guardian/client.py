@@ -218,37 +218,39 @@ class Guardian:
 
     @classmethod
     def start(cls, tls: TlsOptions | None = None, log: Log | None = None, *, enabled: bool = True, sasl_demanded: bool = False,
-              socket_path: str | None = None, report_path: str | None = None) -> Guardian:
+              socket_path: str | None = None, report_path: str | None = None, also: int | None = None) -> Guardian:
         """A Guardian in state Running, Waiting or Off; what keeps it off is said once through `log` (one sentence).
 
         `tls`: how ZooKeeper is reached, None = plain. `enabled` False: the user's option. `sasl_demanded`: the ensemble closes unauthenticated
         connections. `socket_path`: a guardian that already runs (`zkcoord guard --socket PATH`; default: the environment's
         ZKCOORD_GUARDIAN_SOCKET, which `zkcoord guard -- COMMAND` sets). `report_path`: append one JSON line per closed session to this file.
+        `also`: a process that can go on with what this one holds; the session is closed when both are gone. It has a companion of its own, whatever serves.
         """
         log = log or _silent
         off = _why_off(tls, enabled, sasl_demanded)
         if off is None:
             guardian = cls(None, None, tls, report_path, log)
-            guardian._attach(socket_path or os.environ.get(SOCKET_VARIABLE, ""), log)
+            guardian._attach(socket_path or os.environ.get(SOCKET_VARIABLE, ""), also, log)
         else:
             guardian = cls(None, off, tls, report_path, log)
         if not isinstance(guardian.state, Running) and enabled:
             log(str(guardian.state))
         return guardian
 
-    def _attach(self, socket_path: str, log: Log) -> None:
-        """Share the process's keeper for this way, or open one."""
+    def _attach(self, socket_path: str, also: int | None, log: Log) -> None:
+        """Share the process's keeper for this way, or open one; with `also`, one of its own."""
         with _registry_lock:
-            keeper = _keepers.get(socket_path)
+            keeper = _keepers.get(socket_path) if also is None else None
             if keeper is not None and keeper.join(self._user):
                 self._keeper = keeper
                 return
-            keeper = _Keeper(_opener(socket_path, log), log)
+            keeper = _Keeper(_opener(socket_path, log) if also is None else (lambda: link.open_companion(also)), log)
             state = keeper.open()
             if isinstance(state, Off):
                 self._off = state
                 return
-            _keepers[socket_path] = keeper
+            if also is None:
+                _keepers[socket_path] = keeper
             _every_keeper.add(keeper)
             keeper.join(self._user)
             self._keeper = keeper

@@ -1,6 +1,6 @@
 """The companion: the program that a guarded process starts to have its ZooKeeper sessions closed when it dies.
 
-    python -I -S companion.py --pid 4711 --pidfd 5        hand-overs come on standard input
+    python -I -S companion.py --pid 4711 --pidfd 5 [--also 6]        hand-overs come on standard input
 
 It is started as a file and with as little of Python as possible: no site packages, no environment, a handful of modules. Its life:
 
@@ -8,6 +8,7 @@ It is started as a file and with as little of Python as possible: no site packag
 2. A message changes which sessions are guarded. The end of standard input changes nothing: it is not a sign of death.
 3. When the process is gone: read what is left in the pipe FIRST (the last words of the dead count), then close the guarded sessions, then exit.
    A process that closed its session before it ended has said `forget`, or ZooKeeper says "expired"; either way there is nothing to do.
+   `--also` is the pidfd of a second process, which can go on with the dead one's work (a JVM with its Python process's): the session is closed when both are gone.
 
 Signals: SIGTERM, SIGINT, SIGHUP, SIGQUIT do nothing to it: the starter blocked them before the start, so there is no gap. It also
 gave the companion a session of its own, `/` as its directory, and no descriptor but the pipe and the pidfd: so a terminal's Ctrl-C, a
@@ -60,17 +61,17 @@ def bury(pid: int, inbox: Inbox, closer: wire.Closer) -> list[wire.Result]:
 
 
 class Companion:
-    """The waiting loop over one pidfd and one pipe."""
+    """The waiting loop over one pidfd, or two, and one pipe."""
 
-    def __init__(self, pid: int, pidfd: int, pipe: int) -> None:
+    def __init__(self, pid: int, pidfds: Sequence[int], pipe: int) -> None:
         self._pid = pid
         self._pipe = pipe
-        self._pidfd = pidfd
+        self._alive = list(pidfds)
         self._inbox = Inbox()
-        self._closer = wire.Closer(lambda: wire.pidfd_says_dead(pidfd))
+        self._closer = wire.Closer(lambda: all(wire.pidfd_says_dead(pidfd) for pidfd in pidfds))
         self._poller = select.poll()
-        self._poller.register(pidfd, select.POLLIN)
-        self._poller.register(pipe, select.POLLIN)
+        for descriptor in (*pidfds, pipe):
+            self._poller.register(descriptor, select.POLLIN)
 
     def run(self) -> None:
         """Returns when the process is gone and its sessions are dealt with, or when it said `stop`."""
@@ -79,10 +80,14 @@ class Companion:
             ready = {descriptor for descriptor, _ in self._poller.poll()}
             if self._pipe in ready:
                 new = self._drain()
-                if not wire.pidfd_says_dead(self._pidfd):
+                if not all(wire.pidfd_says_dead(pidfd) for pidfd in self._alive):
                     for handover in new:
                         self._closer.prepare(handover)
-            if self._pidfd in ready and wire.pidfd_says_dead(self._pidfd):
+            for pidfd in ready.intersection(self._alive):
+                if wire.pidfd_says_dead(pidfd):
+                    self._poller.unregister(pidfd)
+                    self._alive.remove(pidfd)
+            if not self._alive:
                 self._drain()
                 if not self._inbox.stopped:
                     bury(self._pid, self._inbox, self._closer)
@@ -109,15 +114,16 @@ class Companion:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`--pid N --pidfd D`; 0 when done, 2 when started by hand with something else."""
+    """`--pid N --pidfd D [--also D]`; 0 when done, 2 when started by hand with something else."""
     options = dict(zip(arguments[::2], arguments[1::2]))
     try:
-        pid, pidfd = int(options["--pid"]), int(options["--pidfd"])
-        wire.pidfd_says_dead(pidfd)
+        pid, pidfds = int(options["--pid"]), [int(options[name]) for name in ("--pidfd", "--also") if name == "--pidfd" or name in options]
+        for pidfd in pidfds:
+            wire.pidfd_says_dead(pidfd)
     except (KeyError, ValueError, OSError):
         sys.stderr.write("This program is started by a process that wants to be guarded; to guard one by hand use: zkcoord guard --help\n")
         return 2
-    Companion(pid, pidfd, 0).run()
+    Companion(pid, pidfds, 0).run()
     return 0
 
 

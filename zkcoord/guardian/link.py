@@ -18,7 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Protocol
@@ -118,30 +118,40 @@ class CompanionLink:
                 return
 
 
-def open_companion() -> CompanionLink | OpenFailure:
-    """Start a companion for this process; takes a few milliseconds, does not wait for it to be up (the pipe keeps what is said meanwhile)."""
+def open_companion(also: int | None = None) -> CompanionLink | OpenFailure:
+    """Start a companion for this process (which waits for the process `also`, too); takes a few milliseconds, does not wait for it to be up (the pipe keeps what is said meanwhile)."""
     program = companion.__file__
     if not sys.executable or getattr(sys, "frozen", False) or not program or not os.path.isfile(program):
         return OpenFailure(OffReason.NO_INTERPRETER, "", retriable=False)
-    pidfd = open_pidfd(os.getpid())
-    if isinstance(pidfd, OpenFailure):
-        return pidfd
+    pidfds: list[int] = []
+    for pid in (os.getpid(), *(() if also is None else (also,))):
+        opened = open_pidfd(pid)
+        if isinstance(opened, OpenFailure):
+            _close_all(pidfds)
+            return opened
+        pidfds.append(opened)
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(write_end, False)
-    command = [sys.executable, "-I", "-S", os.path.abspath(program), "--pid", str(os.getpid()), "--pidfd", str(pidfd)]
+    command = [sys.executable, "-I", "-S", os.path.abspath(program), "--pid", str(os.getpid())]
+    for name, pidfd in zip(("--pidfd", "--also"), pidfds):
+        command += [name, str(pidfd)]
     environment = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
     try:
         process = _CompanionProcess(command, stdin=read_end, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True,
-                                    pass_fds=(pidfd,), start_new_session=True, cwd="/", env=environment)
+                                    pass_fds=pidfds, start_new_session=True, cwd="/", env=environment)
     except OSError as error:
         os.close(write_end)
         return OpenFailure(OffReason.SPAWN_FAILED, str(error), retriable=True)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        os.close(read_end)
-        os.close(pidfd)
+        _close_all((read_end, *pidfds))
     return CompanionLink(process, write_end)
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def open_pidfd(pid: int) -> int | OpenFailure:

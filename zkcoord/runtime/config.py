@@ -35,7 +35,7 @@ NO = ("off", "false", "no", "0")
 class Settings:
     """Resolved values. `origin` says for each that was given where: a flag, a variable, or a name in a file. `notes` are sentences worth a log line."""
 
-    values: Mapping[str, Value]
+    values: Mapping[str, Value] = field(repr=False)
     origin: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -155,7 +155,7 @@ def _unknown_variables(environment: Mapping[str, str], variables: Mapping[str, O
 
 def _file(path: str) -> dict[str, Any]:
     """The options in a file, by name."""
-    found = _parsed(path, _bytes(path))
+    found = read_table(path)
     options: dict[str, Any] = {}
     for key, raw in found.items():
         name = key.replace("-", "_")
@@ -168,14 +168,19 @@ def _file(path: str) -> dict[str, Any]:
     return options
 
 
+def read_table(path: str) -> dict[str, Any]:
+    """What a .toml or .json file holds. Raises `ConfigurationError`."""
+    return _parsed(path, _bytes(path))
+
+
 def _bytes(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
             data = file.read(CONFIG_BYTES_MAX + 1)
     except OSError as error:
-        raise ConfigurationError(f"the configuration file {path} cannot be read ({error.strerror}): correct --config") from error
+        raise ConfigurationError(f"the configuration file {path} cannot be read ({error.strerror}): correct its name") from error
     if len(data) > CONFIG_BYTES_MAX:
-        raise ConfigurationError(f"the configuration file {path} is larger than {CONFIG_BYTES_MAX} bytes: name a file of options with --config")
+        raise ConfigurationError(f"the configuration file {path} is larger than {CONFIG_BYTES_MAX} bytes: name a file of options")
     return data
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from typing import Any
 
 from zkcoord.runtime.config import add_flags, resolve
@@ -18,6 +19,7 @@ examples:
 
 Every option may stand in the file (lease_max_ms = 12000) or in the environment (ZKCOORD_LEASE_MAX_MS=12000); a flag wins over the environment, that over the file.
 Start as many as you like on different machines: one leads, the others stand by. SIGTERM ends a coordinator cleanly.
+`zkcoord coordinator step-down` has another one lead.
 """
 
 
@@ -29,8 +31,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 after a signal, 1 after a failure. Raises `ConfigurationError`."""
+    from zkcoord.assignors.plugins import find
     from zkcoord.core.assignment import ASSIGNORS
     from zkcoord.runtime.service import serve
 
     settings = resolve(Use.COORDINATOR, vars(args), os.environ)
-    return serve(coordinator_settings(settings, tuple(ASSIGNORS), os.environ))
+    found = find(ASSIGNORS)
+    checked = coordinator_settings(settings, (*ASSIGNORS, *found.names), os.environ)
+    return serve(replace(checked, notes=(*checked.notes, *found.notes)))

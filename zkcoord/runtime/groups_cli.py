@@ -1,4 +1,4 @@
-"""`zkcoord groups list|describe`: what ZooKeeper holds of the groups, in the shape of kafka-consumer-groups.sh. Writes nothing anywhere."""
+"""`zkcoord groups`: what ZooKeeper holds of the groups, in the shape of kafka-consumer-groups.sh. `list` and `describe` write nothing anywhere; `delete` and `rebalance` are in `groups_change_cli`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,32 @@ from typing import Any
 
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
+from zkcoord.runtime import groups_change_cli as change
+from zkcoord.runtime import groups_mode_cli as mode
 from zkcoord.runtime import groups_view as view
 from zkcoord.runtime.config import Settings, add_flags, resolve
-from zkcoord.runtime.log_ends import LogEnds, registered_brokers
+from zkcoord.runtime.groups_problems import judged
+from zkcoord.runtime.log_ends import LogEnds
+from zkcoord.runtime.operator import Brokers, brokers
 from zkcoord.runtime.settings import zk_options
-from zkcoord.runtime.table import Use
+from zkcoord.runtime.table import ACL_OPTIONS, Use
 from zkcoord.zk.reader import SyncReader
 from zkcoord.zk.snapshot import GroupSnapshot, coordinator_seen, describe_group, list_groups
 from zkcoord.znodes.names import shown, validate_group
-from zkcoord.znodes.paths import Layout, layout_named
+from zkcoord.znodes.paths import layout_named
 
 INTERVAL_MS = 1_000
 INTERVAL_MS_MIN = 100
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
+EPILOG = """\
+examples:
+  zkcoord groups list --help
+  zkcoord groups describe --help
+  zkcoord groups rebalance --help
+  zkcoord groups delete --help
+  zkcoord groups mode --help
+"""
 EPILOG_LIST = """\
 examples:
   zkcoord groups list --zookeeper zk1:2181/kafka
@@ -43,9 +55,9 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add `groups` with its two commands."""
-    parser = subparsers.add_parser("groups", help="list and describe consumer groups", description="List and describe consumer groups.", epilog="examples:\n  zkcoord groups list --help\n  zkcoord groups describe --help\n")
-    commands = parser.add_subparsers(dest="groups_command", metavar="list|describe", required=True)
+    """Add `groups` with its commands."""
+    parser = subparsers.add_parser("groups", help="list, describe, rebalance and delete consumer groups", description="List, describe, rebalance and delete consumer groups.", epilog=EPILOG)
+    commands = parser.add_subparsers(dest="groups_command", metavar="list|describe|rebalance|delete|mode", required=True)
     listing = commands.add_parser("list", help="names of the groups", description="Names of the groups, one per line.", epilog=EPILOG_LIST)
     listing.add_argument("--state", nargs="?", const="", metavar="STATE,...", help="with states; with a value, only groups in one of these")
     describe = commands.add_parser("describe", help="one group", description="One group: partitions (the default), members or state.", epilog=EPILOG_DESCRIBE)
@@ -60,13 +72,15 @@ def add_parser(subparsers: Any) -> None:
     describe.add_argument("--times", type=int, default=0, metavar="N", help="draw N times with --watch, then end")
     for command in (listing, describe):
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
-        add_flags(command, Use.GROUPS)
+        add_flags(command, Use.GROUPS, ACL_OPTIONS)
+    change.add_parsers(commands)
+    mode.add_parser(commands)
 
 
 def run(args: argparse.Namespace) -> int:
     """0; what cannot be done is raised (`ZkcoordError`)."""
     settings = resolve(Use.GROUPS, vars(args), os.environ)
-    return _list(args, settings) if args.groups_command == "list" else _describe(args, settings)
+    return COMMANDS[args.groups_command](args, settings)
 
 
 def _list(args: argparse.Namespace, settings: Settings) -> int:
@@ -99,10 +113,11 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
         raise ConfigurationError("--times is for --watch, and counts from 1: add --watch, or leave it out")
     layout = layout_named(settings.text("layout"))
     with SyncReader(zk_options(settings)) as reader:
-        with LogEnds(_servers(args, settings, reader, layout)) as ends:
+        asked = brokers(settings, reader, layout) if _needs_ends(args) else Brokers()
+        with LogEnds(asked.servers, asked.security) as ends:
 
             def draw() -> str:
-                return _text(args, describe_group(reader, layout, args.group), ends)
+                return _text(args, judged(reader, describe_group(reader, layout, args.group)), ends)
 
             if args.watch:
                 _watch(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
@@ -117,22 +132,25 @@ def _needs_ends(args: argparse.Namespace) -> bool:
     return bool(args.json) or args.what in (None, "offsets")
 
 
-def _servers(args: argparse.Namespace, settings: Settings, reader: SyncReader, layout: Layout) -> tuple[str, ...]:
-    if not _needs_ends(args):
-        return ()
-    given = settings.text("bootstrap_servers")
-    return tuple(part.strip() for part in given.split(",") if part.strip()) if given else registered_brokers(reader, layout)
-
-
 def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogEnds) -> str:
     found = ends.of(tp for tp in group.partitions if tp.topic in group.topics and tp.partition in group.topics[tp.topic].partitions) if _needs_ends(args) else {}
     if args.json:
         return json.dumps(view.group_json(group, found), indent=None if args.watch else 1) + "\n"
-    note = "" if group.members else f"Consumer group '{group.group}' has no active members.\n"
+    note = _note(group)
     if not args.watch:
         sys.stderr.write(note)
         note = ""
     return note + _table(args, group, found)
+
+
+def _note(group: GroupSnapshot) -> str:
+    """What must not be overlooked, as a line."""
+    if not group.members:
+        return f"Consumer group '{group.group}' has no active members.\n"
+    if group.state is GroupState.QUARANTINED:
+        why = group.metadata.failure or "zkcoord journal has the reason"
+        return f"Consumer group '{group.group}' is quarantined, and everybody keeps what it has: {why}; `zkcoord groups rebalance {group.group}` has it tried again at once.\n"
+    return "".join(f"{line}\n" for line in view.mode_lines(group)) if view.is_shared(group) else ""
 
 
 def _table(args: argparse.Namespace, group: GroupSnapshot, found: Mapping[TopicPartition, int]) -> str:
@@ -179,3 +197,6 @@ def _plain(text: str) -> None:
 
 def _print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {"list": _list, "describe": _describe, "rebalance": change.rebalance_group, "delete": change.delete_groups, "mode": mode.run}

@@ -96,6 +96,7 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "group": group.group,
         "layout": group.layout.name,
         "state": group.state.value,
+        "failure": metadata.failure or None,
         "generation": metadata.generation,
         "assignor": metadata.assignor,
         "protocol": metadata.protocol,
@@ -109,7 +110,56 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "offsets": [_offset_json(group, tp, ends) for tp in group.partitions],
         "ownership": {name: ranges_of(group.held_by(name)) for name in sorted(group.members)},
         "malformed": [_malformed(m) for m in group.malformed],
+        **mode_json(group),
     }
+
+
+def is_shared(group: GroupSnapshot) -> bool:
+    """Whether old consumers have, or had, to do with the group."""
+    return group.mode is not None or any(member.legacy for member in group.members.values())
+
+
+def mode_json(group: GroupSnapshot) -> dict[str, Any]:
+    """Whose the group is, how far the coordinator is with that, and what is wrong."""
+    old, ours, free, rest = _shares(group)
+    return {
+        "mode": {
+            "said": group.mode.kind.value if group.mode is not None else None,
+            "strategy": group.mode.strategy if group.mode is not None else None,
+            "taken_up": group.metadata.mode or None,
+            "old_consumers": sum(member.legacy for member in group.members.values()),
+            "members": sum(not member.legacy for member in group.members.values()),
+            "owned_by_old_consumers": old,
+            "owned_by_members": ours,
+            "owned_by_others": rest,
+            "free": free,
+        },
+        "problems": list(group.metadata.problems),
+    }
+
+
+def mode_lines(group: GroupSnapshot) -> list[str]:
+    """The same for people."""
+    found = mode_json(group)
+    mode = found["mode"]
+    if mode["said"] is None:
+        what = "no mode: its old consumers keep it, and nothing is commanded while they are there" if mode["old_consumers"] else "no mode: it is the coordinator's"
+    else:
+        what = f"mode {mode['said']}" + (f" ({mode['strategy']})" if mode["said"] != "coordinated" else "") + ("" if mode["taken_up"] == mode["said"] else ", not taken up by the coordinator yet")
+    foreign = f", {mode['owned_by_others']} are owned by nobody who is registered" if mode["owned_by_others"] else ""
+    shares = f"{mode['old_consumers']} old consumers own {mode['owned_by_old_consumers']} partitions, {mode['members']} members own {mode['owned_by_members']}, {mode['free']} are free{foreign}"
+    return [f"{group.group}: {what}; {shares}", *(f"{group.group}: problem: {problem}" for problem in found["problems"])]
+
+
+def _shares(group: GroupSnapshot) -> tuple[int, int, int, int]:
+    """How many of the subscribed partitions old consumers own, members own, nobody owns, and others own."""
+    counts = [0, 0, 0, 0]
+    for topic in {topic for topics in group.subscribed.values() for topic in topics if topic in group.topics}:
+        for number in group.topics[topic].partitions:
+            tp = TopicPartition(topic, number)
+            member = group.members.get(group.holders.get(tp, ""))
+            counts[2 if tp not in group.owners else 3 if member is None else 0 if member.legacy else 1] += 1
+    return counts[0], counts[1], counts[2], counts[3]
 
 
 def coordinator_name(coordinator: CoordinatorSeen) -> str:

@@ -2,7 +2,7 @@
 
 Writing. `write` is called on the loop's thread and must cost it nothing: it puts the record into a list of at most `RECORDS_WAITING_MAX` and returns. A thread of its own makes lines,
 writes and flushes them in batches. It never raises: when the disk is full or the folder is gone, that is logged, records are counted as lost, and it tries again every
-`RETRY_MS`; the first record that gets through again is a {"kind": "lost", "records": n}.
+`RETRY_MS`; the first record that gets through again is a {"kind": "lost", "records": n}. Others who write files may have a job done on that thread (`submit`).
 
 Files. A folder may be shared by the coordinators of a machine: each process writes its own `<start ms>-<pid>.<n>.jsonl`, n counts up, and no file is ever renamed, so a reader can follow.
 A file that reached `file_bytes_max` is closed and the next begun; then the oldest files beyond `files_max` are deleted, whoever wrote them, except one that a live process holds locked.
@@ -19,7 +19,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,6 +49,7 @@ class Journal:
         self._number = 0
         self._file: BinaryIO | None = None
         self._waiting: deque[Record] = deque()
+        self._jobs: deque[Callable[[], None]] = deque()
         self._lost_untold = 0
         self._retry_at_ms = 0
         self._wake = threading.Condition()
@@ -61,11 +62,24 @@ class Journal:
     def write(self, record: Mapping[str, object]) -> None:
         """Keep a record; returns at once, never raises."""
         with self._wake:
-            if len(self._waiting) >= RECORDS_WAITING_MAX or self._closing:
+            if len(self._waiting) >= RECORDS_WAITING_MAX or self._closed_to_caller():
                 self._lose(1)
             else:
                 self._waiting.append(dict(record))
                 self._wake.notify()
+
+    def submit(self, job: Callable[[], None]) -> bool:
+        """Have a job done on the writing thread, between two batches; it must not raise. False: the journal is closed, and nobody will. A job under way may submit another."""
+        with self._wake:
+            if self._closed_to_caller():
+                return False
+            self._jobs.append(job)
+            self._wake.notify()
+            return True
+
+    def _closed_to_caller(self) -> bool:
+        """A job that is done while the journal is closing may still write."""
+        return self._closing and threading.current_thread() is not self._thread
 
     def close(self) -> None:
         """Write out what waits, for at most `CLOSE_WAIT_MS`."""
@@ -86,10 +100,18 @@ class Journal:
             self._close_file()
 
     def _turn(self) -> bool:
-        """Write one batch; False when closed and nothing waits."""
+        """Do one job and write one batch; False when closed and nothing waits."""
         with self._wake:
-            while not self._waiting and not self._closing:
+            while not self._waiting and not self._jobs and not self._closing:
                 self._wake.wait()
+            job = self._jobs.popleft() if self._jobs else None
+        if job is not None:
+            job()
+        return self._batch() or job is not None
+
+    def _batch(self) -> bool:
+        """Write one batch of records; False when none waits."""
+        with self._wake:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_RECORDS_MAX))]
             if not batch:
                 return False

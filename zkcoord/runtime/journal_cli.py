@@ -27,7 +27,6 @@ WAITED_SHOWN_MAX = 2
 NAME_CHARS_MAX = 60
 COLUMNS = (("TIME", 24), ("GROUP", 12), ("WHAT", 26), ("WHY", 18), ("TRIGGER", 12), ("TOOK", 9), ("MOVED", 5), ("MEMBERS", 7), ("WAITED FOR", 0))
 WALL_MS_MAX = 253_402_300_800_000  # the year 10000
-REPLAY_KINDS = frozenset({"input", "commands"})
 
 EPILOG = """\
 examples:
@@ -86,8 +85,6 @@ def _follow(reading: Reading, folder: Path, args: argparse.Namespace, rows: _Row
 
 
 def _wanted(record: Record, args: argparse.Namespace) -> bool:
-    if not args.json and record["kind"] in REPLAY_KINDS:
-        return False
     return args.group is None or record.get("group", args.group) == args.group
 
 
@@ -130,9 +127,22 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
         left = record.get("unassigned") or 0
         return f"rebalance {_text(record, 'generation')}" + (f", {left} unassigned" if left else ""), _text(record, "cause"), _text(record, "trigger")
     if kind == "term":
-        return f"{_text(record, 'event')} (epoch {_text(record, 'epoch')})", _text(record, "reason"), ""
+        older = f"an earlier lease of {_text(record, 'older_lease_ms')} ms is waited for" if "older_lease_ms" in record else ""
+        return f"{_text(record, 'event')} (epoch {_text(record, 'epoch')})", _text(record, "reason") or older, ""
     if kind == "evicted":
         return "member evicted", _text(record, "reason"), _text(record, "member")
+    if kind == "quarantined":
+        return f"quarantined for {_text(record, 'backoff_ms')} ms at least", _text(record, "reason"), ""
+    if kind == "assignor":
+        return f"assignor {_text(record, 'assignor')} failed", _text(record, "reason"), ""
+    if kind == "released":
+        return "quarantine over", _text(record, "because"), ""
+    if kind == "mode":
+        return f"mode {_text(record, 'mode') or 'none'}", _text(record, "strategy"), _text(record, "by")
+    if kind == "legacy":
+        return f"old consumers: {_text(record, 'event')}", _text(record, "problem"), ""
+    if kind == "static":
+        return f"static member {_text(record, 'event')}", f"instance {_text(record, 'instance')}", _text(record, "member")
     if kind == "malformed":
         return f"malformed {_text(record, 'what')}", _text(record, "reason"), _text(record, "name")
     if kind == "broker":

@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from zkcoord import __version__
 from zkcoord.core.model import GroupState
 
-CAUSES = ("member joined", "member left", "subscription changed", "topic created", "topic deleted", "partitions changed", "topics matched by a wildcard changed", "coordinator took over")
+CAUSES = ("member joined", "member left", "subscription changed", "topic created", "topic deleted", "partitions changed", "topics matched by a wildcard changed", "coordinator took over",
+          "static member did not come back", "quarantine is over", "operator asked for it")
 OTHER = "other"
 DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -38,12 +39,16 @@ class Metrics:
         self.broker_up = Gauge("zkcoord_broker_up", "1 while the broker of --broker-id is registered; -1 without the option.", registry=registry)
         self.broker_up.set(-1)
         self.journal_lost = Gauge("zkcoord_journal_records_lost", "Journal records that could not be written.", registry=registry)
-        self.terms = Counter("zkcoord_terms", "Terms begun and ended.", ["event"], registry=registry)
+        self.terms = Counter("zkcoord_terms", "Terms begun, ready (all groups were read) and ended.", ["event"], registry=registry)
         self.rebalances = Counter("zkcoord_rebalances", "Rebalances completed, by cause.", ["cause"], registry=registry)
         self.duration = Histogram("zkcoord_rebalance_duration_seconds", "From the first change to the moment every partition is where it shall be.", buckets=DURATION_BUCKETS_S, registry=registry)
         self.moved = Counter("zkcoord_partitions_moved", "Partitions that changed their owner.", registry=registry)
         self.commands = Counter("zkcoord_commands", "Commands sent to members.", ["option"], registry=registry)
         self.evictions = Counter("zkcoord_evictions", "Members evicted.", registry=registry)
+        self.quarantines = Counter("zkcoord_quarantines", "Groups quarantined after too many failures in a row.", registry=registry)
+        self.assignors = Counter("zkcoord_assignor_failures", "Custom assignors that failed or proposed what cannot be.", registry=registry)
+        self.statics = Counter("zkcoord_static_members", "Static members that left, returned within their grace, or did not.", ["event"], registry=registry)
+        self.legacy = Counter("zkcoord_old_consumers", "Old consumers in groups: problems found and solved, rescues of who gave up.", ["event"], registry=registry)
         self.malformed = Counter("zkcoord_malformed", "Malformed nodes found, by kind.", ["what"], registry=registry)
         self.writes = Counter("zkcoord_writes", "Multis sent to ZooKeeper, by outcome.", ["outcome"], registry=registry)
         self._begin()
@@ -56,7 +61,11 @@ class Metrics:
             self.commands.labels(option)
         for outcome in ("ok", "fenced", "refused", "unknown"):
             self.writes.labels(outcome)
-        for event in ("elected", "resigned"):
+        for event in ("left", "returned", "expired"):
+            self.statics.labels(event)
+        for event in ("found", "solved", "rescued"):
+            self.legacy.labels(event)
+        for event in ("elected", "ready", "resigned"):
             self.terms.labels(event)
         for state in GroupState:
             self.groups.labels(state.value).set(0)
@@ -73,6 +82,14 @@ class Metrics:
             self.commands.labels("stop-fetcher").inc(_number(record, "stops"))
         elif kind == "evicted":
             self.evictions.inc()
+        elif kind == "assignor":
+            self.assignors.inc()
+        elif kind == "quarantined":
+            self.quarantines.inc()
+        elif kind == "static":
+            self.statics.labels(str(record.get("event", OTHER))).inc()
+        elif kind == "legacy":
+            self.legacy.labels(str(record.get("event", OTHER))).inc()
         elif kind == "malformed":
             self.malformed.labels(str(record.get("what", OTHER))).inc()
         elif kind == "term":

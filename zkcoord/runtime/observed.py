@@ -108,6 +108,10 @@ class ObservedPort:
         """See `Port`."""
         self.inner.watch(path, mode, done)
 
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        self.inner.unwatch(path, done)
+
     def close(self) -> None:
         """See `Port`."""
         self.inner.close()

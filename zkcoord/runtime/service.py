@@ -22,11 +22,15 @@ from typing import TypeVar
 
 from prometheus_client import disable_created_metrics
 
+from zkcoord.assignors.pool import AssignorPool
 from zkcoord.core.group import Group
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian.client import Guardian, TlsOptions
+from zkcoord.runtime import garbage
+from zkcoord.runtime.acl_start import look_at_acls
 from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.runtime.http import METRICS_TYPE, Answer, HttpServer, document, sentence
+from zkcoord.runtime.inputs import InputLog
 from zkcoord.runtime.journal import Journal
 from zkcoord.runtime.logs import Logs
 from zkcoord.runtime.metrics import Metrics
@@ -58,15 +62,18 @@ class CoordinatorService:
         self.asked_to_stop = False
         self.session_id = 0
         self.journal = _journal(settings)
+        self.inputs = InputLog(settings.inputs, self.journal) if settings.inputs is not None and self.journal is not None else None
         self.http = HttpServer(settings.http.host, settings.http.port, self.respond) if settings.http else None
         self.guardian = Guardian.start(_guardian_tls(settings), log.warning, enabled=settings.guardian, sasl_demanded=settings.zk.sasl is not None, report_path=settings.guardian_report_path)
         ensemble = ObservedEnsemble(KazooEnsemble(settings.zk, self.loop.post), settings.layout, settings.broker_id, lambda outcome: self.metrics.writes.labels(outcome).inc(), self._broker)
+        self.assignors = AssignorPool(settings.assignors, self.loop.post)
         candidate = Candidate(settings.host, self.http.port if self.http else 0, settings.broker_id, settings.core.lease_max_ms)
-        self.driver = CoordinatorDriver(ensemble, settings.layout, settings.core, boot_ms, wall_ms, self.record, candidate, settings.zk.acl, self._session, settings.zk.chroot)
+        self.driver = CoordinatorDriver(ensemble, settings.layout, settings.core, boot_ms, wall_ms, self.record, candidate, settings.zk.acl, self._session, settings.zk.chroot, self.inputs,
+                                        self.assignors.submit)
 
     def run(self) -> int:
         """Serve until a signal or a failure; 0 after a signal, 1 after a failure, which is told in one sentence on standard error."""
-        log.info("coordinator starts", extra={"fields": {"zookeeper": self.settings.zk.address, "layout": self.settings.layout.name}})
+        log.info("coordinator starts", extra={"fields": {"zookeeper": self.settings.zk.address, "layout": self.settings.layout.name, "custom_assignors": ",".join(self.settings.core.external_assignors) or "none"}})
         for note in self.settings.notes:
             log.warning("%s", note)
         before = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -95,6 +102,7 @@ class CoordinatorService:
         if self.driver.finished:
             self.guardian.forget()
             self.guardian.stop()
+        self.assignors.close()
         if self.http is not None:
             self.http.stop()
         if self.journal is not None:
@@ -169,9 +177,19 @@ class CoordinatorService:
             self.journal.write(record)
         self.metrics.record(record)
         kind = str(record.get("kind"))
+        if kind == "term":
+            self._term(str(record.get("event")))
         if kind in LOGGED:
             level, text = LOGGED[kind]
             log.log(level, text, extra={"fields": {key: value for key, value in record.items() if key not in ("t", "kind", "waited_for")}})
+
+    def _term(self, event: str) -> None:
+        if event == "elected":
+            garbage.term_begins()
+        elif event == "ready":
+            garbage.world_is_read()
+        else:
+            self.loop.post(garbage.collect_term)
 
     # HTTP (on its threads)
 
@@ -222,6 +240,7 @@ LOGGED = {
     "evicted": (logging.WARNING, "member evicted"),
     "malformed": (logging.WARNING, "malformed node left out"),
     "quarantined": (logging.WARNING, "group quarantined"),
+    "released": (logging.INFO, "quarantine over"),
 }
 
 
@@ -231,6 +250,8 @@ def group_summary(group: Group) -> dict[str, object]:
     return {
         "group": group.name,
         "state": group.state.value,
+        "failure": group.trouble.reason if group.trouble.quarantined else "",
+        "protocol": group.result.protocol,
         "generation": group.generation,
         "members": len(view.members),
         "partitions_owned": len(view.owners),
@@ -242,10 +263,12 @@ def group_summary(group: Group) -> dict[str, object]:
 
 
 def serve(settings: CoordinatorSettings) -> int:
-    """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened."""
+    """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened, `RefusedError` where ACLs are not as `secure` demands."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
+    garbage.collect_seldom()
     try:
+        look_at_acls(settings.zk, settings.secure)
         return CoordinatorService(settings).run()
     finally:
         logs.stop()

@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from zkcoord.assignors.pool import AssignorOptions
+from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.errors import ConfigurationError
 from zkcoord.runtime.config import Settings
 from zkcoord.runtime.table import core_options
+from zkcoord.zk.acl import Roles, roles
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
-from zkcoord.zk.port import OPEN_ACL, AclEntry
+from zkcoord.zk.port import OPEN_ACL, PERMISSIONS, AclEntry
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout, layout_named
 
-PERMISSIONS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 PASSWORD_BYTES_MAX = 4_096
 TLS_PARTS = ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password")
+ROLES = ("acl_coordinators", "acl_members", "acl_readers")
 HTTP_PARTS = ("http_host", "http_port")
-JOURNAL_PARTS = ("journal_dir", "journal_file_bytes_max", "journal_files_max")
+JOURNAL_PARTS = ("journal_dir", "journal_file_bytes_max", "journal_files_max", "journal_inputs", "journal_inputs_bytes_max", "journal_inputs_terms_max")
+INPUTS_PARTS = ("journal_inputs_bytes_max", "journal_inputs_terms_max")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,15 @@ class JournalOptions:
     dir: Path
     file_bytes_max: int
     files_max: int
+
+
+@dataclass(frozen=True)
+class InputsOptions:
+    """Where the core's inputs are kept, how large one term's file grows, and of how many terms."""
+
+    dir: Path
+    bytes_max: int
+    terms_max: int
 
 
 @dataclass(frozen=True)
@@ -52,23 +65,26 @@ class LogOptions:
 
 @dataclass(frozen=True)
 class CoordinatorSettings:
-    """All that `zkcoord coordinator` works with. `journal` and `http` None: switched off."""
+    """All that `zkcoord coordinator` works with. `journal`, `inputs` and `http` None: switched off."""
 
     zk: ZkOptions
     layout: Layout
     core: CoordinatorOptions
+    assignors: AssignorOptions
     broker_id: int | None
     host: str
     guardian: bool
     guardian_report_path: str | None
     journal: JournalOptions | None
+    inputs: InputsOptions | None
     http: HttpOptions | None
     logs: LogOptions
+    secure: bool = False
     notes: tuple[str, ...] = ()
 
 
 def coordinator_settings(settings: Settings, assignors: tuple[str, ...], environment: Mapping[str, str]) -> CoordinatorSettings:
-    """Raises `ConfigurationError`. `assignors` are the names that there are."""
+    """Raises `ConfigurationError`. `assignors` are the names that there are; those that are not built in are run in processes of their own."""
     zk = zk_options(settings)
     assignor = settings.text("assignor")
     if assignor not in assignors:
@@ -77,27 +93,35 @@ def coordinator_settings(settings: Settings, assignors: tuple[str, ...], environ
         if settings.number(small) > settings.number(large):
             raise ConfigurationError(f"{settings.where(small)} ({settings.number(small)}) is more than {large} ({settings.number(large)}): make {small} smaller or {large} larger")
     _needs(settings, "journal", JOURNAL_PARTS)
+    _needs(settings, "journal_inputs", INPUTS_PARTS)
     _needs(settings, "http", HTTP_PARTS)
     _needs(settings, "guardian", ("guardian_report_path",))
     broker = settings.values["broker_id"]
     return CoordinatorSettings(
         zk=zk,
         layout=layout_named(settings.text("layout")),
-        core=core_options(settings.values.__getitem__),
+        core=replace(core_options(settings.values.__getitem__), external_assignors=tuple(name for name in assignors if name not in ASSIGNORS)),
+        assignors=AssignorOptions(settings.number("assignor_processes_max"), settings.number("assignor_deadline_ms"), settings.number("assignor_memory_mb")),
         broker_id=broker if isinstance(broker, int) else None,
         host=settings.text("host") or socket.gethostname(),
         guardian=settings.switch("guardian"),
         guardian_report_path=settings.optional("guardian_report_path"),
         journal=journal_options(settings, environment) if settings.switch("journal") else None,
+        inputs=_inputs_options(settings, environment) if settings.switch("journal") and settings.switch("journal_inputs") else None,
         http=HttpOptions(settings.text("http_host"), settings.number("http_port")) if settings.switch("http") else None,
         logs=LogOptions(settings.text("log_level"), settings.text("log_format"), settings.number("log_same_per_minute_max")),
-        notes=settings.notes,
+        secure=_secure(settings, zk),
+        notes=(*settings.notes, *_open_notes(settings, zk)),
     )
 
 
 def journal_options(settings: Settings, environment: Mapping[str, str]) -> JournalOptions:
     """The journal of a coordinator."""
     return JournalOptions(journal_dir(settings, environment), settings.number("journal_file_bytes_max"), settings.number("journal_files_max"))
+
+
+def _inputs_options(settings: Settings, environment: Mapping[str, str]) -> InputsOptions:
+    return InputsOptions(journal_dir(settings, environment), settings.number("journal_inputs_bytes_max"), settings.number("journal_inputs_terms_max"))
 
 
 def journal_dir(settings: Settings, environment: Mapping[str, str]) -> Path:
@@ -130,6 +154,7 @@ def zk_options(settings: Settings) -> ZkOptions:
         sasl=sasl,
         tls=tls,
         acl=_acl(settings, authenticated=bool(digest or sasl)) if "acl" in settings.values else OPEN_ACL,
+        roles=_roles(settings),
     )
 
 
@@ -141,7 +166,7 @@ def _needs(settings: Settings, switch: str, parts: tuple[str, ...]) -> None:
     if given is not None:
         where = settings.where(switch)
         off = f"but {where} switches it off" if settings.given(switch) else f"but {switch} is off"
-        raise ConfigurationError(f"{settings.where(given)} is given, {off}: leave one of them out" + ("" if settings.given(switch) else f", or add --{switch}"))
+        raise ConfigurationError(f"{settings.where(given)} is given, {off}: leave one of them out" + ("" if settings.given(switch) else f", or add --{switch.replace('_', '-')}"))
 
 
 def _credentials(settings: Settings) -> tuple[Digest | None, Sasl | None]:
@@ -176,6 +201,30 @@ def _password(settings: Settings) -> str:
     if not first:
         raise ConfigurationError(f"the password file {path} has an empty first line: write the password there")
     return first
+
+
+def _roles(settings: Settings) -> Roles | None:
+    """Who may what, where that is said."""
+    given = [name for name in ROLES if settings.given(name)]
+    if not given:
+        return None
+    if settings.given("acl"):
+        raise ConfigurationError(f"{settings.where('acl')} and {settings.where(given[0])} are both given: leave acl out, since the other says who may do what with each node")
+    coordinators, members, readers = ROLES
+    return roles(settings.text(coordinators), settings.text(members), settings.text(readers), (settings.where(coordinators), settings.where(members), settings.where(readers)))
+
+
+def _secure(settings: Settings, zk: ZkOptions) -> bool:
+    if settings.switch("secure") and zk.roles is None:
+        raise ConfigurationError(f"{settings.where('secure')} is on, and nothing says who may do what: give acl_coordinators and acl_members as well")
+    return settings.switch("secure")
+
+
+def _open_notes(settings: Settings, zk: ZkOptions) -> tuple[str, ...]:
+    """Credentials that protect nothing are worth a word."""
+    if (zk.digest is None and zk.sasl is None and not (zk.tls and zk.tls.cert)) or zk.roles is not None or settings.given("acl"):
+        return ()
+    return ("there are credentials, and yet every node is created open to everybody: say who may do what with acl_coordinators and acl_members, or acl=open to leave it so",)
 
 
 def _acl(settings: Settings, authenticated: bool) -> tuple[AclEntry, ...]:

@@ -9,7 +9,7 @@ from zkcoord.errors import StackError
 from zkcoord.stack import jars
 from zkcoord.stack.java import find_java
 
-PACKAGES_MB = 550
+PACKAGES_MB = 570
 PACKAGES_SECONDS = 120
 JAVA_MB = 60
 JAVA_SECONDS = 10
@@ -17,7 +17,7 @@ JAVA_SECONDS = 10
 
 def sentences() -> list[str]:
     """One sentence for each thing that the set-up will fetch."""
-    said = [f"Setting up .venv: Python packages, about {PACKAGES_MB} MB (nearly all of it is PySpark, whose jars hold the ZooKeeper server), about {PACKAGES_SECONDS} s, once."]
+    said = [f"Setting up .venv: Python packages, about {PACKAGES_MB} MB (most of it is PySpark, whose jars hold the ZooKeeper server), about {PACKAGES_SECONDS} s, once."]
     try:
         java = find_java()
         said.append(f"Java {java.major} is there already ({java.executable}).")

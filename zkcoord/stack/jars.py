@@ -45,7 +45,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A Maven artifact and the lock file that lists everything it brings. `seconds` and `megabytes` are what a first resolve costs, for the announcement."""
+    """A Maven artifact and the lock file that lists everything it brings. `seconds` and `megabytes` are what a first resolve costs, for the announcement.
+
+    With `alongside` (group, name, version), which is for what cannot be resolved as published, exactly these and the artifact itself are fetched, and nothing that they depend on.
+    """
 
     group: str
     name: str
@@ -53,6 +56,7 @@ class Artifact:
     lock: Path
     megabytes: int
     seconds: int
+    alongside: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def folder(self) -> str:
@@ -193,16 +197,31 @@ def _run_ivy(artifact: Artifact, java: Java, target: Path) -> None:
     settings = os.environ.get("ZKCOORD_IVY_SETTINGS")  # for who must fetch through a mirror
     if settings:
         command += ["-settings", settings]
+    wanted = ["-dependency", artifact.group, artifact.name, artifact.version]
+    module = target.with_suffix(".ivy.xml")
+    if artifact.alongside:
+        module.write_text(_module_of(artifact), encoding="utf-8")
+        wanted = ["-ivy", str(module)]
     # `jar bundle` is two words on purpose: with `jar` alone the artifacts that are packaged as bundles are left out without a word.
-    command += ["-dependency", artifact.group, artifact.name, artifact.version, "-confs", "default", "-types", "jar", "bundle"]
+    command += [*wanted, "-confs", "default", "-types", "jar", "bundle"]
     command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-cache", str(cache_dir() / "ivy")]
     try:
         answer = subprocess.run(owned_command(command), capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         raise StackError(f"Ivy did not fetch {artifact.name} within {RESOLVE_TIMEOUT_S:.0f} s: check the network and try again.") from None
+    finally:
+        module.unlink(missing_ok=True)
     if answer.returncode != 0 or not any(target.iterdir()):
         telling = [line.strip() for line in (answer.stdout + answer.stderr).splitlines() if "ERROR" in line or "UNRESOLVED" in line or "Exception" in line or "not found" in line]
         raise StackError(f"Ivy could not fetch {artifact.group}:{artifact.name}:{artifact.version}: check the network, or set ZKCOORD_IVY_SETTINGS to an Ivy settings file that names a mirror ({' | '.join(telling[:ERROR_TAIL_LINES]) or 'it gave no reason'}).")
+
+
+def _module_of(artifact: Artifact) -> str:
+    """For Ivy: a module that depends on exactly these."""
+    wanted = [(artifact.group, artifact.name, artifact.version), *artifact.alongside]
+    lines = "".join(f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false" conf="default->default"/>' for group, name, version in wanted)
+    return (f'<ivy-module version="2.0"><info organisation="zkcoord" module="{artifact.name}"/><configurations><conf name="default"/></configurations>'
+            f"<dependencies>{lines}</dependencies></ivy-module>")
 
 
 @contextmanager

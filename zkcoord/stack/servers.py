@@ -32,7 +32,7 @@ KAFKA_HEAP_MB = 512
 KAFKA_SESSION_TIMEOUT_MS = 6_000
 KAFKA_RETENTION_HOURS = 24
 OFFSETS_TOPIC_PARTITIONS = 10
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
 FOUR_LETTER_WORDS = "ruok,srvr,mntr,cons,wchs,dirs"
 
@@ -107,7 +107,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperOptions:
-    """What a test may want to be different. `config` lines go into zoo.cfg as they are, `properties` become Java system properties."""
+    """What a test may want to be different. `config` lines go into zoo.cfg as they are, `properties` become Java system properties; `class_path` is that of another release (else PySpark's)."""
 
     tick_ms: int = TICK_MS
     session_timeout_max_ms: int = SESSION_TIMEOUT_MAX_MS
@@ -116,6 +116,7 @@ class ZooKeeperOptions:
     heap_mb: int = ZOOKEEPER_HEAP_MB
     config: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
+    class_path: str = ""
 
 
 class ZooKeeperServer(Server):
@@ -146,7 +147,7 @@ class ZooKeeperServer(Server):
         config = self._write_config()
         properties = {"zookeeper.preAllocSize": str(PREALLOCATE_KIB), "zookeeper.forceSync": "yes" if self.options.force_sync else "no", "zookeeper.admin.enableServer": "false"}
         properties |= self.options.properties
-        self._launch(jars.zookeeper_classpath(), ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)], self.options.heap_mb, properties)
+        self._launch(self.options.class_path or jars.zookeeper_classpath(), ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)], self.options.heap_mb, properties)
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
         self._running().wait_ready(lambda: self.mode() is not None, timeout_s, f"ZooKeeper at {self.address}")
@@ -222,13 +223,16 @@ class ZooKeeperEnsemble:
 
 
 class KafkaBroker(Server):
-    """A Kafka broker in ZooKeeper mode. `zookeeper` is a connect string and may end in a chroot, which Kafka creates."""
+    """A Kafka broker in ZooKeeper mode. `zookeeper` is a connect string and may end in a chroot, which Kafka creates; `artifact` is the release to run."""
 
     kind = "Kafka broker"
 
-    def __init__(self, home: Path, port: int, zookeeper: str, java: Java, owned: bool, broker_id: int = 0, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, port: int, zookeeper: str, java: Java, owned: bool, broker_id: int = 0, config: Mapping[str, str] | None = None, artifact: jars.Artifact = jars.KAFKA
+    ) -> None:
         super().__init__(home, java, owned)
         self.port = port
+        self.artifact = artifact
         self.zookeeper = zookeeper
         self.broker_id = broker_id
         self.config = dict(config or {})
@@ -239,7 +243,7 @@ class KafkaBroker(Server):
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
         """Start it and return when it is registered and takes connections. The first start on a machine fetches its jars."""
-        found = jars.resolve(jars.KAFKA, self.java, progress)
+        found = jars.resolve(self.artifact, self.java, progress)
         class_path = os.pathsep.join([jars.logging_classpath(), *map(str, found)])
         with broker_probe(self.zookeeper, self.broker_id) as registered:
             if not poll_until(lambda: registered() is None, KAFKA_SESSION_TIMEOUT_MS / 1000 + START_TIMEOUT_S):

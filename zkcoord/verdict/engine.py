@@ -10,77 +10,20 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import Assigned, CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, Steady, StepBalanced, StepBegan
+from zkcoord.verdict.facts import Assigned, CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, Started, Steady, StepBalanced, StepBegan
 from zkcoord.verdict.lines import Line, Parse
-from zkcoord.verdict.rules import Finding, PartitionJudge, PartitionReport, Rule
+from zkcoord.verdict.outcome import Step, Verdict
+from zkcoord.verdict.rules import PartitionJudge
 
 REORDER_NS = 2_000_000_000
 SCENARIO_REORDER_NS = 600_000_000_000
 SUFFIX = ".jsonl"
+INPUTS = "inputs-"
 CONSUMERS, COORDINATORS, PRODUCERS, SCENARIO = "consumers", "coordinators", "producers", "scenario"
-
-
-@dataclass
-class Step:
-    """One step of a scenario. `took_ms`: from what is counted from (`StepBalanced.clock_ns`) to the first fetch response of the last partition that came; None when none did."""
-
-    name: str
-    quiet: bool
-    t_ns: int
-    took_ms: float | None = None
-    balanced_ns: int | None = None
-    fetched: int = 0
-    commands: int = 0
-    moves: int = 0
-    last_fetch_ns: int = 0
-
-
-@dataclass
-class Verdict:
-    """The judgement of a run. `clean` means that no rule found anything, every quiet step was quiet, and nothing failed otherwise (`failures`, which the scenario adds)."""
-
-    partitions: list[PartitionReport] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    rebalances: list[Rebalanced] = field(default_factory=list)
-    unreadable: int = 0
-    failures: list[str] = field(default_factory=list)
-
-    def amount(self, rule: Rule) -> int:
-        """Records or events that a rule found, of all partitions."""
-        return sum(report.amounts.get(rule, 0) for report in self.partitions)
-
-    @property
-    def findings(self) -> list[Finding]:
-        """Examples of what is wrong, in order of time."""
-        return sorted((finding for report in self.partitions for finding in report.examples), key=lambda finding: finding.t_ns)
-
-    @property
-    def noisy(self) -> list[Step]:
-        """Quiet steps that were not."""
-        return [step for step in self.steps if step.quiet and (step.commands or step.moves or step.fetched)]
-
-    @property
-    def reasons(self) -> list[str]:
-        """What is wrong, in a few words each; empty when clean."""
-        found = [f"{self.amount(rule)} {rule.value}" for rule in Rule if self.amount(rule)]
-        found += [f"{step.commands} commands and {step.moves + step.fetched} changes of ownership in the quiet step '{step.name}'" for step in self.noisy]
-        if not any(report.produced for report in self.partitions):
-            found.append("nothing was produced")
-        return found + self.failures
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.reasons
-
-    @property
-    def sentence(self) -> str:
-        """The last line of a report."""
-        return "VERDICT: clean" if self.clean else f"VERDICT: not clean: {', '.join(self.reasons)}"
 
 
 class Court:
@@ -102,6 +45,8 @@ class Court:
             self._balanced(fact)
         elif isinstance(fact, Rebalanced):
             self._verdict.rebalances.append(fact)
+        elif isinstance(fact, Started):
+            return  # all processes of a run are on one machine
         elif isinstance(fact, (Steady, ProducerStopped)) or (isinstance(fact, Released) and fact.partition is None):
             for judge in self._judges.values():
                 judge.fact(fact)
@@ -159,8 +104,13 @@ def facts_in(folder: Path, unreadable: Unreadable) -> Iterator[Fact]:
         (COORDINATORS, lines.coordinator, REORDER_NS),
         (SCENARIO, lines.scenario, SCENARIO_REORDER_NS),
     ]
-    streams = [in_order(facts_of(path, parse, unreadable), window_ns) for name, parse, window_ns in sources for path in sorted((folder / name).rglob(f"*{SUFFIX}"))]
+    streams = [in_order(facts_of(path, parse, unreadable), window_ns) for name, parse, window_ns in sources for path in record_files(folder / name)]
     return heapq.merge(*streams, key=lambda fact: fact.t_ns)
+
+
+def record_files(folder: Path) -> list[Path]:
+    """The files of records in a folder and below: what a coordinator decided from (`zkcoord replay`) may lie beside its journal, and is none."""
+    return [path for path in sorted(folder.rglob(f"*{SUFFIX}")) if not path.name.startswith(INPUTS)]
 
 
 @dataclass

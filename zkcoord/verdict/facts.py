@@ -6,6 +6,9 @@ What each time means is what makes the rules sharp:
   true ownership and touches nobody else's, if all is well.
 * `Died`: the process was alive at no later time; for a killed one the moment before the signal was sent, or its last sign of life if that is later.
 * `Delivered`: after the hand-out and before the application asks for more. `Committed`: after the commit was answered. `Stored`: before an observer began to read the offset.
+
+Where clocks do not agree, `order` does: the version of the partition's offset in ZooKeeper after the write that a fact tells of (or knows of). Each claim, commit and release raises it by one, so it orders all
+ownerships of a partition and everything that was written under them, whatever any clock says. None: not known.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class Assigned:
     partition: Partition
     member: str
     offset: int
+    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +56,19 @@ class Released:
     partition: Partition | None
     member: str
     end: End
+    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """`member` handed out the records `first` .. `last`, both included."""
+    """`member` handed out the records `first` .. `last`, both included. `order`: of the latest write before that it knew of."""
 
     t_ns: int
     partition: Partition
     member: str
     first: int
     last: int
+    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ class Committed:
     partition: Partition
     member: str
     offset: int
+    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,18 @@ class Stored:
     t_ns: int
     partition: Partition
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records `first` .. `last`, both included, are in the output, each `times` times (beside what other facts say of them). `member`: who put them there, "" where that is not known. After all other facts of the partition."""
+
+    t_ns: int
+    partition: Partition
+    first: int
+    last: int
+    times: int = 1
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +126,7 @@ class ProducerStopped:
     t_ns: int
 
 
-PartitionFact = Union[Assigned, Released, Delivered, Committed, Stored, Produced, Steady, ProducerStopped]
+PartitionFact = Union[Assigned, Released, Delivered, Committed, Stored, Found, Produced, Steady, ProducerStopped]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +136,15 @@ class FirstFetch:
     t_ns: int
     partition: Partition
     member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process of `member` began, on the machine `host` ("" where it is not told): facts of one host have one clock."""
+
+    t_ns: int
+    member: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +184,5 @@ class Rebalanced:
     moved: int
 
 
-ScenarioFact = Union[FirstFetch, CommandSeen, StepBegan, StepBalanced, Rebalanced]
+ScenarioFact = Union[Started, FirstFetch, CommandSeen, StepBegan, StepBalanced, Rebalanced]
 Fact = Union[PartitionFact, ScenarioFact]

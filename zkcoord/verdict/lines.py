@@ -2,7 +2,7 @@
 
 Consumers (`python -m consumer.verifiable`) and the producer write `{"event", "t", ...}` with nanoseconds, partitions as topic-number. A scenario (whoever started, stopped and killed the processes)
 writes in the same form: exit {process, killed}, stored {offsets}, steady (the warm-up is over), step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind", ...}`.
-The name of a member is the name of its process, which outlives its registrations.
+The name of a member is the name of its process, which outlives its registrations. Lines of consumers may name `orders`, {partition: version of its offset after what was written}.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Steady, StepBalanced,
-                                   StepBegan, Stored)
+from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Started, Steady,
+                                   StepBalanced, StepBegan, Stored)
 
 MS_NS = 1_000_000
 
@@ -32,14 +32,14 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
     event, t = line["event"], int(line["t"])
     if event == "records":
         for name, ranges in line["ranges"].items():
-            at = partition(name)
-            yield from (Delivered(t, at, member, int(found[0]), int(found[1])) for found in ranges)
+            at, version = partition(name), order(line, name)
+            yield from (Delivered(t, at, member, int(found[0]), int(found[1]), version) for found in ranges)
     elif event == "committed":
-        yield from (Committed(t, partition(name), member, int(offset)) for name, offset in line.get("offsets", {}).items())
+        yield from (Committed(t, partition(name), member, int(offset), order(line, name)) for name, offset in line.get("offsets", {}).items())
     elif event == "assigned":
-        yield from (Assigned(t, partition(name), member, int(offset)) for name, offset in line["offsets"].items())
+        yield from (Assigned(t, partition(name), member, int(offset), order(line, name)) for name, offset in line["offsets"].items())
     elif event == "revoked":
-        yield from (Released(t, partition(name), member, End.REVOKED) for name in line["positions"])
+        yield from (Released(t, partition(name), member, End.REVOKED, order(line, name)) for name in line["positions"])
     elif event == "lost":
         yield from (Released(t, partition(name), member, End.LOST) for name in line["partitions"])
     elif event == "first_fetch":
@@ -48,6 +48,14 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
         yield CommandSeen(t, member)
     elif event in ("closing", "closed"):
         yield Released(t, None, member, End.CLOSED)
+    elif event == "start":
+        yield Started(t, member, str(line.get("host", "")))
+
+
+def order(line: Line, name: str) -> int | None:
+    """What a line says of the place of its write among all of that partition (`orders`: {partition: version}). Raises as `consumer` does."""
+    found = line.get("orders", {}).get(name)
+    return None if found is None else int(found)
 
 
 def producer(_: str, line: Line) -> Iterator[Fact]:

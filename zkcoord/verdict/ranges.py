@@ -34,28 +34,29 @@ class RangeSet:
 
     def remove(self, start: int, end: int) -> list[tuple[int, int]]:
         """Remove [start, end) and return the parts that were there, in order."""
-        kept: list[tuple[int, int]] = []
-        taken: list[tuple[int, int]] = []
-        for s, e in self:
-            cut_start, cut_end = max(start, s), min(end, e)
-            if cut_start >= cut_end:
-                kept.append((s, e))
-                continue
-            taken.append((cut_start, cut_end))
-            kept += [part for part in ((s, cut_start), (cut_end, e)) if part[0] < part[1]]
-        self._starts, self._ends = [s for s, _ in kept], [e for _, e in kept]
+        low, high = self._touched(start, end)
+        taken = self.within(start, end)
+        kept = [part for s, e in zip(self._starts[low:high], self._ends[low:high]) for part in ((s, min(e, start)), (max(s, end), e)) if part[0] < part[1]]
+        self._starts[low:high], self._ends[low:high] = [s for s, _ in kept], [e for _, e in kept]
         return taken
+
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of [start, end) that are in the set, in order."""
+        low, high = self._touched(start, end)
+        return [(max(start, s), min(end, e)) for s, e in zip(self._starts[low:high], self._ends[low:high])]
 
     def holes(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of [start, end) that are not in the set, in order."""
         found: list[tuple[int, int]] = []
         at = start
-        for s, e in self:
-            if s >= end:
-                break
+        for s, e in self.within(start, end):
             if s > at:
                 found.append((at, s))
-            at = max(at, e)
+            at = e
         if at < end:
             found.append((at, end))
         return found
+
+    def _touched(self, start: int, end: int) -> tuple[int, int]:
+        """Which ranges have something in [start, end): from, to."""
+        return bisect_right(self._ends, start), bisect_left(self._starts, end)
