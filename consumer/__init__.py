@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from kafka.consumer.subscription_state import ConsumerRebalanceListener
     from kafka.structs import OffsetAndMetadata, TopicPartition
 
-    from consumer.errors import CommitUnavailableError, ConsumerError, ConsumerOptionError, ForkedConsumerError, MembershipError, NotOwnedError
+    from consumer.errors import (CommitUnavailableError, ConsumerError, ConsumerOptionError, ConsumerRebalanceFailedException, ConsumerTimeoutError, FencedInstanceError, ForkedConsumerError,
+                                 MembershipError, MessageStreamsExistError, NotOwnedError, RejectedError)
     from consumer.kafka_consumer import KafkaConsumer
     from consumer.listener import Observer
     from consumer.options import DEFAULT_CONFIG
+    from consumer.streams import BlackList, KafkaStream, MessageAndMetadata, WhiteList, ZookeeperConsumerConnector
 
 _FROM = {
     "KafkaConsumer": "consumer.kafka_consumer",
@@ -27,24 +29,44 @@ _FROM = {
     "CommitUnavailableError": "consumer.errors",
     "ConsumerError": "consumer.errors",
     "ConsumerOptionError": "consumer.errors",
+    "ConsumerRebalanceFailedException": "consumer.errors",
+    "FencedInstanceError": "consumer.errors",
     "ForkedConsumerError": "consumer.errors",
     "MembershipError": "consumer.errors",
     "NotOwnedError": "consumer.errors",
+    "RejectedError": "consumer.errors",
+    "BlackList": "consumer.streams",
+    "KafkaStream": "consumer.streams",
+    "MessageAndMetadata": "consumer.streams",
+    "WhiteList": "consumer.streams",
+    "ZookeeperConsumerConnector": "consumer.streams",
+    "ConsumerTimeoutError": "consumer.errors",
+    "MessageStreamsExistError": "consumer.errors",
 }
 
 __all__ = [
     "DEFAULT_CONFIG",
+    "BlackList",
     "CommitUnavailableError",
     "ConsumerError",
     "ConsumerOptionError",
+    "ConsumerRebalanceFailedException",
     "ConsumerRebalanceListener",
+    "ConsumerTimeoutError",
+    "FencedInstanceError",
     "ForkedConsumerError",
     "KafkaConsumer",
+    "KafkaStream",
     "MembershipError",
+    "MessageAndMetadata",
+    "MessageStreamsExistError",
     "NotOwnedError",
     "Observer",
     "OffsetAndMetadata",
+    "RejectedError",
     "TopicPartition",
+    "WhiteList",
+    "ZookeeperConsumerConnector",
 ]
 
 

@@ -12,14 +12,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from consumer.core.messages import Close, FromFetcher, ToFetcher
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
-from consumer.options import POLLED_EVERY_MS, ConsumerOptions
+from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
+from consumer.standing import Standing
 from zkcoord.guardian.client import Guardian, Off
 from zkcoord.guardian.handover import TlsOptions
+from zkcoord.zk.acl import roles
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
@@ -28,9 +30,8 @@ from zkcoord.zk.session import KazooEnsemble, KazooPort
 from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
 from zkcoord.znodes.paths import layout_named
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-PROCESS_NONCE = secrets.token_hex(8)
 
 
 def zk_options(options: ConsumerOptions) -> ZkOptions:
@@ -43,8 +44,10 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
     if c["zookeeper_sasl_mechanism"]:
         sasl = Sasl(c["zookeeper_sasl_mechanism"], c["zookeeper_sasl_username"] or "", c["zookeeper_sasl_password"] or "")
     acl: Sequence[AclEntry] = c["zookeeper_acl"] or OPEN_ACL
+    who = [c[name] or "" for name in ROLES]
     return ZkOptions(c["zookeeper_connect"], session_timeout_ms=options.session_timeout_ms, connect_timeout_ms=int(c["zookeeper_connection_timeout_ms"]),
-                     digest=Digest(*c["zookeeper_auth"]) if c["zookeeper_auth"] else None, sasl=sasl, tls=tls, acl=tuple(acl))
+                     digest=Digest(*c["zookeeper_auth"]) if c["zookeeper_auth"] else None, sasl=sasl, tls=tls, acl=tuple(acl),
+                     roles=roles(*who, ROLES) if any(who) else None)
 
 
 def agent_options(options: ConsumerOptions) -> AgentOptions:
@@ -53,17 +56,18 @@ def agent_options(options: ConsumerOptions) -> AgentOptions:
     group = validate_group(c["group_id"])
     if c["consumer_id"] is not None:
         chosen_consumer_id(group, c["consumer_id"], 0, "0" * 8)
-    return AgentOptions(group=group, host=socket.gethostname(), client=str(c["client_id"]), consumer_id=c["consumer_id"], process=PROCESS_NONCE, assignors=options.assignors,
-                        auto_commit=bool(c["enable_auto_commit"]), max_poll_interval_ms=int(c["max_poll_interval_ms"]) + POLLED_EVERY_MS, rebalance_timeout_ms=int(options.rebalance_timeout_ms),
+    return AgentOptions(group=group, host=socket.gethostname(), client=str(c["client_id"]), consumer_id=c["consumer_id"], process=secrets.token_hex(8), assignors=options.assignors,
+                        instance=c["group_instance_id"], grace_ms=int(c["group_instance_grace_ms"]), protocols=PROTOCOLS[c["rebalance_protocol"]],
+                        auto_commit=bool(c["enable_auto_commit"]), stores_offsets=c["offsets_storage"] != "kafka", tells_stored=c["offsets_storage"] == "dual", max_poll_interval_ms=int(c["max_poll_interval_ms"]), poll_slack_ms=POLLED_EVERY_MS, rebalance_timeout_ms=int(options.rebalance_timeout_ms),
                         coordinator_warning_ms=int(c["coordinator_warning_ms"]))
 
 
 class AgentThread:
-    """One member's thread. `on_end` is called on it when it ends by a defect."""
+    """One member's thread. `on_end` is called on it when it ends by a defect. `also`: a process that can go on with this one's work, for the guardian."""
 
-    def __init__(self, options: ConsumerOptions, zk: ZkOptions, to_fetcher: Callable[[ToFetcher], None], on_end: Callable[[BaseException | None], None]) -> None:
+    def __init__(self, options: ConsumerOptions, zk: ZkOptions, to_fetcher: Callable[[ToFetcher], None], on_end: Callable[[BaseException | None], None], also: int | None = None) -> None:
         self.agent = agent_options(options)
-        self._guardian = Guardian.start(tls=_guardian_tls(zk), log=log.info, enabled=bool(options.config["guardian"]), sasl_demanded=zk.sasl is not None)
+        self._guardian = Guardian.start(tls=_guardian_tls(zk), log=log.info, enabled=bool(options.config["guardian"]), sasl_demanded=zk.sasl is not None, also=also)
         if options.config["guardian"] and isinstance(self._guardian.state, Off):
             log.info("%s", self._guardian.state)
         self._on_end = on_end
@@ -87,6 +91,11 @@ class AgentThread:
     def lease_until(self, era: int) -> int:
         """Hand out what was assigned in `era` only before this time (`boot_ms`); 0: not at all."""
         return self.driver.lease_until(era)
+
+    def standing(self) -> Standing:
+        """The member now."""
+        core = self.driver.core
+        return Standing(core.phase, self.driver.name, core.generation, max(core.known_epoch, core.seen_epoch), core.proof_ms, core.current is not None or bool(core.pending))
 
     @property
     def member_name(self) -> str:
@@ -123,6 +132,19 @@ class AgentThread:
                 done.set()
             else:
                 port.read(reads, take)
+
+        self._post(ask)
+        done.wait(timeout_s)
+        return answer[0] if answer else None
+
+    def look(self, at: Callable[[AgentDriver], T], timeout_s: float) -> T | None:
+        """What `at` says of the driver, asked on this thread after everything that was told before; None without an answer in time."""
+        answer: list[T] = []
+        done = threading.Event()
+
+        def ask() -> None:
+            answer.append(at(self.driver))
+            done.set()
 
         self._post(ask)
         done.wait(timeout_s)

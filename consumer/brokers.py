@@ -7,16 +7,14 @@ the configured one.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 
-from consumer.errors import ConsumerOptionError, SessionRefusedError
+from consumer.errors import ConsumerOptionError
+from consumer.oneshot import ask
 from zkcoord.core.model import Malformed
-from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Children, Closed, Connected, Expired, GetChildren, GetData, Node, Port, PortEvent, ReadDone, ReadResult, Refused
-from zkcoord.zk.session import KazooEnsemble
+from zkcoord.zk.port import Children, GetChildren, GetData, Node, Port, ReadDone, ReadResult
 from zkcoord.znodes.kafka import decode_broker
 from zkcoord.znodes.paths import Layout
 
@@ -70,34 +68,7 @@ def _address(host: str, port: int) -> str:
 
 def find_brokers(zk: ZkOptions, layout: Layout, protocol: str, timeout_s: float) -> list[str]:
     """["host:port", ..] of the live brokers. Raises `SessionRefusedError` when ZooKeeper cannot be used, `ConsumerOptionError` when no broker is there."""
-    loop = Loop("brokers")
-    found: list[str] = []
-    refused: list[str] = []
-    done, over = threading.Event(), threading.Event()
-    holder: list[Port] = []
-
-    def finish(servers: list[str]) -> None:
-        found.extend(servers)
-        done.set()
-        holder[0].close()
-
-    def event(happened: PortEvent) -> None:
-        if isinstance(happened, Connected) and not done.is_set():
-            BrokerReader(holder[0], layout, protocol, finish).begin()
-        elif isinstance(happened, Refused):
-            refused.append(happened.reason)
-        if isinstance(happened, (Refused, Closed, Expired)):
-            done.set()
-            over.set()
-
-    loop.post(lambda: holder.append(KazooEnsemble(zk, loop.post).open(event)))
-    loop.start()
-    if not done.wait(timeout_s) and holder:
-        loop.post(holder[0].close)
-    over.wait(zk.close_deadline_ms / 1000)
-    loop.stop()
-    if refused:
-        raise SessionRefusedError(refused[0])
+    found = ask(zk, lambda port, done: BrokerReader(port, layout, protocol, done).begin(), timeout_s)
     if not found:
         raise ConsumerOptionError(f"no live broker with a {protocol} listener is registered under {zk.chroot}{layout.brokers_root} of {zk.address}: start Kafka, correct the chroot of zookeeper_connect, "
                                   "or give bootstrap_servers")

@@ -21,7 +21,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
-from consumer.errors import CommitUnavailableError, NotOwnedError, OffsetResetError
+from consumer.errors import CommitRefusedError, CommitUnavailableError, NotOwnedError, OffsetResetError
 from consumer.membership import Membership
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.clock import boot_ms
@@ -42,18 +42,29 @@ class Pending:
         self.answer: msg.CommitDone | None = None
         self.then = then
 
-    def error(self) -> Exception | None:
-        """What the application is told; None when the commit happened."""
+    def error(self, lost: Mapping[TopicPartition, str] | None = None) -> Exception | None:
+        """What the application is told; None when the commit happened. `lost`: what it lost since it polled, and why."""
         done = self.answer
+        if done is not None and done.outcome is CommitOutcome.REFUSED:
+            return CommitRefusedError(done.partitions, done.why)
+        if done is not None and done.outcome is CommitOutcome.UNAVAILABLE and done.why:
+            return CommitUnavailableError(f"Kafka did not store the offsets ({done.why}): the commit may not have happened, try it again")
         if done is None or done.outcome is CommitOutcome.UNAVAILABLE:
             return CommitUnavailableError("ZooKeeper did not answer in time: the commit may not have happened, try it again")
         if done.outcome is CommitOutcome.OK:
             return None
         if done.outcome is CommitOutcome.OVERRULED:
             return OffsetResetError(done.partitions)
+        if lost:
+            return lost_error(lost)
         if done.outcome is CommitOutcome.NOT_OWNED:
             return NotOwnedError(done.partitions, "this consumer does not own them (any more); what it processed of them may be delivered again elsewhere")
-        return NotOwnedError(done.partitions or tuple(self.offsets), "this consumer is not a member of its group at the moment; after the next poll it is one again, with new positions")
+        return NotOwnedError(done.partitions or tuple(self.offsets), "this consumer is not a member of its group at the moment: once subscribed, the next polls make it one, with positions of then")
+
+
+def lost_error(lost: Mapping[TopicPartition, str]) -> NotOwnedError:
+    """The error of a commit of records whose partitions were lost after they were handed out."""
+    return NotOwnedError(lost, f"lost since the last poll, because {'; '.join(sorted(set(lost.values())))}. What was processed of them may be delivered again, here or elsewhere")
 
 
 class Committer:
@@ -69,6 +80,7 @@ class Committer:
         self._pending: dict[int, Pending] = {}
         self._finished: deque[Callable[[], Any]] = deque()
         self._automatic: Pending | None = None
+        self._unstored = False
         member.on_commit_done = self.answered
 
     def answered(self, done: msg.CommitDone) -> None:
@@ -106,6 +118,7 @@ class Committer:
         wanted = offsets
         while True:
             if wanted is None:
+                self._refuse_lost()
                 positions, era = self.member.positions()
                 offsets = {tp: p.offset for tp, p in positions.items()}
             if not offsets:
@@ -120,30 +133,38 @@ class Committer:
             if not left_meanwhile:
                 threading.Event().wait(min(RETRY_MS / 1000, left))
 
+    def _refuse_lost(self) -> None:
+        """A commit of everything would say nothing of the records that the application has just processed."""
+        lost = self.member.lost_of(self.member.handed_out)
+        if lost and self.member.failure is None:
+            raise lost_error(lost)
+
     def _once(self, pending: Pending, deadline: float) -> Exception | None:
         if self.member.failure is not None:
             raise self.member.failure
         token = self._send(pending)
         if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
             self._pending.pop(token, None)
-        return pending.error()
+        return pending.error(self.member.lost_of(pending.offsets))
 
     def start(self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None) -> Future:
         """Commit without waiting; None: the positions of all that is owned. Raises what `numbers_of` raises."""
         future = Future()
         told = callback or self.default_callback
         era = self.member.heard_era
+        lost: dict[TopicPartition, str] = {}
         if given is None:
+            lost = self.member.lost_of(self.member.handed_out)
             given, era = self.member.positions()
         offsets, numbers = given, numbers_of(given)
 
         def finish(pending: Pending) -> None:
-            error = pending.error()
+            error = lost_error(lost) if lost else pending.error(self.member.lost_of(pending.offsets))
             future.failure(error) if error is not None else future.success(pending.answer)
             self._finished.append(lambda: told(offsets, error if error is not None else pending.answer))
 
         pending = Pending(numbers, era, finish)
-        if numbers:
+        if numbers and not lost:
             self._send(pending)
         else:
             pending.answer = msg.CommitDone(0, CommitOutcome.OK)
@@ -173,8 +194,11 @@ class Committer:
 
     def _automatic_done(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending) -> None:
         error = pending.error()
-        if isinstance(error, CommitUnavailableError) and not self.member.closed:
-            log.warning("the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it is tried again", len(offsets))
+        if isinstance(error, CommitUnavailableError) and not self.member.closed and not self._unstored:
+            log.warning("the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it is tried again every %d ms", len(offsets), self.interval_ms)
+        elif error is None and self._unstored:
+            log.info("the automatic commit of %d partitions was stored", len(offsets))
+        self._unstored = isinstance(error, CommitUnavailableError)
         answer = error if error is not None else pending.answer
         self._finished.append(lambda: self.default_callback(offsets, answer))
 
@@ -183,14 +207,14 @@ def numbers_of(offsets: Mapping[Any, Any]) -> dict[TopicPartition, int]:
     """{partition: next offset} of what the application gave: numbers or `OffsetAndMetadata`. Raises `TypeError` and `ValueError` as kafka-python does."""
     numbers: dict[TopicPartition, int] = {}
     for tp, given in offsets.items():
-        if not (isinstance(tp, tuple) and len(tp) == 2):
+        if not isinstance(tp, TopicPartition):
             raise TypeError("commits are given as {TopicPartition: OffsetAndMetadata}")
         offset = given.offset if isinstance(given, OffsetAndMetadata) else given
         if isinstance(offset, bool) or not isinstance(offset, int):
             raise TypeError(f"the offset of {tp[0]}-{tp[1]} is {offset!r}: give an OffsetAndMetadata or a whole number")
         if offset < 0:
             raise ValueError(f"the offset of {tp[0]}-{tp[1]} is {offset}: an offset is 0 or more")
-        numbers[TopicPartition(*tp)] = offset
+        numbers[tp] = offset
     return numbers
 
 

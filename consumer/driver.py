@@ -12,14 +12,15 @@ from zkcoord.core.model import Malformed, Subscription, TopicPartition
 from zkcoord.zk.backoff import at_once_then, delay_ms
 from zkcoord.zk.port import (OPEN_ACL, READS_PER_REQUEST_MAX, AclEntry, Change, Check, Children, Closed, Committed, Connected, Create, Delete, Ensemble, Expired, Fired, GetChildren,
                              GetData, MultiResult, Node, Op, Port, PortEvent, ReadDone, ReadResult, Refused, Rejected, SetData, Stat, Suspended, WatchMode, ZkError)
-from zkcoord.znodes import codec
-from zkcoord.znodes.codec import EpochData
-from zkcoord.znodes.paths import ChannelAt, CommandAt, LeaderAt, Layout, RegistrationAt
+from zkcoord.znodes import codec, names
+from zkcoord.znodes.codec import EpochData, OffsetsOf
+from zkcoord.znodes.paths import ChannelAt, CommandAt, IdsAt, LeaderAt, Layout, ModeAt, RegistrationAt, TopicAt, TopicsAt
 
 from .core import events as ev
 from .core import messages as msg
 from .core.agent import Agent
 from .core.options import AgentOptions
+from .around import AroundReader
 from .joining import Ended, Joined, Joining
 from .partitions import PartitionReader
 
@@ -103,7 +104,7 @@ class AgentDriver:
             self._note(action.message)
             self.to_fetcher(action.message)
         elif isinstance(action, ev.OpenSession):
-            delay = delay_ms(REOPEN, self.failures)
+            delay = max(delay_ms(REOPEN, self.failures), action.after_ms)
             self.failures += 1
             self.reopen_at_ms = self.clock() + delay
             if not delay:
@@ -167,7 +168,9 @@ class AgentDriver:
         self.port.watch(self.layout.channel(group, self.name), WatchMode.RECURSIVE, lambda r: None)
         self.port.watch(self.layout.registration(group, self.name), WatchMode.PERSISTENT, lambda r: None)
         self.port.watch(self.layout.leader, WatchMode.PERSISTENT, lambda r: None)
+        self.port.watch(self.layout.mode(group), WatchMode.PERSISTENT, lambda r: None)
         self._feed(ev.SessionResumed(self.clock()))
+        self._read_mode(self.port)
 
     def _fired(self, event: Fired) -> None:
         where = self.layout.locate(event.path)
@@ -178,8 +181,12 @@ class AgentDriver:
             self._feed(ev.CommandVanished(now, where.node))
         elif isinstance(where, RegistrationAt) and event.change is not Change.CHILDREN:
             self._feed(ev.RegistrationTouched(now))
-        elif isinstance(where, ChannelAt) and event.change is Change.DELETED:
+        elif isinstance(where, ChannelAt) and event.change in (Change.DELETED, Change.DATA):  # an operator who reset offsets sets its data, so that they are looked at now
             self._feed(ev.RegistrationTouched(now))
+        elif isinstance(where, (IdsAt, TopicsAt, TopicAt)):
+            self._feed(ev.AroundTouched(now))
+        elif isinstance(where, ModeAt) and self.port is not None:
+            self._read_mode(self.port)
         elif isinstance(where, LeaderAt) and event.change in (Change.CREATED, Change.DELETED):
             self._feed(ev.LeaderSeen(now, event.change is Change.CREATED, ""))
 
@@ -190,6 +197,8 @@ class AgentDriver:
             self._join(port, action)
         elif isinstance(action, ev.ReadPartitions):
             PartitionReader(port, self.session_id, self.layout, self.options.group, self.name, self.made, self.acl, self.clock, self._when(port, self._feed)).read(action)
+        elif isinstance(action, ev.ReadAround):
+            AroundReader(port, self.layout, self.options.group, action, self.clock, self._when(port, self._feed)).read()
         elif isinstance(action, ev.ReadCommands):
             port.read([GetChildren(self.layout.channel(self.options.group, self.name))], self._when(port, self._channel))
         elif isinstance(action, ev.ReadEpoch):
@@ -207,12 +216,12 @@ class AgentDriver:
         return answered
 
     def _join(self, port: Port, join: ev.Join) -> None:
-        Joining(port, self.session_id, self.layout, self.options, join.name, join.subscription, self._registration(join.subscription), self.clock, self._when(port, self._joined), self.acl).begin()
+        Joining(port, self.session_id, self.layout, self.options, join, self._registration(join.subscription, join.user_data), self.clock, self._when(port, self._joined), self.acl).begin()
 
-    def _registration(self, subscription: Subscription) -> bytes:
+    def _registration(self, subscription: Subscription, user_data: str) -> bytes:
         o = self.options
-        return codec.encode_registration(subscription, timestamp_ms=self.wall_clock(), assignors=o.assignors, process=o.process, rebalance_timeout_ms=o.rebalance_timeout_ms,
-                                         user_data=o.user_data, client=o.client, host=o.host)
+        return codec.encode_registration(subscription, timestamp_ms=self.wall_clock(), assignors=o.assignors, protocols=o.protocols, instance=o.instance, process=o.process,
+                                         grace_ms=o.grace_ms if o.instance is not None else 0, rebalance_timeout_ms=o.rebalance_timeout_ms, user_data=user_data or o.user_data, client=o.client, host=o.host)
 
     def _joined(self, ended: Ended) -> None:
         now = self.clock()
@@ -222,8 +231,16 @@ class AgentDriver:
         self.failures = 0
         self._feed(ev.Registered(now, ended.incarnation, ended.epoch, ended.lease_max_ms, ended.sent_ms))
         self._feed(ev.LeaderSeen(now, ended.leader_alive, ended.group_state))
+        self._feed(ev.ModeRead(now, ended.mode))
         for topic in ended.missing_topics:
             self._act(ev.Tell(msg.Notice(msg.NoticeKind.TOPIC_MISSING, {"topic": topic})))
+
+    def _read_mode(self, port: Port) -> None:
+        def read(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                node = result.answers[0]
+                self._feed(ev.ModeRead(self.clock(), codec.decode_mode(node.data) if isinstance(node, Node) else None))
+        port.read([GetData(self.layout.mode(self.options.group))], self._when(port, read))
 
     def _read_command(self, node: str) -> None:
         assert self.port is not None
@@ -233,7 +250,7 @@ class AgentDriver:
         if not isinstance(result, ReadDone) or self.port is None:
             return
         answer = result.answers[0]
-        nodes = answer.names[:READS_PER_REQUEST_MAX] if isinstance(answer, Children) else ()
+        nodes = tuple(filter(names.is_node, answer.names))[:READS_PER_REQUEST_MAX] if isinstance(answer, Children) else ()
         reads = [GetData(self.layout.command(self.options.group, self.name, n)) for n in nodes]
         if reads:
             self.port.read(reads, self._when(self.port, lambda r: self._commands(nodes, r, True)))
@@ -268,6 +285,7 @@ class AgentDriver:
         if isinstance(action, ev.Ack):
             self._ack_ops(action, ops, stores)
         elif isinstance(action, ev.Store):
+            ops += [Check(lay.owner(group, tp), OWNER_OURS_VERSION) for tp in sorted(action.values) if action.owned]
             for tp, (value, version) in sorted(action.values.items()):
                 stores[len(ops)] = tp
                 ops.append(SetData(lay.offset(group, tp), codec.encode_offset(value), version))
@@ -277,23 +295,29 @@ class AgentDriver:
             assert isinstance(action, ev.Resubscribe)
             ops += [Delete(lay.command(group, self.name, node)) for node in action.commands]
             path = lay.registration(group, self.name)
-            ops += [Delete(path), Create(path, self._registration(action.subscription), ephemeral=True, acl=self.acl)]
+            ops += [Delete(path), Create(path, self._registration(action.subscription, action.user_data), ephemeral=True, acl=self.acl)]
         sent = self.clock()
         token = action.token
         port.multi(ops, self._when(port, lambda result: self._wrote(token, sent, ops, stores, result)))
 
     def _ack_ops(self, ack: ev.Ack, ops: list[Op], stores: dict[int, TopicPartition]) -> None:
         group, lay = self.options.group, self.layout
-        ops.append(Delete(lay.command(group, self.name, ack.command)))
+        if ack.command:
+            ops.append(Delete(lay.command(group, self.name, ack.command)))
+        for mark in ack.marks:
+            ops.append(SetData(lay.offset_topic(group, mark.topic), codec.encode_incarnation(OffsetsOf(mark.incarnation, mark.newer_only)), mark.version))
         for take in ack.takes:
             owner, text = lay.owner(group, take.partition), codec.encode_owner(take.thread)
             ops += [Create(owner, text, ephemeral=True, acl=self.acl), SetData(owner, text, OWNER_CREATED_VERSION)]
+            if not self.options.stores_offsets:
+                continue
             stores[len(ops)] = take.partition
             path, value = lay.offset(group, take.partition), codec.encode_offset(take.offset)
             ops.append(Create(path, value, acl=self.acl) if take.version is None else SetData(path, value, take.version))
         for give in ack.gives:
             ops.append(Delete(lay.owner(group, give.partition), OWNER_OURS_VERSION))
-            ops.append(SetData(lay.offset(group, give.partition), codec.encode_offset(give.offset), give.version))
+            if self.options.stores_offsets:
+                ops.append(SetData(lay.offset(group, give.partition), codec.encode_offset(give.offset), give.version))
 
     def _wrote(self, token: int, sent_ms: int, ops: Sequence[Op], stores: Mapping[int, TopicPartition], result: MultiResult) -> None:
         now = self.clock()

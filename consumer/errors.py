@@ -5,16 +5,24 @@
     ├── ForkedProcessError ── ForkedConsumerError            (also IllegalStateError)          used in a forked child of the process that made it
     └── ConsumerError
         ├── MembershipError                                  (also KafkaError)                 the member cannot go on; poll raises it for ever
-        │   ├── RejectedError                                (also InconsistentGroupProtocolError)
+        │   ├── RejectedError                                the coordinator does not take this member; the message begins with its code
+        │   │   ├── InconsistentProtocolError                (also InconsistentGroupProtocolError)
+        │   │   └── GroupFullError                           (also GroupMaxSizeReachedError)
         │   ├── ConsumerIdInUseError
         │   ├── FencedInstanceError                          (also FencedInstanceIdError)
         │   ├── OtherLayoutError
         │   ├── SessionRefusedError
         │   ├── NoStoredOffsetError                          (also NoOffsetForPartitionError)
+        │   ├── KafkaGroupActiveError                        (also NonEmptyGroupError)         members of Kafka's own protocol hold the group
+        │   ├── KafkaGroupDeniedError                        (also GroupAuthorizationFailedError)  what the group has committed in Kafka may not be read
         │   └── AgentFailedError                             the thread that keeps the membership ended by a defect
+        ├── ConsumerRebalanceFailedException                 (also KafkaError)                 raised once per quarantine, with raise_on_rebalance_failure
         ├── ListenerError                                    (also KafkaError)                 a rebalance listener raised; the cause is its error
         ├── NotOwnedError                                    (also CommitFailedError)          names the partitions that are not this member's
         ├── OffsetResetError                                 (also CommitFailedError)          names the partitions whose offsets an operator reset meanwhile
+        ├── ConsumerTimeoutError                             (also TimeoutError)               nothing came to a message stream for consumer.timeout.ms
+        ├── MessageStreamsExistError                         (also IllegalStateError)          a connector makes message streams once
+        ├── CommitRefusedError                               (also CommitFailedError)          Kafka refused to store offsets that are kept there
         ├── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
         └── BrokersUnreachableError                          (also KafkaTimeoutError, retriable)  no broker answered when the consumer was made
 
@@ -29,6 +37,7 @@ from typing import ClassVar
 import kafka.errors as kafka_errors
 
 from consumer.core.messages import Failed, FailureCode
+from zkcoord.core.rejections import FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL
 from zkcoord.errors import ConfigurationError, ForkedProcessError, ZkcoordError
 
 
@@ -50,8 +59,16 @@ class MembershipError(ConsumerError, kafka_errors.KafkaError):
     fatal = True
 
 
-class RejectedError(MembershipError, kafka_errors.InconsistentGroupProtocolError):
+class RejectedError(MembershipError):
     """The coordinator does not take this member into the group."""
+
+
+class InconsistentProtocolError(RejectedError, kafka_errors.InconsistentGroupProtocolError):
+    """No assignor, or no form of rebalance, in common with the members that were there before."""
+
+
+class GroupFullError(RejectedError, kafka_errors.GroupMaxSizeReachedError):
+    """The group has as many members as the coordinator allows."""
 
 
 class ConsumerIdInUseError(MembershipError):
@@ -71,11 +88,23 @@ class SessionRefusedError(MembershipError):
 
 
 class NoStoredOffsetError(MembershipError, kafka_errors.NoOffsetForPartitionError):
-    """No offset is stored and auto_offset_reset is 'none'."""
+    """No offset is stored, and auto_offset_reset is 'none' or initial_offsets 'refuse'."""
+
+
+class KafkaGroupActiveError(MembershipError, kafka_errors.NonEmptyGroupError):
+    """Live members of Kafka's own protocol hold this group id."""
+
+
+class KafkaGroupDeniedError(MembershipError, kafka_errors.GroupAuthorizationFailedError):
+    """What the group has committed in Kafka may not be read by this client."""
 
 
 class AgentFailedError(MembershipError):
     """The agent's thread ended by a defect; the log has the traceback."""
+
+
+class ConsumerRebalanceFailedException(ConsumerError, kafka_errors.KafkaError):
+    """The coordinator gave up rebalancing the group for a while; this member keeps what it has, and the coordinator tries again by itself."""
 
 
 class ListenerError(ConsumerError, kafka_errors.KafkaError):
@@ -100,10 +129,27 @@ class OffsetResetError(ConsumerError, kafka_errors.CommitFailedError):
         super().__init__(f"the offsets of {named} were reset by somebody else, and are not overwritten: the next poll goes on from there")
 
 
+class CommitRefusedError(ConsumerError, kafka_errors.CommitFailedError):
+    """Kafka refused a commit, where offsets are kept there; `partitions` are those that it names."""
+
+    def __init__(self, partitions: Iterable[tuple[str, int]], why: str) -> None:
+        self.partitions = tuple(sorted(partitions))
+        super().__init__(f"Kafka refused to store offsets of {', '.join(f'{topic}-{number}' for topic, number in self.partitions)} ({why}): see that the group has no members of Kafka's own "
+                         "protocol, and that this client may read the group (ACLs)")
+
+
 class CommitUnavailableError(ConsumerError, kafka_errors.KafkaTimeoutError):
     """ZooKeeper did not answer in time; the commit may have happened and may be tried again."""
 
     retriable: ClassVar[bool] = True
+
+
+class ConsumerTimeoutError(ConsumerError, TimeoutError):
+    """Nothing came to a message stream for `consumer.timeout.ms`; it may be asked again."""
+
+
+class MessageStreamsExistError(ConsumerError, kafka_errors.IllegalStateError):
+    """A connector makes its message streams once, and knows its listener before."""
 
 
 class BrokersUnreachableError(ConsumerError, kafka_errors.KafkaTimeoutError):
@@ -119,9 +165,17 @@ _BY_CODE: dict[FailureCode, type[MembershipError]] = {
     FailureCode.OTHER_LAYOUT: OtherLayoutError,
     FailureCode.REFUSED: SessionRefusedError,
     FailureCode.RESET_POLICY: NoStoredOffsetError,
+    FailureCode.KAFKA_GROUP_ACTIVE: KafkaGroupActiveError,
+    FailureCode.KAFKA_GROUP_DENIED: KafkaGroupDeniedError,
+}
+
+_BY_REJECTION: dict[str, type[MembershipError]] = {
+    INCONSISTENT_GROUP_PROTOCOL: InconsistentProtocolError,
+    GROUP_MAX_SIZE_REACHED: GroupFullError,
+    FENCED_INSTANCE_ID: FencedInstanceError,
 }
 
 
 def failure(message: Failed) -> MembershipError:
     """The exception of an agent's failure."""
-    return _BY_CODE[message.code](message.message)
+    return _BY_REJECTION.get(message.rejection, _BY_CODE[message.code])(message.message)

@@ -15,7 +15,7 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -23,36 +23,47 @@ from typing import Any
 from kafka.errors import IllegalStateError
 from kafka.structs import TopicPartition
 
+from consumer.adopting import Beginning
 from consumer.agent_thread import AgentThread, agent_options, zk_options
 from consumer.brokers import BrokerReader, Follower, find_brokers
+from consumer.choosing import ChoosingSurface
 from consumer.committing import Committer
 from consumer.core import messages as msg
+from consumer.core.messages import CommitOutcome
+from consumer.core.phases import Phase
 from consumer.cursor import Cursor
-from consumer.errors import AgentFailedError, ForkedConsumerError, MembershipError
-from consumer.data_path import DataPath
-from consumer.listener import Listening, Observer, check_listener
+from consumer.errors import AgentFailedError, ConsumerOptionError, ForkedConsumerError, MembershipError
+from consumer.data_path import data_path
+from consumer.listener import Listening, Observer
 from consumer.membership import Membership, model_offsets
+from consumer.kafka_storage import KafkaStorage
+from consumer.mirroring import Mirror
 from consumer.notices import Notices
 from consumer.options import DEFAULT_CONFIG, POLLED_EVERY_MS, ConsumerOptions, check
-from consumer.subscribing import subscription_of, topics_of
+from consumer.standing import LastRebalance
+from consumer.storages import Storage
+from consumer.subscribing import subscription_of
 from consumer.surface import BrokerSurface, OffsetSurface
 from zkcoord.core.model import Subscription
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import GetData
 from zkcoord.znodes.paths import layout_named
 
+STORAGES: dict[str, type[Storage]] = {"zookeeper": Storage, "dual": Mirror, "kafka": KafkaStorage}
 log = logging.getLogger(__name__)
 
 EXIT_TIMEOUT_MS = 2_000
 
 
-class KafkaConsumer(BrokerSurface, OffsetSurface):
+class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
     """A consumer of Kafka topics in a group that zkcoord coordinates. Options: `DEFAULT_CONFIG`; an unknown or contradictory one raises `ConsumerOptionError`.
 
     Use one consumer from one thread. It belongs to the process that made it: in a forked child every method raises `ForkedConsumerError`.
     """
 
     DEFAULT_CONFIG = DEFAULT_CONFIG
+    MEMBERSHIP: type[Membership] = Membership
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         options = check(configs)
@@ -67,14 +78,19 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         if self.config["bootstrap_servers"] is None:
             assert self._zk is not None
             self.config["bootstrap_servers"] = find_brokers(self._zk, self._layout, self.config["security_protocol"], (self._zk.connect_timeout_ms + self._zk.session_timeout_ms) / 1000)
-        self._data = DataPath(options.kafka_configs(self.config["bootstrap_servers"]), self._observer.on_first_fetch)
+        self._data = data_path(self.config["data_client"], options.kafka_configs(self.config["bootstrap_servers"]), self._observer.on_first_fetch)
+        self._data.fetcher.max_buffered_bytes = self.config["max_buffered_bytes"]
         self.config["api_version"] = self._data.kafka.config["api_version"]
         self._listening = Listening()
-        self._cursor = Cursor(self._data)
+        self._cursor = self._new_cursor()
         self._follower = Follower(self._look_for_brokers)
+        self._group_offsets = None if options.config["group_id"] is None else self._data.group_offsets(options.config["group_id"])
+        if self._group_offsets is not None and not self._group_offsets.supported and self.config["offsets_storage"] != "zookeeper":
+            self._data.close()
+            raise ConsumerOptionError(f"offsets_storage is {self.config['offsets_storage']!r}, and brokers before 0.9 keep no offsets of groups: leave it out")
         self._wanted: Subscription | None = None
-        self._manual = False
         self._agent: AgentThread | None = None
+        self._storage: Storage | None = None
         self._member = self._new_member()
         self._polled_ms = 0
         self._duty_ms = 0
@@ -91,8 +107,13 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
 
     # membership
 
+    def _new_cursor(self) -> Cursor:
+        return Cursor(self._data)
+
     def _new_member(self) -> Membership:
-        member = Membership(self._data, self._cursor, self._listening, self._tell, bool(self.config["enable_auto_commit"]), Notices(self.config, self._layout, self._observer))
+        self._last_rebalance = LastRebalance(self._observer, str(self.config["group_id"]), self._ask_cause)
+        member = self.MEMBERSHIP(self._data, self._cursor, self._listening, self._tell, bool(self.config["enable_auto_commit"]), Notices(self.config, self._layout, self._last_rebalance),
+                            bool(self.config["raise_on_rebalance_failure"]))
         automatic = self.config["enable_auto_commit"] and self.config["group_id"] is not None
         self._committer = Committer(member, self.config["default_offset_commit_callback"], int(self.config["auto_commit_interval_ms"]) if automatic else None,
                                     int(self.config["commit_timeout_ms"]))
@@ -102,85 +123,46 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         return AgentThread(options, zk, to_fetcher, on_end)
 
     def _tell(self, message: msg.FromFetcher) -> None:
-        if self._agent is not None:
-            self._agent.tell(message)
+        if self._agent is not None and self._storage is not None:
+            self._storage.tell(message)
+        elif isinstance(message, msg.Commit):
+            self._member.on_commit_done(msg.CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(message.offsets)))
 
     def _join(self) -> None:
         if self._agent is None:
-            assert self._zk is not None
+            assert self._zk is not None and self._group_offsets is not None
             self._member = self._new_member()
-            self._agent = self._make_agent(self._options, self._zk, self._member.receive, partial(_agent_ended, self._member, self._committer))
+            self._storage = STORAGES[self.config["offsets_storage"]](self._group_offsets, self._member, self._leased)
+            self._agent = self._make_agent(self._options, self._zk, self._storage.receive, partial(_agent_ended, self._member, self._committer))
+            self._storage.to_agent = self._agent.tell
+            beginning = Beginning(self._member, self._group_offsets, str(self.config["initial_offsets"]), self.config["offsets_storage"] == "kafka")
             self._agent.start()
+            self._storage.begin()
+            beginning.look()
+            self._polled_ms = boot_ms()
 
     def _leave(self, autocommit: bool, timeout_ms: float) -> None:
         """Tell the application, the group and ZooKeeper, in this order."""
         agent = self._agent
-        if agent is None:
+        if agent is None or self._storage is None:
             return
         positions, era = self._member.let_go()
         automatic = autocommit and self.config["enable_auto_commit"]
-        agent.close(msg.Close(model_offsets(positions) if automatic else {}, era), timeout_ms / 1000)
+        deadline = time.monotonic() + timeout_ms / 1000
+        self._storage.leave(positions if automatic else {}, timeout_ms / 2_000)  # the other half is for ZooKeeper
+        agent.close(msg.Close(model_offsets(positions) if automatic else {}, era), max(0.0, deadline - time.monotonic()))
+        self._storage.close(max(0.0, deadline - time.monotonic()))
         self._agent = None
         self._committer.abandon()
         self._committer.run_callbacks()
 
-    # subscribing
-
-    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None) -> None:
-        """Join the group for these topics, or for all that `pattern` (RE2, full match) covers; replaces an earlier subscription, and partitions that stay subscribed do not stop.
-
-        Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both, or after `assign`), `TypeError` (a listener that is none), `ConfigurationError`.
-        """
-        self._check()
-        wanted = subscription_of(topics, pattern)
-        check_listener(listener)
-        if self._manual:
-            raise IllegalStateError("You must choose only one way to configure your consumer: unsubscribe before you subscribe after assign")
-        if self.config["group_id"] is None or self._zk is None:
-            raise IllegalStateError("subscribe needs a group: give group_id and zookeeper_connect, or use assign")
-        self._listening.listener = listener
-        self._wanted = wanted
-        self._data.prepare(topics_of(wanted))
-        self._join()
-        self._tell(msg.Subscribe(wanted))
-
-    def subscription(self) -> set[str] | None:
-        """Topics subscribed to (for a pattern: those of the assigned partitions); None without a subscription."""
-        self._check()
-        if self._wanted is None:
-            return None
-        return set(topics_of(self._wanted)) or {tp.topic for tp in self.assignment()}
-
-    def unsubscribe(self) -> None:
-        """Leave the group (or forget the manual assignment); `subscribe` joins again."""
-        self._check()
-        self._leave(True, self.config["commit_timeout_ms"])
-        if self._manual:
-            self._data.kafka.unsubscribe()
-        self._manual, self._wanted = False, None
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without a group; nothing is committed. Raises `IllegalStateError` after `subscribe`."""
-        self._check()
-        if self._wanted is not None:
-            raise IllegalStateError("You must choose only one way to configure your consumer: unsubscribe before you assign after subscribe")
-        listed = [TopicPartition(*tp) for tp in partitions]
-        with self._data.lock:
-            self._manual = bool(listed)
-            self._data.kafka.assign(listed)
-        self._data.bell.set()
-
-    def assignment(self) -> set[TopicPartition]:
-        """Partitions that this consumer consumes now."""
-        self._check()
-        return self._member.announced()
-
     # records
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Any]]:
-        """Up to `max_records` (default `max_poll_records`) records by partition, within `timeout_ms`; {} when there are none.
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True) -> dict[TopicPartition, list[Any]]:
+        """Up to `max_records` (default `max_poll_records`) records by partition, within `timeout_ms`; {} when there are none. With `update_offsets` False positions stay where they are.
 
-        Raises `ValueError`, `TypeError`, `IllegalStateError` (closed), `MembershipError` (this member cannot go on), `ListenerError`, and what kafka-python raises for records.
+        Raises `ValueError`, `TypeError`, `IllegalStateError` (closed), `MembershipError` (this member cannot go on), `ConsumerRebalanceFailedException` (where `raise_on_rebalance_failure` asks for it),
+        `ListenerError`, and what kafka-python raises for records.
         """
         self._check()
         if timeout_ms < 0:
@@ -192,7 +174,12 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
             raise ValueError("max_records must be positive")
         with self._data.lock:
             self._cursor.put_back()
-        return self._turns(time.monotonic() + timeout_ms / 1000, wanted, False)
+        records = self._turns(time.monotonic() + timeout_ms / 1000, wanted, False)
+        if not update_offsets:
+            with self._data.lock:
+                for tp, found in records.items():
+                    self._data.put_back(tp, found[0].offset)
+        return records
 
     def __iter__(self) -> KafkaConsumer:
         return self
@@ -219,7 +206,7 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
         """The next record of the cursor, if it may be handed out and nothing else is to be done first."""
         member = self._member
         with self._data.lock:
-            if member.tasks or member.failure is not None or self._pid != os.getpid():
+            if member.tasks or member.failure is not None or member.unraised is not None or self._pid != os.getpid():
                 return None
             now = boot_ms()
             if now >= self._duty_ms or (now >= member.lease_seen_ms and not self._lease_holds(now)):
@@ -230,22 +217,24 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
             return record
 
     def _turns(self, deadline: float, max_records: int, iterating: bool) -> dict[TopicPartition, list[Any]]:
-        member, data = self._member, self._data
-        member.processed()
+        data = self._data
+        self._member.processed()
         while True:
             data.bell.clear()
             self._duties()
+            if self._closed:
+                return {}
             if iterating and self._cursor.positions() and self._lease_holds(boot_ms()):
                 return {}
-            data.housekeeping(self._manual)
+            data.housekeeping(self._alone)
             records, enough = self._take(max_records, iterating)
             if records:
                 if not enough:
                     data.fetcher.fetch_soon()
                 return records
-            if not enough and not member.tasks:
+            if not enough and not self._member.tasks:
                 data.fetcher.send_fetches()
-            if self._closed or time.monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 return {}
             self._wait(deadline)
 
@@ -270,27 +259,37 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
 
     def _lease_holds(self, now: int) -> bool:
         member = self._member
-        if now < member.lease_seen_ms or self._manual:
+        if now < member.lease_seen_ms or self._alone:
             return True
         member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until(member.era)
         return now < member.lease_seen_ms
+
+    def _leased(self) -> bool:
+        """May what this member has stored be said elsewhere? Any thread."""
+        agent = self._agent
+        return agent is not None and boot_ms() < agent.lease_until(self._member.era)
 
     def _duties(self) -> None:
         """What is due on the application's thread before anything is handed out."""
         member = self._member
         member.run_tasks()
-        if member.failure is not None:
-            raise member.failure
+        member.raise_error()
         self._listening.raise_error()
         self._committer.run_callbacks()
         now = boot_ms()
         if now - self._polled_ms >= POLLED_EVERY_MS:
+            self._warn_if_late(now - self._polled_ms)
             self._polled_ms = now
-            if not self._manual:
-                self._tell(msg.Polled())
+            self._tell(msg.Polled())
         self._committer.automatic(now)
         due = self._committer.due_ms
         self._duty_ms = min(self._polled_ms + POLLED_EVERY_MS, math.inf if due is None else due)
+
+    def _warn_if_late(self, since_ms: int) -> None:
+        limit = self.config["max_poll_interval_ms"]
+        if since_ms > limit and self._agent is not None and self._agent.standing().phase in (Phase.PARKING, Phase.PARKED):
+            log.warning("poll was called %.1f s after the one before, and max_poll_interval_ms is %d: this member has left group %s meanwhile, and joins again. Poll more often, take fewer records at a "
+                        "time (max_poll_records), or raise max_poll_interval_ms", since_ms / 1000, limit, self.config["group_id"])
 
     def _wait(self, deadline: float) -> None:
         limit = self._data.wait_ms()
@@ -307,12 +306,20 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
             protocol = self.config["security_protocol"]
             self._agent.with_port(lambda port: BrokerReader(port, self._layout, protocol, self._data.rebootstrap).begin())
 
+    def _ask_cause(self) -> None:
+        if self._agent is not None:
+            last, path = self._last_rebalance, self._layout.group(self.config["group_id"])
+            self._agent.with_port(lambda port: port.read([GetData(path)], last.answered))
+
     def metrics(self, raw: bool = False) -> Any:
         """kafka-python's metrics by group and name, and zkcoord's under "zkcoord"; `raw` gives kafka-python's objects."""
         self._check()
         found = self._data.kafka.metrics(raw)
         if not raw and found is not None and self._agent is not None:
-            found["zkcoord"] = {"assigned-partitions": len(self._data.assigned()), "lease-left-ms": max(0, self._agent.lease_until(self._member.era) - boot_ms())}
+            now = boot_ms()
+            found["zkcoord"] = {"assigned-partitions": len(self._data.assigned()), "lease-left-ms": max(0, self._agent.lease_until(self._member.era) - now),
+                                "rebalance-failure": self._member.rebalance_failure, **self._agent.standing().figures(now), **self._last_rebalance.figures(),
+                                **({} if self._storage is None else self._storage.figures())}
         return found
 
     # the end
@@ -331,8 +338,8 @@ class KafkaConsumer(BrokerSurface, OffsetSurface):
     def __enter__(self) -> KafkaConsumer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close(autocommit=kind is None)
+    def __exit__(self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None) -> None:
+        self.close(autocommit=exc_type is None)
 
     def _check(self) -> None:
         if self._pid != os.getpid():

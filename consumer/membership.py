@@ -5,13 +5,15 @@ fetched from that moment on. What needs the application's thread (callbacks, ans
 
 Ordering contracts:
 * A record is handed out only under the lock, with no task queued. So `on_partitions_assigned` comes before any record of those partitions, and nothing of a revoked partition follows its `Revoke`.
-* Records of one poll count as processed when the application polls again (`processed`), or closes. A `Revoke` is answered at once on the agent's thread when it concerns none of them and no callback has
-  to run: a slow handler delays only what it works on.
+* Records of one poll count as processed when the application polls again (`processed`), or closes. A `Revoke` is answered at once on the agent's thread for all that they are not of, unless a callback has
+  to run first: a slow handler delays only what it works on, which the coordinator asks for again.
 * What came and went before the application was told is never told: its callbacks cancel out.
 * `era` is the agent's count of what it said of assignments, as far as it was taken here; positions read now are true in it. What the application itself chose to commit is only as new as what the
   application was told: `heard_era`, which follows with each callback, each hand-out and each look at the assignment. So a commit for a partition that was lost and came back meanwhile is refused.
 * `lease_seen_ms` is the end of the lease (asked for with `era`) as the application's thread read it last; it is only good for partitions held since, so it is forgotten
   when any are lost.
+* `rebalance_failure` is what the coordinator says while it cannot rebalance the group ("" while it can); `unraised` is the error of it that poll shall raise, once, where the application wants that.
+* `lost` is what went without notice since the application polled last, and why: a commit of the records handed out then is refused, and says so.
 * With manual commits a `Revoked` carries no positions: nothing is stored that the application did not commit.
 """
 
@@ -28,7 +30,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.cursor import Cursor
-from consumer.errors import MembershipError, failure
+from consumer.errors import ConsumerRebalanceFailedException, MembershipError, failure
 from consumer.data_path import DataPath
 from consumer.listener import Listening, Observer
 from zkcoord.core.model import TopicPartition as ModelPartition
@@ -62,7 +64,7 @@ class Desk:
 class Membership:
     """One member's partitions, between two threads."""
 
-    def __init__(self, data: DataPath, cursor: Cursor, listening: Listening, tell: Tell, auto_commit: bool, observer: Observer | None = None) -> None:
+    def __init__(self, data: DataPath, cursor: Cursor, listening: Listening, tell: Tell, auto_commit: bool, observer: Observer | None = None, raises: bool = False) -> None:
         self.data = data
         self.cursor = cursor
         self.listening = listening
@@ -74,11 +76,17 @@ class Membership:
         self.tasks: deque[Task] = deque()
         self.handed_out: Collection[TopicPartition] = ()
         self.failure: MembershipError | None = None
+        self.raises = raises
+        self.rebalance_failure = ""
+        self.unraised: ConsumerRebalanceFailedException | None = None
+        self.user_data = ""
         self.on_commit_done: Callable[[msg.CommitDone], None] = lambda done: None
+        self.on_resolve: Callable[[msg.Resolve], None] = lambda question: None
         self.closed = False
         self.lease_seen_ms = 0
         self.era = 0
         self.heard_era = 0
+        self.lost: dict[TopicPartition, str] = {}
 
     # the agent's thread
 
@@ -118,13 +126,14 @@ class Membership:
         for tp in wanted:
             self.desk.revoking[tp] = m.token
         told = self._unannounce(wanted) if self.listening else set()
-        if told or not wanted.isdisjoint(self.handed_out):
+        busy = wanted.intersection(self.handed_out)
+        if told or (busy and (busy == wanted or not m.in_part)):
             self._queue(Task("on_partitions_revoked", told, m.token, tuple(wanted)))
         else:
-            self._answer(m.token, wanted)
+            self._answer(m.token, wanted - busy, tuple(sorted(busy)))
 
-    def _answer(self, token: int, partitions: Iterable[TopicPartition]) -> None:
-        """Give up what is still being revoked by this token, and say where it stands."""
+    def _answer(self, token: int, partitions: Iterable[TopicPartition], busy: tuple[TopicPartition, ...] = ()) -> None:
+        """Give up what is still being revoked by this token, and say where it stands. `busy` are left to the next command: nothing more of them is handed out until they are resumed."""
         mine = [tp for tp in partitions if self.desk.revoking.get(tp) == token]
         positions: dict[TopicPartition, int] = {}
         for tp in mine:
@@ -135,7 +144,7 @@ class Membership:
             del self.desk.revoking[tp]
         self.data.remove(mine)
         self.observer.on_revoked(positions, time.time_ns())
-        self.tell(msg.Revoked(token, model_offsets(positions) if self.auto_commit else {}))
+        self.tell(msg.Revoked(token, model_offsets(positions) if self.auto_commit else {}, tuple(ModelPartition(*tp) for tp in busy)))
 
     def _resumed(self, m: msg.Resumed) -> None:
         back: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -178,6 +187,7 @@ class Membership:
         self.lease_seen_ms = 0
         assigned = partitions & self.data.assigned()
         told = self._unannounce(assigned)
+        self.lost.update(dict.fromkeys(assigned, reason))
         for tp in partitions:
             self.desk.given.pop(tp, None)
             self.desk.committed.pop(tp, None)
@@ -201,10 +211,7 @@ class Membership:
         self.data.fetcher.newcomers([tp] if tp in self.data.assigned() else [])
 
     def _resolve(self, m: msg.Resolve) -> None:
-        wanted = [TopicPartition(*tp) for tp in m.partitions]
-        if not self.data.resolve(wanted, lambda found: self.tell(msg.Resolved(m.token, model_offsets(found)))):
-            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in wanted)
-            self.tell(msg.ResolveFailed(m.token, f"no offset is stored for {named} and auto_offset_reset is 'none': store an offset, or set auto_offset_reset to 'earliest' or 'latest'"))
+        self.on_resolve(m)
 
     def _commit_done(self, m: msg.CommitDone) -> None:
         self.on_commit_done(m)
@@ -222,8 +229,16 @@ class Membership:
 
     def _notice(self, m: msg.Notice) -> None:
         self.observer.on_notice(m, time.time_ns())
-        if m.kind is msg.NoticeKind.LEASE_BACK:
+        if m.kind is msg.NoticeKind.REBALANCE_FAILED:
+            self.rebalance_failure = str(m.detail["message"])
+            self.unraised = ConsumerRebalanceFailedException(self.rebalance_failure) if self.raises else None
+        elif m.kind is msg.NoticeKind.REBALANCE_OVER:
+            self.rebalance_failure, self.unraised = "", None
+        if m.kind is msg.NoticeKind.LEASE_BACK or self.unraised is not None:
             self.data.bell.set()
+
+    def _user_data(self, m: msg.UserData) -> None:
+        self.user_data = m.text
 
     def _queue(self, task: Task) -> None:
         task.era = self.era
@@ -240,6 +255,7 @@ class Membership:
         msg.CommitDone: _commit_done,
         msg.Failed: _failed,
         msg.Notice: _notice,
+        msg.UserData: _user_data,
     }
 
     # the application's thread
@@ -247,6 +263,14 @@ class Membership:
     def processed(self) -> None:
         """The records handed out last are processed."""
         self.handed_out = ()
+        if self.lost:
+            with self.lock:
+                self.lost.clear()
+
+    def lost_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Which of these were lost since the application polled last, and why."""
+        with self.lock:
+            return {tp: self.lost[tp] for tp in partitions if tp in self.lost}
 
     def run_tasks(self) -> None:
         """Run the queued callbacks and answers, in order, without the lock. A callback's error waits in `listening` for `raise_error`."""
@@ -257,9 +281,19 @@ class Membership:
                 if task.callback == "on_partitions_assigned":
                     self.desk.unannounced -= task.partitions
             self.listening.call(task.callback, set(task.partitions))
-            if task.token is not None:
+            if task.token is not None and not self.closed:  # the callback may have left the group
                 with self.lock:
                     self._answer(task.token, task.answer)
+
+    def raise_error(self) -> None:
+        """Raise what ended this member, for ever, or that its group cannot be rebalanced, once."""
+        if self.failure is not None:
+            raise self.failure
+        if self.unraised is not None:
+            with self.lock:
+                unraised, self.unraised = self.unraised, None
+            if unraised is not None:
+                raise unraised
 
     def announced(self) -> set[TopicPartition]:
         """What the application knows to be assigned: from now on it has heard of it."""

@@ -3,22 +3,29 @@
 `DEFAULT_CONFIG` is the whole table. An option that is not in it is refused with the nearest one that is; combinations that contradict each other are refused before anything is opened.
 
 Kafka's own group protocol is not spoken, which changes the meaning of three options: `session_timeout_ms` is another name of `zookeeper_session_timeout_ms`; `heartbeat_interval_ms` is accepted and has no
-effect (proofs of membership are due every third of a lease); `partition_assignment_strategy` lists names of zkcoord's assignors, and kafka-python's assignor classes are taken by name.
+effect (proofs of membership are due every third of a lease); `partition_assignment_strategy` lists names of assignors of the coordinator (range, roundrobin, sticky, or a custom one's), and
+kafka-python's assignor classes are taken by name. A name that the coordinator does not know is refused by it, when the member joins.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import kafka
 
 from consumer.errors import ConsumerOptionError
+from consumer.librdkafka.settings import check_mappable
+from zkcoord.znodes import names
+from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX
 
 COMMIT_TIMEOUT_MS = 10_000
 POLLED_EVERY_MS = 500
+MAX_BUFFERED_BYTES = 64 * 1024 * 1024
+DURATION_MS_MAX = 2**31 - 1
 
 OWN_DEFAULTS: dict[str, Any] = {
     "zookeeper_connect": None,
@@ -27,6 +34,9 @@ OWN_DEFAULTS: dict[str, Any] = {
     "zookeeper_layout": "draft",
     "zookeeper_auth": None,
     "zookeeper_acl": None,
+    "zookeeper_acl_coordinators": None,
+    "zookeeper_acl_members": None,
+    "zookeeper_acl_readers": None,
     "zookeeper_ssl_cafile": None,
     "zookeeper_ssl_certfile": None,
     "zookeeper_ssl_keyfile": None,
@@ -35,7 +45,15 @@ OWN_DEFAULTS: dict[str, Any] = {
     "zookeeper_sasl_username": None,
     "zookeeper_sasl_password": None,
     "consumer_id": None,
+    "data_client": "kafka-python",
+    "initial_offsets": "kafka",
+    "offsets_storage": "zookeeper",
+    "group_instance_grace_ms": 45_000,
+    "rebalance_protocol": "cooperative",
+    "assignment_user_data": "",
+    "raise_on_rebalance_failure": False,
     "rebalance_timeout_ms": None,
+    "max_buffered_bytes": MAX_BUFFERED_BYTES,
     "commit_timeout_ms": COMMIT_TIMEOUT_MS,
     "coordinator_warning_ms": 5_000,
     "guardian": True,
@@ -51,22 +69,23 @@ CHANGED_DEFAULTS: dict[str, Any] = {
 
 DEFAULT_CONFIG: dict[str, Any] = {**kafka.KafkaConsumer.DEFAULT_CONFIG, **CHANGED_DEFAULTS, **OWN_DEFAULTS}
 
-ASSIGNOR_NAMES: dict[str, str] = {
-    "range": "range",
-    "sticky": "sticky",
-    "cooperative-sticky": "sticky",
-    "roundrobin": "roundrobin",
-}
+KAFKA_NAMES = {"cooperative-sticky": "sticky"}
+ASSIGNOR_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 RESET_POLICIES = {"earliest": "earliest", "latest": "latest", "none": "none", "smallest": "earliest", "largest": "latest"}
+DATA_CLIENTS = ("kafka-python", "librdkafka")
 LAYOUTS = ("draft", "isolated")
+PROTOCOLS = {"cooperative": ("cooperative", "eager"), "eager": ("eager",)}
+INITIAL_OFFSETS = ("kafka", "reset", "refuse")
+OFFSETS_STORAGES = ("zookeeper", "dual", "kafka")
+ROLES = ("zookeeper_acl_coordinators", "zookeeper_acl_members", "zookeeper_acl_readers")
 NEEDS_GROUP = ("consumer_id", "group_instance_id")
 
 
 @dataclass(frozen=True)
 class ConsumerOptions:
-    """What was chosen: `config` is the whole table; the other fields are what it comes to."""
+    """What was chosen: `config` is the whole table, passwords included (so it is not in the `repr`); the other fields are what it comes to."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
     assignors: tuple[str, ...]
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -92,7 +111,9 @@ def check(configs: Mapping[str, Any]) -> ConsumerOptions:
     else:
         raise ConsumerOptionError(f"auto_offset_reset is {config['auto_offset_reset']!r}: write 'earliest', 'latest' or 'none'")
     session_timeout_ms = _session_timeout(config, configs)
-    for rule in (_check_times, _check_group, _check_zookeeper):
+    if not callable(config["assignment_user_data"]):
+        user_data_of(config["assignment_user_data"])
+    for rule in (_check_times, _check_group, _check_zookeeper, _check_client):
         rule(config)
     rebalance_timeout_ms = config["max_poll_interval_ms"] if config["rebalance_timeout_ms"] is None else config["rebalance_timeout_ms"]
     return ConsumerOptions(config, assignor_names(config["partition_assignment_strategy"]), session_timeout_ms, rebalance_timeout_ms, config["auto_offset_reset"])
@@ -101,16 +122,25 @@ def check(configs: Mapping[str, Any]) -> ConsumerOptions:
 def assignor_names(strategies: Any) -> tuple[str, ...]:
     """Names of zkcoord's assignors, in order of preference, of names or of kafka-python's assignor classes."""
     listed = [strategies] if isinstance(strategies, (str, type)) or not isinstance(strategies, Iterable) else list(strategies)
-    names: list[str] = []
+    found: list[str] = []
     for item in listed:
         given = item if isinstance(item, str) else getattr(item, "name", None)
-        if not isinstance(given, str) or given not in ASSIGNOR_NAMES:
-            raise ConsumerOptionError(f"partition_assignment_strategy names {item!r}: use one of {', '.join(repr(n) for n in ASSIGNOR_NAMES)} (or kafka-python's classes of these names)")
-        if ASSIGNOR_NAMES[given] not in names:
-            names.append(ASSIGNOR_NAMES[given])
-    if not names:
+        if not isinstance(given, str) or ASSIGNOR_NAME.fullmatch(given) is None:
+            raise ConsumerOptionError(f"partition_assignment_strategy names {item!r}: use 'range', 'roundrobin', 'sticky', a custom assignor's name, or kafka-python's classes of these names")
+        name = KAFKA_NAMES.get(given, given)
+        if name not in found:
+            found.append(name)
+    if not found:
         raise ConsumerOptionError("partition_assignment_strategy is empty: name at least one assignor, for example ('sticky',)")
-    return tuple(names)
+    return tuple(found)
+
+
+def user_data_of(given: str | Callable[[], str]) -> str:
+    """What to tell a custom assignor: the text, or what the function says now. Raises `ConsumerOptionError`, and what the function raises."""
+    text = given() if callable(given) else given
+    if not isinstance(text, str) or len(text) > USER_DATA_CHARS_MAX:
+        raise ConsumerOptionError(f"assignment_user_data gives {names.shown(text) if isinstance(text, str) else repr(text)}: it must be text of at most {USER_DATA_CHARS_MAX} characters")
+    return text
 
 
 def _session_timeout(config: Mapping[str, Any], given: Mapping[str, Any]) -> int:
@@ -132,6 +162,7 @@ _TIMES: dict[str, Callable[[float], bool]] = {
     "max_poll_interval_ms": lambda v: v > 0,
     "commit_timeout_ms": lambda v: v > 0,
     "coordinator_warning_ms": lambda v: v > 0,
+    "group_instance_grace_ms": lambda v: 0 <= v <= DURATION_MS_MAX,
     "zookeeper_connection_timeout_ms": lambda v: v >= 0,
 }
 
@@ -143,8 +174,9 @@ def _check_times(config: Mapping[str, Any]) -> None:
     rebalance = config["rebalance_timeout_ms"]
     if rebalance is not None and (not _is_ms(rebalance) or rebalance <= 0):
         raise ConsumerOptionError(f"rebalance_timeout_ms is {rebalance!r}: give a positive number of milliseconds, or None for max_poll_interval_ms")
-    if not isinstance(config["max_poll_records"], int) or config["max_poll_records"] <= 0:
-        raise ConsumerOptionError(f"max_poll_records is {config['max_poll_records']!r}: give a whole number above 0 (500 is the default)")
+    for name in ("max_poll_records", "max_buffered_bytes"):
+        if not isinstance(config[name], int) or config[name] <= 0:
+            raise ConsumerOptionError(f"{name} is {config[name]!r}: give a whole number above 0 ({DEFAULT_CONFIG[name]} is the default)")
 
 
 def _check_group(config: Mapping[str, Any]) -> None:
@@ -159,8 +191,24 @@ def _check_group(config: Mapping[str, Any]) -> None:
     if config["zookeeper_connect"] is None:
         raise ConsumerOptionError('a group is coordinated over ZooKeeper: give zookeeper_connect="host:port,host:port/chroot"')
     instance = config["group_instance_id"]
-    if instance is not None:
-        raise ConsumerOptionError("group_instance_id (static membership) is not supported by this version: leave it out, and give consumer_id where a process needs a name of its own")
+    if instance is not None and not (isinstance(instance, str) and names.is_topic(instance)):
+        raise ConsumerOptionError(f"group_instance_id is {instance!r}: give 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
+    if config["initial_offsets"] not in INITIAL_OFFSETS:
+        raise ConsumerOptionError(f"initial_offsets is {config['initial_offsets']!r}: write 'kafka' (where nothing is stored in ZooKeeper, go on from what the group has committed in Kafka), "
+                                  "'reset' (begin where auto_offset_reset says) or 'refuse'")
+    if config["offsets_storage"] not in OFFSETS_STORAGES:
+        raise ConsumerOptionError(f"offsets_storage is {config['offsets_storage']!r}: write 'zookeeper', 'dual' (in ZooKeeper, mirrored to what Kafka keeps of the group), or "
+                                  "'kafka' (in Kafka alone, without a fence)")
+    if config["rebalance_protocol"] not in PROTOCOLS:
+        raise ConsumerOptionError(f"rebalance_protocol is {config['rebalance_protocol']!r}: write 'cooperative', or 'eager' for a group that shall stop all its partitions in each rebalance")
+
+
+def _check_client(config: Mapping[str, Any]) -> None:
+    client = config["data_client"]
+    if client not in DATA_CLIENTS:
+        raise ConsumerOptionError(f"data_client is {client!r}: write 'kafka-python', or 'librdkafka' for a faster data path")
+    if client == "librdkafka":
+        check_mappable(config)
 
 
 def _check_zookeeper(config: Mapping[str, Any]) -> None:
@@ -171,6 +219,12 @@ def _check_zookeeper(config: Mapping[str, Any]) -> None:
         raise ConsumerOptionError(f'zookeeper_connect is {connect!r}: write "host:port,host:port/chroot" as one text')
     if config["zookeeper_layout"] not in LAYOUTS:
         raise ConsumerOptionError(f"zookeeper_layout is {config['zookeeper_layout']!r}: write 'draft' or 'isolated'")
+    given = [name for name in ROLES if config[name] is not None]
+    wrong = next((name for name in given if not isinstance(config[name], str)), None)
+    if wrong is not None:
+        raise ConsumerOptionError(f"{wrong} is {config[wrong]!r}: write SCHEME:ID;SCHEME:ID... as one text, for example 'sasl:app'")
+    if given and config["zookeeper_acl"] is not None:
+        raise ConsumerOptionError(f"zookeeper_acl and {given[0]} are both given: leave zookeeper_acl out, since the other says who may do what with each node")
     auth = config["zookeeper_auth"]
     if auth is not None and not (isinstance(auth, (tuple, list)) and len(auth) == 2 and all(isinstance(part, str) for part in auth)):
         raise ConsumerOptionError("zookeeper_auth must be a pair (user, password) for ZooKeeper's digest scheme")

@@ -1,4 +1,4 @@
-"""Reading what a member needs to know of partitions: its registration, one command, owner nodes and offsets, in as few requests as fit.
+"""Reading what a member needs to know of partitions: its registration, one command, topics, owner nodes and offsets, in as few requests as fit.
 
 Commands are read before owner nodes (in the same request). The parents of owner and offset nodes are made on the way where they are missing, so that a start ack never fails for
 them.
@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.znodes import codec
+from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.paths import Layout, parents
 
 from zkcoord.zk.port import READS_PER_REQUEST_MAX, AclEntry, Create, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, Unanswered
 
 from .core.events import Holding, PartitionsRead, ReadPartitions, Whose
+from .core.incarnations import Beside
 
 
 class PartitionReader:
@@ -71,9 +73,11 @@ class PartitionReader:
 
     def _read(self, ask: ReadPartitions) -> None:
         lay, group = self.layout, self.group
-        reads: list[Read] = [GetData(lay.registration(group, self.name))]
+        reads: list[Read] = [GetData(lay.registration(group, self.name)), GetData(lay.channel(group, self.name))]
         if ask.command:
             reads.append(GetData(lay.command(group, self.name, ask.command)))
+        for topic in ask.topics:
+            reads += [GetData(lay.offset_topic(group, topic)), GetData(lay.topic(topic))]
         for tp in ask.partitions:
             reads += [GetData(lay.owner(group, tp)), GetData(lay.offset(group, tp))]
         self._next(ask, reads)
@@ -92,12 +96,15 @@ class PartitionReader:
 
     def _result(self, ask: ReadPartitions) -> PartitionsRead:
         answers = iter(self.answers)
-        registration = next(answers)
-        mine = isinstance(registration, Node) and registration.stat.ephemeral_owner == self.session_id
+        registration, channel = next(answers), next(answers)
+        mine = isinstance(registration, Node) and registration.stat.ephemeral_owner == self.session_id and isinstance(channel, Node)  # without its channel nobody can command it
         incarnation = registration.stat.czxid if isinstance(registration, Node) and mine else None
         command = isinstance(next(answers), Node) if ask.command else False
+        topics = [(topic, next(answers), next(answers)) for topic in ask.topics]
+        beside = {topic: beside_of(topic, said) for topic, said, _ in topics if isinstance(said, Node)}
+        now = {topic: found for topic, _, node in topics if (found := _incarnation(topic, node, ask.topics[topic])) is not None}
         holdings = {tp: self._holding(tp, next(answers), next(answers)) for tp in ask.partitions}
-        return PartitionsRead(self.clock(), ask.token, incarnation, command, holdings)
+        return PartitionsRead(self.clock(), ask.token, incarnation, command, holdings, beside, now)
 
     def _holding(self, tp: TopicPartition, owner: ReadAnswer, offset: ReadAnswer) -> Holding:
         whose = Whose.NOBODY if isinstance(owner, Missing) else Whose.FOREIGN
@@ -106,4 +113,23 @@ class PartitionReader:
         if not isinstance(offset, Node):
             return Holding(whose, None, None)
         value = codec.decode_offset(str(tp), offset.data)
-        return Holding(whose, value if isinstance(value, (int, Malformed)) else None, offset.stat.version)
+        return Holding(whose, value if isinstance(value, (int, Malformed)) else None, offset.stat.version, offset.stat.mzxid)
+
+
+def _incarnation(topic: str, answer: ReadAnswer, meant: str) -> str | None:
+    """Which incarnation a topic is ("": it does not exist), None where it cannot be told. Mostly the one that is meant: then its node, which may name thousands of partitions, is not decoded."""
+    if not isinstance(answer, Node):
+        return "" if isinstance(answer, Missing) else None
+    if meant.partition(".")[0] == str(answer.stat.czxid):
+        return meant
+    value = codec.decode_topic(topic, answer.data, answer.stat)
+    return None if isinstance(value, Malformed) else value.incarnation
+
+
+def beside_of(topic: str, node: Node) -> Beside | Malformed:
+    """What the node offsets/[topic] says of the offsets below it."""
+    value = codec.decode_incarnation(topic, node.data)
+    if isinstance(value, Malformed):
+        return value
+    said = value if isinstance(value, OffsetsOf) else OffsetsOf("")
+    return Beside(said.incarnation, said.newer_only, node.stat.version, node.stat.mzxid)

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka.errors import IllegalStateError
+from kafka.errors import IllegalStateError, KafkaError
 from kafka.future import Future
-from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 from consumer.agent_thread import AgentThread
 from consumer.committing import CommitCallback, Committer, needs_group, numbers_of
 from consumer.cursor import Cursor
 from consumer.data_path import DataPath
+from consumer.group_offsets import GroupOffsets
 from consumer.membership import Membership
-from consumer.stored import stored_offset
+from consumer.stored import committed_in_kafka, stored_offset
+from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.paths import Layout
 
 
@@ -36,15 +38,20 @@ class BrokerSurface:
         self._check()
         return bool(self._data.kafka.bootstrap_connected())
 
-    def topics(self) -> set[str]:
-        """All topics that this client may see; asks the brokers."""
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """Wait until the brokers are known; with `refresh` learn them anew. Raises `KafkaTimeoutError`."""
         self._check()
-        return set(self._data.kafka.topics())
+        self._data.kafka.bootstrap(timeout_ms, refresh)
+
+    def topics(self) -> set[str]:
+        """All topics that this client may see; asks the brokers, within `request_timeout_ms`. Raises `KafkaError` (no broker answers)."""
+        self._check()
+        return self._data.topics()
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Numbers of a topic's partitions; empty when there is no such topic."""
+        """Numbers of a topic's partitions; empty when there is no such topic. Asks the brokers about one that it does not know; as `topics`."""
         self._check()
-        return set(self._data.kafka.partitions_for_topic(topic))
+        return self._data.partitions_for_topic(topic)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """First offset of each partition. Raises `KafkaTimeoutError`."""
@@ -64,8 +71,7 @@ class BrokerSurface:
     def highwater(self, partition: TopicPartition) -> int | None:
         """Offset of the next record that will be written, as of the last fetch. Raises `IllegalStateError` for a partition that is not assigned."""
         self._check()
-        found = self._data.kafka.highwater(TopicPartition(*partition))
-        return None if found is None else int(found)
+        return self._data.highwater(partition)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`. They stay assigned. Raises `KeyError` for one that is not assigned."""
@@ -90,8 +96,8 @@ class BrokerSurface:
         """Continue at `offset` (0 or more). Raises `ValueError` for a partition that is not assigned."""
         self._check()
         with self._data.lock:
-            self._data.kafka.seek(TopicPartition(*partition), offset)
-            self._cursor.discard({TopicPartition(*partition)})
+            self._data.kafka.seek(partition, offset)
+            self._cursor.discard({partition})
         self._data.bell.set()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -112,18 +118,31 @@ class BrokerSurface:
 
 
 class OffsetSurface:
-    """Mix-in of `KafkaConsumer`: stored offsets and positions."""
+    """Mix-in of `KafkaConsumer`: stored offsets and positions, and what came with an assignment."""
 
     _data: DataPath
     _cursor: Cursor
     _member: Membership
     _committer: Committer
     _agent: AgentThread | None
+    _zk: ZkOptions | None
+    _group_offsets: GroupOffsets | None
     _layout: Layout
     config: dict[str, Any]
 
     def _check(self) -> None:
         raise AssertionError("overridden by KafkaConsumer")
+
+    def assignment_user_data(self) -> str:
+        """What a custom assignor said to this member last; "" for nothing."""
+        self._check()
+        return self._member.user_data
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member now: generation of the last command carried out, name, instance, state. A broker knows neither, so it refuses a producer's transaction that names them."""
+        self._check()
+        group, instance = self.config["group_id"], self.config["group_instance_id"]
+        return ConsumerGroupMetadata(group, group_instance_id=instance) if self._agent is None else self._agent.standing().described(group, instance)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None) -> None:
         """Store next offsets (default: the positions of all assigned partitions) and wait for it.
@@ -144,22 +163,33 @@ class OffsetSurface:
         """The stored next offset of a partition, None where there is none. Raises `IllegalStateError` (no group), `CommitUnavailableError` (ZooKeeper did not answer in time)."""
         self._check()
         needs_group(self.config["group_id"])
-        tp = TopicPartition(*partition)
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("partition must be a TopicPartition namedtuple")
+        tp, timeout_s = partition, (self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000
+        if self.config["offsets_storage"] == "kafka":
+            assert self._group_offsets is not None
+            known = committed_in_kafka(self._group_offsets, tp, timeout_s)
+            return OffsetAndMetadata(known, "", -1) if metadata and known is not None else known
         known = self._member.desk.committed.get(tp) if tp in self._data.assigned() else None
         if known is None:
-            known = stored_offset(self._agent, self._layout, self.config["group_id"], tp, (self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000)
+            assert self._zk is not None
+            known = stored_offset(self._agent, self._zk, self._layout, self.config["group_id"], tp, timeout_s)
         return OffsetAndMetadata(known, "", -1) if metadata and known is not None else known
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """The offset of the next record that will be handed out; None when it cannot be found out in time. Raises `IllegalStateError` for a partition that is not assigned."""
         self._check()
-        tp = TopicPartition(*partition)
         with self._data.lock:
-            left = self._cursor.positions().get(tp)
+            left = self._cursor.positions().get(partition)
         if left is not None:
             return left
         try:
-            found = self._data.kafka.position(tp, self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms)
+            found = self._data.kafka.position(partition, self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms)
         except KeyError as e:  # it left between kafka-python's check and its look
             raise IllegalStateError("Partition is not assigned") from e
+        except KafkaError as e:  # the broker that was asked went away meanwhile: as where the time is over
+            if not e.retriable:
+                raise
+            known = self._data.position(partition)
+            found = None if known is None else known.offset
         return None if found is None else int(found)

@@ -4,7 +4,7 @@
 
 Every line has `event` and `t`, wall-clock nanoseconds of this machine. `t` is the moment at which a thing happened on the thread where it happened, so that several processes' lines can be merged by it:
 
-    start, registered {name}, assigned {offsets}, revoke {partitions}, revoked {positions}, lost {partitions, reason}, first_fetch {partition}, notice {kind, detail}: when they happened
+    start {host}, registered {name}, assigned {offsets}, revoke {partitions}, revoked {positions}, lost {partitions, reason}, first_fetch {partition}, notice {kind, detail}: when they happened
     called {callback, partitions}: when the application's callback ran        records {ranges: {partition: [[first, last, count, newest producer timestamp in ms], ..]}, count}: when handed out
     committed {offsets} or {error}: when a commit was answered
     closing: no record is handed out after this; closed {ms}, error {type, message}: the end
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import kafka.errors
 from kafka.structs import TopicPartition
@@ -37,17 +38,19 @@ POLL_MS = 200
 
 
 class Journal:
-    """Writes lines, whole, from any thread."""
+    """Writes lines, whole, from any thread; to standard output where no stream is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._lock = threading.Lock()
+        self._stream = stream
 
     def write(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
         """One line."""
         line = json.dumps({"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields}, separators=(",", ":"))
         with self._lock:
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            stream = self._stream or sys.stdout
+            stream.write(line + "\n")
+            stream.flush()
 
 
 def named(tp: tuple[str, int]) -> str:
@@ -140,7 +143,7 @@ class Verifiable:
             "zookeeper_connect": a.zookeeper, "group_id": a.group, "zookeeper_session_timeout_ms": a.session_timeout_ms, "zookeeper_layout": a.layout, "zookeeper_connection_timeout_ms": a.connection_timeout_ms, "guardian": not a.no_guardian,
             "enable_auto_commit": a.commit == "auto", "auto_commit_interval_ms": a.commit_interval_ms, "auto_offset_reset": a.reset, "max_poll_records": a.max_poll_records,
             "partition_assignment_strategy": a.assignor.split(","), "observer": Reporter(self.journal), "default_offset_commit_callback": self.committed}
-        for name in ("consumer_id", "bootstrap_servers", "max_poll_interval_ms", "rebalance_timeout_ms", "client_id"):
+        for name in ("consumer_id", "group_instance_id", "group_instance_grace_ms", "rebalance_protocol", "bootstrap_servers", "max_poll_interval_ms", "rebalance_timeout_ms", "client_id", "initial_offsets", "offsets_storage"):
             if getattr(a, name) is not None:
                 configs[name] = getattr(a, name)
         return configs
@@ -154,7 +157,7 @@ class Verifiable:
 
     def run(self) -> int:
         """Consume until stopped; the exit status."""
-        self.journal.write("start", group=self.args.group, topics=self.args.topic, pattern=self.args.pattern)
+        self.journal.write("start", host=platform.node(), group=self.args.group, topics=self.args.topic, pattern=self.args.pattern)
         consumer: KafkaConsumer | None = None
         status = 0
         try:
@@ -224,9 +227,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--close-timeout-ms", type=int, default=10_000)
     p.add_argument("--assignor", default="sticky", help="names in order of preference, separated by commas")
     p.add_argument("--reset", choices=("earliest", "latest", "none"), default="earliest")
+    p.add_argument("--initial-offsets", choices=("kafka", "reset", "refuse"))
+    p.add_argument("--offsets-storage", choices=("zookeeper", "dual", "kafka"))
     p.add_argument("--layout", choices=("draft", "isolated"), default="draft")
     p.add_argument("--consumer-id")
     p.add_argument("--client-id")
+    p.add_argument("--group-instance-id", help="be a static member")
+    p.add_argument("--group-instance-grace-ms", type=int, help="for how long its partitions are kept for its return")
+    p.add_argument("--rebalance-protocol", choices=("cooperative", "eager"))
     p.add_argument("--no-guardian", action="store_true")
     p.add_argument("--listener", action="store_true", help="subscribe with a rebalance listener and report its calls")
     return p

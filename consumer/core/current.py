@@ -9,6 +9,7 @@ from typing import Union
 from zkcoord.core.model import Command, TopicPartition
 
 from .events import Ack, Take
+from .incarnations import Mark
 from .messages import CommitDone, CommitOutcome
 
 
@@ -23,14 +24,24 @@ class Stage(enum.Enum):
 
 @dataclass(slots=True)
 class Current:
-    """The command being carried out. `ask` is the token of the question that the fetching side has not answered yet."""
+    """The command being carried out. `ask` is the token of the question that the fetching side has not answered yet; `afresh` are partitions of topics that were made again; `marks` is
+    what the ack says of the offsets of whole topics; `stored` is what is stored where it does not decide, because the fetching side keeps the offsets. `void`: nothing is to be taken any more."""
 
     command: Command
     stage: Stage
     ask: int = 0
     takes: dict[TopicPartition, Take] = field(default_factory=dict)
     unresolved: set[TopicPartition] = field(default_factory=set)
+    afresh: set[TopicPartition] = field(default_factory=set)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    stored: dict[TopicPartition, int] = field(default_factory=dict)
     resolve_again_ms: int | None = None
+    void: bool = False
+
+    def begin_anew(self) -> None:
+        """Everything was read again: forget what was made of an earlier reading."""
+        for found in (self.takes, self.unresolved, self.afresh, self.marks, self.stored):
+            found.clear()
 
 
 @dataclass(slots=True)
@@ -50,7 +61,7 @@ class CommitIntent:
 
 @dataclass(frozen=True, slots=True)
 class DropIntent:
-    """Delete our owner node of a partition whose offset node was deleted by somebody."""
+    """Delete our owner node of a partition that shall be started anew: its offset node was deleted by somebody, or it was started for a topic that is gone."""
 
     partition: TopicPartition
 
@@ -70,9 +81,11 @@ class Asked(enum.Enum):
 
     DOUBT = "settle a doubt"
     START = "look before a start"
+    TOPICS = "look at the topics of what was started"
     EPOCH = "learn the epoch"
     CHANNEL = "read the channel"
     LEADER = "look for a coordinator"
+    AROUND = "look at the registrations of a shared group"
     ACK = "ack"
     COMMIT = "commit"
     RENEW = "prove membership"

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from zkcoord.core.model import Command, Malformed, Subscription, Thread, TopicPartition
+from zkcoord.core.model import Command, Malformed, Mode, Subscription, Thread, TopicPartition
 
+from .incarnations import Beside, Mark
 from .messages import FailureCode, FromFetcher, ToFetcher
 
 
@@ -108,22 +109,27 @@ class Whose(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One partition as read: its owner node, and its stored offset with the version that the next write must name (None: no such node)."""
+    """One partition as read: its owner node, and its stored offset with the version that the next write must name (None: no such node) and the transaction that
+    wrote it."""
 
     whose: Whose
     offset: int | Malformed | None
     version: int | None
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRead:
-    """Answer to `ReadPartitions`, read after a sync where it was asked. `incarnation` is None when the registration is gone; `command_there` says whether the named command is."""
+    """Answer to `ReadPartitions`, read after a sync where it was asked. `incarnation` is None when the registration is gone; `command_there` says whether the named command is. `beside` is what
+    is said of the offsets of the topics asked for (those missing have none stored), `topics` which incarnation each of them is now ("": it does not exist; missing: it cannot be read)."""
 
     now_ms: int
     token: int
     incarnation: int | None
     command_there: bool
     holdings: Mapping[TopicPartition, Holding]
+    beside: Mapping[str, Beside | Malformed] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ending(enum.Enum):
@@ -157,6 +163,31 @@ class LeaderSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ModeRead:
+    """The group's mode, read when the member registered, when its connection was back and when the node changed. None: nobody said anything."""
+
+    now_ms: int
+    mode: Mode | Malformed | None
+
+
+@dataclass(frozen=True, slots=True)
+class AroundTouched:
+    """Something changed below ids, or of a subscribed topic. A hint."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AroundRead:
+    """Answer to `ReadAround`: what stands for the registrations, as in a command's `seen`, and for the subscribed topics with their partitions."""
+
+    now_ms: int
+    token: int
+    seen: str
+    topics: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """The fetching side said something."""
 
@@ -172,12 +203,14 @@ class AgentTick:
 
 
 AgentEvent = Union[SessionOpened, SessionSuspended, SessionResumed, SessionOver, JoinFailed, Registered, EpochRead, CommandsRead, CommandVanished, RegistrationTouched,
-                   PartitionsRead, Wrote, LeaderSeen, Told, AgentTick]
+                   PartitionsRead, Wrote, LeaderSeen, ModeRead, AroundTouched, AroundRead, Told, AgentTick]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Open a new session under a new name."""
+    """Open a new session under a new name, `after_ms` from now or later."""
+
+    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +222,13 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when the connection is lost."""
+    """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when the connection is lost. `first`: this consumer was never registered before, so a static
+    member may take its instance over from another process; later it is the one to go."""
 
     name: str
     subscription: Subscription
+    user_data: str = ""
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +248,21 @@ class ReadLeader:
 
 @dataclass(frozen=True, slots=True)
 class ReadPartitions:
-    """Read registration, one command, and owner and offset nodes (making missing parents); after a sync if `sync`. Answered by `PartitionsRead`, or not at all when the connection is lost."""
+    """Read registration, one command, `topics` (with the incarnation that is meant) and what is said of their offsets, and owner and offset nodes (making missing parents); after a sync if `sync`. Answered by `PartitionsRead`, or not at all when the connection is lost."""
 
     token: int
     partitions: tuple[TopicPartition, ...]
     command: str
     sync: bool
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAround:
+    """Watch, sync, then read all registrations of the group and the topics of this subscription. Answered by `AroundRead`, or not at all when the connection is lost."""
+
+    token: int
+    subscription: Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,20 +286,23 @@ class Give:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """ONE multi: check of one's own registration, delete the command, and all takes and gives."""
+    """ONE multi: check of one's own registration, delete the command (where there is one: a release has none), all takes and gives, and what it says of the offsets of whole topics (`marks`)."""
 
     token: int
     command: str
     takes: tuple[Take, ...] = ()
     gives: tuple[Give, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """ONE multi: check of one's own registration, and offsets at their versions (value, version); with nothing to store it only proves membership."""
+    """ONE multi: check of one's own registration, and offsets at their versions (value, version); with nothing to store it only proves membership. `owned`: check the owner nodes, too, since an old consumer may have
+    deleted ours."""
 
     token: int
     values: Mapping[TopicPartition, tuple[int, int]]
+    owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +321,7 @@ class Resubscribe:
     name: str
     subscription: Subscription
     commands: tuple[str, ...]
+    user_data: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,5 +331,5 @@ class Tell:
     message: ToFetcher
 
 
-AgentAction = Union[OpenSession, CloseSession, Join, ReadEpoch, ReadCommands, ReadLeader, ReadPartitions, Ack, Store, DropOwners, Resubscribe, Tell]
+AgentAction = Union[OpenSession, CloseSession, Join, ReadEpoch, ReadCommands, ReadLeader, ReadPartitions, ReadAround, Ack, Store, DropOwners, Resubscribe, Tell]
 

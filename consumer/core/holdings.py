@@ -1,15 +1,16 @@
 """What a member holds: exactly the owner nodes of its session, each with the offset and the version that its next write must name.
 
-After an outcome that is not known nothing is concluded; owner and offset nodes are read again (after a sync) and judged here. A version that moved is explained by a value that
-this member itself sent since the version it held; any other value is an operator's reset.
+After an outcome that is not known nothing is concluded; owner and offset nodes are read again (after a sync) and judged here. Since a member has one write under way at most, and
+each write moves the version by one, two readings are its own doing: what it held (the write did not happen), or the value sent at the next version (it did). So is a value that it foresaw
+(`Foresee`) at the next version: its sink stored it. Any other pair of value and version is an operator's reset, also one to the very value that was stored before.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from zkcoord.core.model import Malformed, Thread
+from zkcoord.core.model import Thread
 
 from .events import Holding, Whose
 
@@ -24,23 +25,29 @@ class Step(enum.Enum):
 
 @dataclass(slots=True)
 class Held:
-    """One partition of ours. `committed` is what is stored, as far as we know, at `version`; `sent` are the values whose writes are not known to have failed; `value` is what the
-    stop ack shall store; `reset` says that an operator overruled it. `era`: when the fetching side was told to fetch it; `reset_era`: when it was told of an operator's reset."""
+    """One partition of ours. `committed` is what is stored, as far as we know, at `version`; `sent` is the value of a write whose outcome is not known (yet); `value` is what the
+    stop ack shall store; `reset` says that an operator overruled it; `foreseen` is what the member's sink may store at the next version. `era`: when the fetching side was told to fetch it; `reset_era`: when it was told of an operator's reset."""
 
     thread: Thread
     committed: int
     version: int
-    sent: set[int] = field(default_factory=set)
+    sent: int | None = None
+    foreseen: int | None = None
     step: Step = Step.ACTIVE
     value: int = 0
     reset: bool = False
     era: int = 0
     reset_era: int = 0
 
+    def overrules(self, era: int) -> bool:
+        """Was an operator's reset found that the application had not heard of when it spoke in `era`? While the partition is given up it is not told at all."""
+        return self.reset or era < self.reset_era
+
     def stored(self, value: int, version: int) -> None:
-        """Our write happened."""
-        self.committed, self.version = value, version
-        self.sent.clear()
+        """Our write happened. What was foreseen was so for the version before."""
+        if version != self.version:
+            self.foreseen = None
+        self.committed, self.version, self.sent = value, version, None
 
 
 class Judgement(enum.Enum):
@@ -52,19 +59,22 @@ class Judgement(enum.Enum):
     OFFSET_GONE = "its offset node was deleted"
 
 
+def judge_owner(read: Holding) -> Judgement:
+    """The same where offsets are kept elsewhere: only the owner node counts."""
+    return Judgement.KEPT if read.whose is Whose.MINE else Judgement.LOST
+
+
 def judge(held: Held, read: Holding) -> Judgement:
     """Compare with what was read, and take over version and value where the partition is still ours."""
     if read.whose is not Whose.MINE:
         return Judgement.LOST
     if read.version is None:
         return Judgement.OFFSET_GONE
-    if read.version == held.version:
-        held.sent.clear()
+    if not isinstance(read.offset, int):
+        held.stored(held.committed, read.version)  # it cannot be read: the next commit overwrites it
         return Judgement.KEPT
-    known = read.offset == held.committed or read.offset in held.sent
-    offset = held.committed if isinstance(read.offset, Malformed) or read.offset is None else read.offset
-    held.stored(offset, read.version)
-    if known or isinstance(read.offset, Malformed):
-        return Judgement.KEPT
-    held.reset = True
-    return Judgement.RESET
+    own = ((held.committed, held.version), (held.sent, held.version + 1), (held.foreseen, held.version + 1))
+    known = (read.offset, read.version) in own
+    held.stored(read.offset, read.version)
+    held.reset = held.reset or not known
+    return Judgement.KEPT if known else Judgement.RESET

@@ -6,9 +6,11 @@ Nothing of a session outlives it: a new session is a new name, a new registratio
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Union
 
 from zkcoord.core.model import Command, Subscription, TopicPartition
+from zkcoord.core.rejections import FENCED_INSTANCE_ID, NONE, REBALANCE_FAILED
 
 from . import events as ev
 from . import messages as msg
@@ -24,8 +26,7 @@ class Membership:
     def __init__(self, options: AgentOptions) -> None:
         self.options = options
         self.phase = Phase.IDLE
-        self.subscription = Subscription()
-        self.asked = self.registered = self.subscription
+        self.wanted = self.asked = self.registered = msg.Subscribe(Subscription())
         self.connected = False
         self.timeout_ms = 0
         self.polled_ms = 0
@@ -33,6 +34,10 @@ class Membership:
         self.generation = 0
         self.era = 0
         self.floor = 0
+        self.registered_before = False
+        self.sent_away = self.back_after_ms = 0
+        self.rebalance_failed = False
+        self.recreated: set[tuple[str, str]] = set()
         self.out: list[ev.AgentAction] = []
         self._leave_group("")
 
@@ -48,6 +53,7 @@ class Membership:
         self.seen_epoch = 0
         self.done: tuple[int, int] = (0, 0)
         self.held: dict[TopicPartition, Held] = {}
+        self.unproved: dict[TopicPartition, str] = {}
         self.pending: dict[str, Command] = {}
         self.current: Current | None = None
         self.intents: deque[Intent] = deque()
@@ -57,6 +63,11 @@ class Membership:
         self.leaving = False
         self.leader_gone_ms: int | None = None
         self.leader_warned = False
+        self.shared = self.look_around = False
+        self.around: tuple[str, str] | None = None
+        self.looked_for = ""
+        self.refused = 0
+        self.release_by_ms: int | None = None
 
     # the seam
 
@@ -84,12 +95,14 @@ class Membership:
                 times.append(self.proof_ms + self.lease_ms // 3)
                 if self.leader_gone_ms is not None and not self.leader_warned:
                     times.append(self.leader_gone_ms + self.options.coordinator_warning_ms)
+            if self.release_by_ms is not None and (self.waiting is None or self.waiting.asked is not Asked.ACK):
+                times.append(self.release_by_ms)
             if not self.lapsed:
                 times.append(self.lease_until_ms)
             if self.current is not None and self.current.resolve_again_ms is not None:
                 times.append(self.current.resolve_again_ms)
         if self.options.max_poll_interval_ms and not self.leaving and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
-            times.append(self.polled_ms + self.options.max_poll_interval_ms)
+            times.append(self.polled_ms + self.options.max_poll_interval_ms + self.options.poll_slack_ms)
         return min(times) if times else None
 
     def _tell(self, message: msg.ToFetcher) -> None:
@@ -108,7 +121,11 @@ class Membership:
         self.era += 1
         for tp in offsets:
             self.held[tp].era = self.era
-        self._tell(msg.Assigned(offsets, self.era))
+        self._tell(msg.Assigned(offsets, self.era, {tp: self.held[tp].thread.number for tp in offsets if self.held[tp].thread.number}))
+
+    def _tell_stored(self, offsets: Mapping[TopicPartition, int], given: bool = False) -> None:
+        if offsets and self.options.tells_stored:
+            self._tell(msg.Stored(offsets, given))
 
     def _tell_seek(self, tp: TopicPartition) -> None:
         self.era += 1
@@ -140,15 +157,19 @@ class Membership:
             self._close("closed while ZooKeeper was away")
 
     def _join(self) -> None:
-        self.asked = self.subscription
-        self.out.append(ev.Join(self.name, self.subscription))
+        self.asked = self.wanted
+        self._ask_to_join()
+
+    def _ask_to_join(self) -> None:
+        self.out.append(ev.Join(self.name, self.asked.subscription, self.asked.user_data, not self.registered_before))
 
     def _resumed(self, e: ev.SessionResumed) -> None:
         self.connected = True
         if self.phase is Phase.JOINING:
-            self.out.append(ev.Join(self.name, self.asked))  # the first attempt may have happened: what the registration says must not depend on which did
+            self._ask_to_join()  # the first attempt may have happened: what the registration says must not depend on which did
         elif self.phase is Phase.MEMBER:
             self.doubt = self.read_channel = True
+            self.look_around = self.shared
 
     def _over(self, e: ev.SessionOver) -> None:
         was = self.phase
@@ -163,7 +184,8 @@ class Membership:
             return
         self.phase = next_phase(self.phase, Happening.OVER)
         if self.phase is Phase.OPENING:
-            self.out.append(ev.OpenSession())
+            self.out.append(ev.OpenSession(self.back_after_ms))
+            self.back_after_ms = 0
 
     def _join_failed(self, e: ev.JoinFailed) -> None:
         self._break(e.code, e.message)
@@ -172,19 +194,49 @@ class Membership:
         if self.phase is not Phase.JOINING:
             return
         self.phase = next_phase(self.phase, Happening.REGISTERED)
+        self.registered_before = True
         self.incarnation, self.proof_ms = e.incarnation, e.sent_ms
         self.known_epoch = self.seen_epoch = e.epoch
         self.lease_max_ms = e.lease_max_ms
         self.read_channel = True
         self.registered = self.asked
         self._resubscribe()
+        self._rebalances()  # what was said of the group was said to an earlier registration
         self._notice(msg.NoticeKind.REGISTERED, name=self.name, incarnation=e.incarnation)
 
-    def _break(self, code: msg.FailureCode, message: str) -> None:
+    def _rejected(self, command: Command) -> None:
+        """The coordinator does not take this member: for good, or for a while that doubles from one time to the next."""
+        if command.fatal:
+            code = msg.FailureCode.FENCED_INSTANCE_ID if command.code == FENCED_INSTANCE_ID else msg.FailureCode.REJECTED
+            return self._break(code, f"{command.code}: {command.message}", command.code)
+        self.phase = next_phase(self.phase, Happening.SENT_AWAY)
+        self.back_after_ms = min(self.options.rejected_backoff_ms << min(self.sent_away, 30), self.options.rejected_backoff_max_ms)
+        self.sent_away += 1
+        self._notice(msg.NoticeKind.SENT_AWAY, code=command.code, message=command.message, back_in_ms=self.back_after_ms)
+        self._drop_all(command.message)
+        self.out.append(ev.CloseSession(command.message))
+
+    def _notified(self, command: Command) -> None:
+        """The coordinator tells something of the group."""
+        if command.code == REBALANCE_FAILED and self.rebalance_failed:
+            return  # said again by a coordinator that does not know whether the first time happened
+        if command.code == REBALANCE_FAILED:
+            self.rebalance_failed = True
+            self._notice(msg.NoticeKind.REBALANCE_FAILED, message=command.message)
+        elif command.code == NONE:
+            self._rebalances()
+
+    def _rebalances(self) -> None:
+        """The group is, or will be, rebalanced."""
+        if self.rebalance_failed:
+            self.rebalance_failed = False
+            self._notice(msg.NoticeKind.REBALANCE_OVER)
+
+    def _break(self, code: msg.FailureCode, message: str, rejection: str = "") -> None:
         if self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
             self.phase = next_phase(self.phase, Happening.BROKEN)
             self._drop_all(message)
-            self._tell(msg.Failed(code, message))
+            self._tell(msg.Failed(code, message, rejection))
             self.out.append(ev.CloseSession(message))
 
     def _lapse(self, now_ms: int) -> None:
@@ -209,7 +261,7 @@ class Membership:
         self.proof_ms = None
         if self.waiting is not None and isinstance(self.waiting.intent, CommitIntent):
             self.intents.appendleft(self.waiting.intent)
-        self.current, self.waiting, self.doubt = None, None, False
+        self.current, self.waiting, self.doubt, self.release_by_ms = None, None, False, None
         self._fail_commits(msg.CommitOutcome.NO_LONGER_MEMBER)
 
     def _close(self, reason: str) -> None:
@@ -227,15 +279,17 @@ class Membership:
     def _told(self, e: ev.Told) -> None:
         m = e.message
         if isinstance(m, msg.Commit):
-            self._commit(m)
+            self._commit(e.now_ms, m)
         elif isinstance(m, msg.Revoked):
             self._revoked(m)
         elif isinstance(m, msg.Resolved):
             self._resolved(e.now_ms, m)
-        elif isinstance(m, msg.ResolveFailed):
-            self._break(msg.FailureCode.RESET_POLICY, m.message)
+        elif isinstance(m, msg.GiveUp):
+            self._break(m.code, m.message)
         elif isinstance(m, msg.Close):
             self._leave(m)
+        elif isinstance(m, msg.Foresee):
+            self._foresee(m)
         else:
             self.polled_ms = e.now_ms
             if isinstance(m, msg.Subscribe):
@@ -249,7 +303,7 @@ class Membership:
             self.out.append(ev.OpenSession())
 
     def _subscribe(self, m: msg.Subscribe) -> None:
-        self.subscription = m.subscription
+        self.wanted = m
         if self.phase in (Phase.IDLE, Phase.PARKED, Phase.PARKING):
             self._want()
         elif self.phase is Phase.MEMBER and not (self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE):
@@ -257,10 +311,10 @@ class Membership:
 
     def _resubscribe(self) -> None:
         """The registration shall say what the application wants by now."""
-        if self.subscription != self.registered and Duty.RESUBSCRIBE not in self.intents:
+        if self.wanted != self.registered and Duty.RESUBSCRIBE not in self.intents:
             self.intents.append(Duty.RESUBSCRIBE)
 
-    def _commit(self, m: msg.Commit) -> None:
+    def _commit(self, now_ms: int, m: msg.Commit) -> None:
         foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held or m.era < self.held[tp].era))
         if self.phase is not Phase.MEMBER:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NO_LONGER_MEMBER, tuple(sorted(m.offsets))))
@@ -268,9 +322,17 @@ class Membership:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NOT_OWNED, foreign))
         elif not self.connected:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
+        elif not self.options.stores_offsets:
+            may = self.proof_ms is not None and now_ms < self.lease_until_ms
+            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.OK) if may else msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
         else:
-            overruled = {tp for tp in m.offsets if m.era < self.held[tp].reset_era}
+            overruled = {tp for tp in m.offsets if self.held[tp].overrules(m.era)}
             self.intents.append(CommitIntent(m.token, {tp: offset for tp, offset in m.offsets.items() if tp not in overruled}, overruled=overruled))
+
+    def _foresee(self, m: msg.Foresee) -> None:
+        for tp, offset in m.offsets.items():
+            if tp in self.held:
+                self.held[tp].foreseen = offset
 
     def _fail_commits(self, outcome: msg.CommitOutcome) -> None:
         for intent in self.intents:
@@ -294,7 +356,7 @@ class Membership:
             return
         for tp in current.command.stop:
             held = self.held.get(tp)
-            if held is not None and held.step is Step.RELEASING:
+            if held is not None and held.step is Step.RELEASING and tp not in m.busy:
                 held.step = Step.RELEASED
                 moved = self.options.auto_commit and not held.reset
                 held.value = m.positions.get(tp, held.committed) if moved else held.committed
@@ -323,9 +385,9 @@ class Membership:
     def _leave(self, m: msg.Close) -> None:
         if self.phase is Phase.MEMBER and self.connected and not self.leaving:
             self.leaving = True
-            known = {tp: held for tp, held in self.held.items() if m.era >= max(held.era, held.reset_era)}
+            known = {tp: held for tp, held in self.held.items() if m.era >= held.era and not held.overrules(m.era)}
             offsets = {tp: offset for tp, offset in m.positions.items() if tp in known and known[tp].committed != offset}
-            if self.options.auto_commit and offsets:
+            if self.options.auto_commit and self.options.stores_offsets and offsets:
                 self.intents.append(CommitIntent(None, offsets))
         elif not self.leaving:
             self._close("closed by the application")

@@ -8,9 +8,10 @@ the application has not heard of. Contracts:
 
 * The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after `Lost` or an answered `Revoke`); until then it must not be fetched.
 * `Revoke` is answered by exactly one `Revoked` with the same token, after every record handed out before is processed; from the moment `Revoke` is taken nothing more of these partitions
-  is handed out. `positions` are next offsets (last processed + 1). If `Resumed` or `Lost` follows for a partition, that partition's part of the answer is void.
+  is handed out. `positions` are next offsets (last processed + 1). With `in_part` what is still worked on may be left to a later `Revoke`, so that the others need not wait: it is named in `busy`, never everything
+  that was asked for; nothing more of it is handed out until `Resumed` follows. If `Resumed` or `Lost` follows for a partition, that partition's part of the answer is void.
 * `Lost` needs no answer: the partitions are somebody else's already. Nothing may be handed out or committed for them.
-* `Resolve` asks where to begin where no offset is stored (auto_offset_reset); answered by `Resolved` or `ResolveFailed`.
+* `Resolve` asks where to begin where no offset is stored (auto_offset_reset); answered by `Resolved`, or by `GiveUp`.
 * Every `Commit` is answered by exactly one `CommitDone`.
 """
 
@@ -26,18 +27,20 @@ from zkcoord.core.model import Subscription, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Fetch these partitions from these offsets; call on_partitions_assigned."""
+    """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of this member's streams owns a partition, where it is not stream 0."""
 
     offsets: Mapping[TopicPartition, int]
     era: int = 0
+    streams: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`."""
+    """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`. `in_part`: what is left out is asked for again."""
 
     token: int
     partitions: tuple[TopicPartition, ...]
+    in_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +70,21 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """No offset is stored for these partitions: where does auto_offset_reset begin?"""
+    """No offset is stored for these partitions: where do they begin (what the group has committed in Kafka, else auto_offset_reset)? Those in `earliest` begin at their first record
+    whatever that says: what is stored belongs to a topic of that name that is gone. Where the fetching side keeps the offsets it is asked for all, and `stored` is what is stored here nevertheless."""
 
     token: int
     partitions: tuple[TopicPartition, ...]
+    earliest: tuple[TopicPartition, ...] = ()
+    stored: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class CommitOutcome(enum.Enum):
-    """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final for the partitions named, `UNAVAILABLE` may be tried again."""
+    """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final for the partitions named, `UNAVAILABLE` may be tried again.
+    `REFUSED` is said by the fetching side alone, where it keeps the offsets."""
 
     OK = "ok"
+    REFUSED = "Kafka refused it"
     OVERRULED = "an operator reset it"
     NOT_OWNED = "not owned"
     NO_LONGER_MEMBER = "no longer a member"
@@ -85,19 +93,30 @@ class CommitOutcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CommitDone:
-    """Answer to `Commit`. `partitions` are those concerned when the outcome is not OK."""
+    """Answer to `Commit`. `partitions` are those concerned when the outcome is not OK; `why` is what Kafka says, where offsets are kept there."""
 
     token: int
     outcome: CommitOutcome
     partitions: tuple[TopicPartition, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an operator). `given`: it gave the partitions up with them. Told only where
+    `AgentOptions.tells_stored` asks for it; nothing to obey."""
+
+    offsets: Mapping[TopicPartition, int]
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`."""
+    """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`; `rejection` is the coordinator's code where it rejected the member."""
 
     code: FailureCode
     message: str
+    rejection: str = ""
 
 
 class FailureCode(enum.Enum):
@@ -109,6 +128,8 @@ class FailureCode(enum.Enum):
     OTHER_LAYOUT = "the ensemble is used with the other layout"
     REFUSED = "ZooKeeper refused the session"
     RESET_POLICY = "no offset is stored and auto_offset_reset gives none"
+    KAFKA_GROUP_ACTIVE = "members of Kafka's own protocol hold the group"
+    KAFKA_GROUP_DENIED = "what the group has committed in Kafka may not be read"
 
 
 class NoticeKind(enum.Enum):
@@ -123,7 +144,14 @@ class NoticeKind(enum.Enum):
     COORDINATOR_BACK = "coordinator back"
     TOPIC_MISSING = "topic missing"
     MALFORMED = "malformed"
+    TOPIC_RECREATED = "topic made again"
     COMMAND = "command"
+    SENT_AWAY = "sent away for a while"
+    REBALANCE_FAILED = "the group cannot be rebalanced"
+    REBALANCE_OVER = "the group is rebalanced again"
+    GROUP_MODE = "the group's mode changed"
+    RELEASING = "old consumers move: everything is given up"
+    FOREIGN_OFFSET = "an offset of ours was overwritten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +162,31 @@ class Notice:
     detail: Mapping[str, Union[str, int, float]] = field(default_factory=dict)
 
 
-ToFetcher = Union[Assigned, Revoke, Resumed, Lost, Seek, Resolve, CommitDone, Failed, Notice]
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """What a custom assignor has for this member; it belongs to the assignment that the next messages bring about."""
+
+    text: str
+
+
+ToFetcher = Union[Assigned, Revoke, Resumed, Lost, Seek, Resolve, CommitDone, Stored, Failed, Notice, UserData]
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """The application's (new) subscription."""
+    """The application's (new) subscription, and what it tells a custom assignor."""
 
     subscription: Subscription
+    user_data: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Answer to `Revoke`."""
+    """Answer to `Revoke`. `busy` are not given up now."""
 
     token: int
     positions: Mapping[TopicPartition, int]
+    busy: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +198,10 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolveFailed:
-    """auto_offset_reset is 'none': the application must decide."""
+class GiveUp:
+    """This member must not go on: leave, and fail with this. So it is where no answer to `Resolve` may be made up, or where the group is in use elsewhere."""
 
-    token: int
+    code: FailureCode
     message: str
 
 
@@ -175,6 +212,14 @@ class Commit:
     token: int
     offsets: Mapping[TopicPartition, int]
     era: int
+
+
+@dataclass(frozen=True, slots=True)
+class Foresee:
+    """Somebody may store these next offsets on this member's behalf, each at the version held now (a sink that publishes a batch and its offsets in one multi): found so, they are no operator's reset. A later `Foresee` of a
+    partition replaces the earlier one."""
+
+    offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,4 +235,4 @@ class Close:
     era: int
 
 
-FromFetcher = Union[Subscribe, Revoked, Resolved, ResolveFailed, Commit, Polled, Close]
+FromFetcher = Union[Subscribe, Revoked, Resolved, GiveUp, Commit, Foresee, Polled, Close]

@@ -28,6 +28,7 @@ class Happening(enum.Enum):
     REGISTERED = "the registration exists"
     OVER = "the session is over"
     EVICTED = "the registration is gone"
+    SENT_AWAY = "the coordinator sends it away for a while"
     UNPOLLED = "the application does not poll"
     LEAVE = "the application closes"
     BROKEN = "it cannot go on"
@@ -50,6 +51,7 @@ TRANSITIONS: dict[tuple[Phase, Happening], Phase] = {
     (P.JOINING, H.UNPOLLED): P.PARKING,
     (P.MEMBER, H.OVER): P.OPENING,
     (P.MEMBER, H.EVICTED): P.RESETTING,
+    (P.MEMBER, H.SENT_AWAY): P.RESETTING,
     (P.MEMBER, H.UNPOLLED): P.PARKING,
     (P.MEMBER, H.LEAVE): P.CLOSING,
     (P.MEMBER, H.BROKEN): P.FAILED,

@@ -74,10 +74,11 @@ class FakeData:
     def seek(self, p: TopicPartition, offset: int) -> None:
         self.at[p] = offset
 
-    def resolve(self, partitions: Collection[TopicPartition], done: Callable[[dict[TopicPartition, int]], None]) -> bool:
-        if self.policy:
-            done({p: 7 for p in partitions})
-        return self.policy
+    def resolve(self, partitions: Collection[TopicPartition], done: Callable[[dict[TopicPartition, int]], None], earliest: Collection[TopicPartition] = ()) -> bool:
+        known = self.policy or set(partitions) <= set(earliest)
+        if known:
+            done({p: 0 if p in earliest else 7 for p in partitions})
+        return known
 
 
 class Recorder:
@@ -104,13 +105,13 @@ class Recorder:
 class Bench:
     """A membership between two fakes."""
 
-    def __init__(self, listener: Recorder | None = None, auto_commit: bool = True, policy: bool = True, observer: Observer | None = None) -> None:
+    def __init__(self, listener: Recorder | None = None, auto_commit: bool = True, policy: bool = True, observer: Observer | None = None, raises: bool = False) -> None:
         self.data: Any = FakeData(policy)
         self.cursor = Cursor(self.data)
         self.listening = Listening()
         self.listening.listener = listener
         self.told: list[msg.FromFetcher] = []
-        self.member = Membership(self.data, self.cursor, self.listening, self.told.append, auto_commit, observer)
+        self.member = Membership(self.data, self.cursor, self.listening, self.told.append, auto_commit, observer, raises)
 
     def assign(self, *numbers: int, offset: int = 10, era: int = 1) -> None:
         """The agent assigns partitions, and the application hears of it."""

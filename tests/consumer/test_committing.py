@@ -154,11 +154,50 @@ def test_commits_name_the_era_that_they_speak_of() -> None:
 
 
 def test_offsets_are_checked() -> None:
-    assert numbers_of({tp(0): OffsetAndMetadata(5, "note", -1), ("t", 1): 6}) == {tp(0): 5, tp(1): 6}
-    for wrong in ({tp(0): "5"}, {tp(0): True}, {"t": 5}):
+    assert numbers_of({tp(0): OffsetAndMetadata(5, "note", -1), tp(1): 6}) == {tp(0): 5, tp(1): 6}
+    for wrong in ({tp(0): "5"}, {tp(0): True}, {"t": 5}, {("t", 0): 5}):
         with pytest.raises(TypeError):
             numbers_of(wrong)
     with pytest.raises(ValueError):
         numbers_of({tp(0): -1})
     with pytest.raises(IllegalStateError):
         needs_group(None)
+
+
+@pytest.mark.parametrize("naming", [True, False])
+def test_a_commit_of_records_whose_partition_was_lost_says_why(naming: bool) -> None:
+    """Also one of everything, which would otherwise store nothing and be content; until the application polls again."""
+    a = Answering(CommitOutcome.NO_LONGER_MEMBER, CommitOutcome.NO_LONGER_MEMBER)
+    a.bench.assign(0, 1)
+    a.bench.hand_out(0, 5)
+    a.bench.member.receive(msg.Lost(model(0, 1), "nobody polled for 5 ms", 2))
+    given = {tp(0): OffsetAndMetadata(15, "", -1)} if naming else None
+    with pytest.raises(NotOwnedError, match="t-0.*nobody polled for 5 ms") as caught:
+        a.committer.wait(None if given is None else numbers_of(given), None)
+    assert caught.value.partitions == (("t", 0),)
+    future = a.committer.start(given, None)
+    wait_until(lambda: future.is_done, 10, "the answer")
+    assert isinstance(future.exception, NotOwnedError) and "nobody polled" in str(future.exception)
+    a.bench.member.processed()
+    a.committer.wait(None, None)
+
+
+def test_a_loss_of_what_is_not_being_processed_is_no_error_of_a_commit() -> None:
+    a = Answering(CommitOutcome.OK)
+    a.bench.assign(0, 1)
+    a.bench.hand_out(0, 5)
+    a.bench.member.receive(msg.Lost(model(1), "another member owns it", 2))
+    a.committer.wait(None, None)
+    assert a.commits[0].offsets == {model(0)[0]: 15}
+
+
+def test_automatic_commits_that_fail_are_said_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
+    a = Answering(*(CommitOutcome.UNAVAILABLE,) * 3, CommitOutcome.OK, interval_ms=1_000)
+    a.bench.assign(0)
+    a.bench.hand_out(0, 5)
+    now = boot_ms()
+    with caplog.at_level("INFO", "consumer.committing"):
+        for turn in range(1, 5):
+            a.committer.automatic(now + turn * 1_100)
+            wait_until(lambda turn=turn: len(a.commits) == turn and not a.committer._pending and len(a.committer._finished) == turn, 10, "the answer")
+    assert [(r.levelname, "not stored" in r.getMessage()) for r in caplog.records] == [("WARNING", True), ("INFO", False)]

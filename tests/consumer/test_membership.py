@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import kafka.errors
 import pytest
 
 from consumer.core import messages as msg
-from consumer.errors import ListenerError, NoStoredOffsetError, RejectedError
+from consumer.errors import ConsumerRebalanceFailedException, ListenerError, MembershipError, NoStoredOffsetError, RejectedError
 from tests.consumer.fakes import Bench, Recorder, model, tp
 
 
@@ -26,12 +27,59 @@ def test_a_revocation_of_what_is_being_processed_waits_for_the_next_poll() -> No
     bench = Bench()
     bench.assign(0, 1)
     bench.hand_out(0, 5)
-    bench.member.receive(msg.Revoke(1, model(0, 1)))
-    assert not bench.answers() and bench.data.held == {tp(0), tp(1)}, "held at once, answered later"
+    bench.member.receive(msg.Revoke(1, model(0)))
+    assert not bench.answers() and bench.data.held == {tp(0)}, "held at once, answered later"
     bench.member.processed()
     bench.member.run_tasks()
-    assert [positions(a) for a in bench.answers()] == [{0: 15, 1: 10}]
+    assert [positions(a) for a in bench.answers()] == [{0: 15}]
+    assert bench.data.assigned() == {tp(1)}
+
+
+def test_what_is_asked_for_as_a_whole_is_given_up_as_a_whole() -> None:
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.hand_out(0, 5)
+    bench.member.receive(msg.Revoke(1, model(0, 1)))
+    assert not bench.answers()
+    bench.member.processed()
+    bench.member.run_tasks()
+    assert [(positions(a), a.busy) for a in bench.answers()] == [({0: 15, 1: 10}, ())]
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_what_is_being_processed_holds_up_nothing_else(polled: bool) -> None:
+    """The others are given up at once; it goes on until it is asked for again, alone. Whether the application polls in between changes nothing."""
+    bench = Bench()
+    bench.assign(0, 1, 2)
+    bench.hand_out(0, 5)
+    bench.member.receive(msg.Revoke(1, model(0, 1, 2), True))
+    assert [(positions(a), a.busy) for a in bench.answers()] == [({1: 10, 2: 10}, model(0))]
+    assert bench.data.assigned() == {tp(0)} and bench.data.held == {tp(0)} and not bench.member.tasks, "nothing more is handed out of it"
+    if polled:
+        bench.member.processed()
+        bench.member.run_tasks()
+    bench.data.bell.clear()
+    bench.member.receive(msg.Resumed(model(0)))
+    assert bench.data.held == set() and bench.data.bell.is_set()
+    bench.member.receive(msg.Revoke(2, model(0), True))
+    assert len(bench.answers()) == 1 + polled, "never an answer that gives nothing up"
+    bench.member.processed()
+    bench.member.run_tasks()
+    assert [(positions(a), a.token, a.busy) for a in bench.answers()[1:]] == [({0: 15}, 2, ())]
     assert not bench.data.assigned()
+
+
+def test_a_listener_hears_of_all_that_is_revoked_at_once() -> None:
+    """It is called before anything is given up, on the thread that processes: so all of it waits."""
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.assign(0, 1)
+    bench.hand_out(0, 5)
+    bench.member.receive(msg.Revoke(1, model(0, 1), True))
+    assert not bench.answers()
+    bench.member.processed()
+    bench.member.run_tasks()
+    assert listener.calls[1:] == [("revoked", (0, 1))] and [positions(a) for a in bench.answers()] == [{0: 15, 1: 10}]
 
 
 def test_without_automatic_commits_an_answer_carries_no_positions() -> None:
@@ -190,18 +238,6 @@ def test_an_operators_reset_moves_the_position_and_drops_what_was_buffered() -> 
     assert bench.data.at == {tp(0): 3} and bench.member.desk.committed == {tp(0): 3}
 
 
-def test_offsets_are_resolved_without_the_application() -> None:
-    bench = Bench()
-    bench.member.receive(msg.Resolve(5, model(0, 1)))
-    assert bench.told == [msg.Resolved(5, {p: 7 for p in model(0, 1)})]
-
-
-def test_without_a_reset_policy_the_question_is_refused_and_the_partition_named() -> None:
-    bench = Bench(policy=False)
-    bench.member.receive(msg.Resolve(5, model(0)))
-    assert isinstance(bench.told[0], msg.ResolveFailed) and "t-0" in bench.told[0].message
-
-
 @pytest.mark.parametrize(("code", "error"), [(msg.FailureCode.RESET_POLICY, NoStoredOffsetError), (msg.FailureCode.REJECTED, RejectedError)])
 def test_a_failure_takes_everything_away_and_is_kept(code: msg.FailureCode, error: type[Exception]) -> None:
     bench = Bench()
@@ -228,3 +264,46 @@ def test_leaving_answers_what_was_asked_before() -> None:
     bench.member.receive(msg.Revoke(9, model(0)))
     assert bench.member.let_go()[0] == {tp(1): 10}
     assert [positions(a) for a in bench.answers()] == [{0: 12}]
+
+
+@pytest.mark.parametrize(("rejection", "error"), [
+    ("INCONSISTENT_GROUP_PROTOCOL", kafka.errors.InconsistentGroupProtocolError),
+    ("GROUP_MAX_SIZE_REACHED", kafka.errors.GroupMaxSizeReachedError),
+    ("FENCED_INSTANCE_ID", kafka.errors.FencedInstanceIdError),
+    ("SOMETHING_LATER", RejectedError),
+])
+def test_a_rejection_is_the_error_that_kafka_python_has_for_its_code(rejection: str, error: type[Exception]) -> None:
+    bench = Bench()
+    bench.member.receive(msg.Failed(msg.FailureCode.REJECTED, f"{rejection}: so it is", rejection))
+    with pytest.raises(error, match=rejection) as caught:
+        bench.member.raise_error()
+    assert isinstance(caught.value, MembershipError)
+
+
+def test_a_group_that_cannot_be_rebalanced_is_raised_once_where_it_is_wanted() -> None:
+    failed, over = msg.Notice(msg.NoticeKind.REBALANCE_FAILED, {"message": "three evictions in a row"}), msg.Notice(msg.NoticeKind.REBALANCE_OVER)
+    quiet, loud = Bench(), Bench(raises=True)
+    for bench in (quiet, loud):
+        bench.assign(0)
+        bench.data.bell.clear()
+        bench.member.receive(failed)
+        assert bench.member.rebalance_failure == "three evictions in a row" and bench.data.assigned() == {tp(0)}
+    assert loud.data.bell.is_set()
+    quiet.member.raise_error()
+    with pytest.raises(ConsumerRebalanceFailedException, match="three evictions"):
+        loud.member.raise_error()
+    loud.member.raise_error()
+    loud.member.receive(failed)
+    loud.member.receive(over)
+    loud.member.raise_error()  # over before anybody looked
+    assert loud.member.rebalance_failure == ""
+
+
+def test_what_an_assignor_says_is_there_when_the_application_hears_of_its_partitions() -> None:
+    seen = []
+    listener = Recorder()
+    bench = Bench(listener)
+    listener.act = lambda name: seen.append((name, bench.member.user_data))
+    bench.member.receive(msg.UserData("rack-1"))
+    bench.assign(0)
+    assert seen == [("assigned", "rack-1")]

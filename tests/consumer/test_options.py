@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 
 from consumer.agent_thread import agent_options, zk_options
 from consumer.errors import ConsumerOptionError
-from consumer.options import DEFAULT_CONFIG, OWN_DEFAULTS, check
+from consumer.options import DEFAULT_CONFIG, OWN_DEFAULTS, check, user_data_of
 from zkcoord.errors import ConfigurationError, InvalidConsumerIdError, InvalidGroupError
 
 GROUP: dict[str, Any] = {"group_id": "g", "zookeeper_connect": "h:2181/k"}
@@ -44,12 +44,19 @@ def test_defaults_that_are_promised() -> None:
     ({**GROUP, "max_poll_interval_ms": True}, "positive number of milliseconds"),
     ({**GROUP, "rebalance_timeout_ms": -1}, "positive number of milliseconds"),
     ({**GROUP, "max_poll_records": 0}, "above 0"),
-    ({**GROUP, "partition_assignment_strategy": ["fair"]}, "use one of"),
+    ({**GROUP, "max_buffered_bytes": "64m"}, "above 0"),
+    ({**GROUP, "partition_assignment_strategy": ["fair,sticky"]}, "a custom assignor's name"),
+    ({**GROUP, "partition_assignment_strategy": [7]}, "a custom assignor's name"),
+    ({**GROUP, "assignment_user_data": "x" * 16_385}, "assignment_user_data"),
+    ({**GROUP, "assignment_user_data": 7}, "at most 16384 characters"),
     ({**GROUP, "partition_assignment_strategy": []}, "at least one assignor"),
     ({**GROUP, "zookeeper_layout": "new"}, "'draft' or 'isolated'"),
     ({**GROUP, "zookeeper_auth": "user:password"}, "a pair (user, password)"),
     ({**GROUP, "zookeeper_sasl_username": "me"}, "zookeeper_sasl_mechanism"),
-    ({**GROUP, "group_instance_id": "a"}, "leave it out"),
+    ({**GROUP, "group_instance_id": "a b"}, "group_instance_id"),
+    ({**GROUP, "group_instance_id": 7}, "group_instance_id"),
+    ({**GROUP, "group_instance_grace_ms": -1}, "group_instance_grace_ms"),
+    ({**GROUP, "rebalance_protocol": "lazy"}, "'cooperative', or 'eager'"),
 ])
 def test_refusals_say_what_to_write_instead(configs: dict[str, Any], says: str) -> None:
     with pytest.raises(ConsumerOptionError) as caught:
@@ -64,6 +71,7 @@ def test_refusals_say_what_to_write_instead(configs: dict[str, Any], says: str) 
     (RangePartitionAssignor, ("range",)),
     ([StickyPartitionAssignor, "range", "sticky"], ("sticky", "range")),
     ((CooperativeStickyAssignor,), ("sticky",)),
+    (["acme.rack-aware", "sticky"], ("acme.rack-aware", "sticky")),
     (kafka.KafkaConsumer.DEFAULT_CONFIG["partition_assignment_strategy"], ("range", "roundrobin")),
 ])
 def test_assignors_are_names_or_kafka_pythons_classes(given: Any, names: tuple[str, ...]) -> None:
@@ -87,6 +95,21 @@ def test_kafka_python_gets_only_what_it_knows() -> None:
 def test_the_agent_gets_what_was_chosen() -> None:
     agent = agent_options(check({**GROUP, "consumer_id": "me", "enable_auto_commit": False, "rebalance_timeout_ms": 9_000, "partition_assignment_strategy": "range"}))
     assert (agent.group, agent.consumer_id, agent.auto_commit, agent.rebalance_timeout_ms, agent.assignors) == ("g", "me", False, 9_000, ("range",))
+
+
+def test_what_a_member_tells_an_assignor_is_text_or_a_function_s_answer() -> None:
+    said = iter(["rack-1", "x" * 16_385])
+    given = check({**GROUP, "assignment_user_data": lambda: next(said)}).config["assignment_user_data"]
+    assert user_data_of("rack-0") == "rack-0" and user_data_of(given) == "rack-1"
+    with pytest.raises(ConsumerOptionError, match="assignment_user_data"):
+        user_data_of(given)
+
+
+def test_a_static_member_and_the_form_of_rebalance() -> None:
+    agent = agent_options(check({**GROUP, "group_instance_id": "worker-1", "group_instance_grace_ms": 9_000, "rebalance_protocol": "eager"}))
+    assert (agent.instance, agent.grace_ms, agent.protocols) == ("worker-1", 9_000, ("eager",))
+    plain = agent_options(check(GROUP))
+    assert (plain.instance, plain.grace_ms, plain.protocols) == (None, 45_000, ("cooperative", "eager")) and plain.process != agent.process
 
 
 def test_names_that_cannot_be_paths_are_refused() -> None:

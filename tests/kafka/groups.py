@@ -18,16 +18,16 @@ from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes.paths import Layout
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 Taken = dict[tuple[str, int], list[int]]
 
 
 @contextmanager
-def coordinator(hosts: str, options: CoordinatorOptions | None = None) -> Iterator[CoordinatorDriver]:
+def coordinator(hosts: str, options: CoordinatorOptions | None = None, layout: Layout = Layout.DRAFT) -> Iterator[CoordinatorDriver]:
     """A coordinator on a thread of this process."""
     loop = Loop("coordinator")
     ensemble = KazooEnsemble(ZkOptions(hosts, session_timeout_ms=6_000), loop.post)
-    driver = CoordinatorDriver(ensemble, Layout.DRAFT, options or CoordinatorOptions(), boot_ms, wall_ms, lambda record: None)
+    driver = CoordinatorDriver(ensemble, layout, options or CoordinatorOptions(), boot_ms, wall_ms, lambda record: None)
     loop.attach(driver)
     loop.post(driver.start)
     loop.start()
@@ -61,7 +61,19 @@ def drain(consumers: Iterable[KafkaConsumer], taken: Taken, total: int) -> None:
     wait_until(enough, PATIENCE_S, f"{total} records")
 
 
-def settled(consumers: Iterable[KafkaConsumer], topic: str, partitions: int, taken: Taken | None = None) -> None:
+def iterated(consumer: KafkaConsumer, total: int) -> list[Any]:
+    """Iterate, again after each `consumer_timeout_ms`, until there are `total` records (or more)."""
+    found: list[Any] = []
+    wait_until(lambda: found.extend(consumer) or len(found) >= total, PATIENCE_S, f"{total} records")
+    return found
+
+
+def following(consumer: KafkaConsumer) -> Any:
+    """The next record of iteration, however often it ends by `consumer_timeout_ms` before."""
+    return wait_until(lambda: next(consumer, None), PATIENCE_S, "the next record")
+
+
+def settled(consumers: Iterable[KafkaConsumer], topic: str, partitions: int, taken: Taken | None = None, timeout_s: float = PATIENCE_S) -> None:
     """Poll all until they share the topic's partitions, each owned once and evenly."""
     listed = list(consumers)
     wanted = {TopicPartition(topic, n) for n in range(partitions)}
@@ -74,7 +86,7 @@ def settled(consumers: Iterable[KafkaConsumer], topic: str, partitions: int, tak
         sizes = sorted(map(len, owned))
         return set().union(*owned) == wanted and sum(sizes) == partitions and sizes[-1] - sizes[0] <= 1
 
-    wait_until(shared, PATIENCE_S, f"{partitions} partitions of {topic} shared by {len(listed)} consumers")
+    wait_until(shared, timeout_s, f"{partitions} partitions of {topic} shared by {len(listed)} consumers")
 
 
 def consumer(hosts: str, group: str, *topics: str, **configs: Any) -> KafkaConsumer:

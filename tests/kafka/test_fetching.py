@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer import KafkaConsumer
 from consumer.data_path import DataPath
 from consumer.options import check
 from tests.harness.kafka import add_partitions, create_topic, produce, produce_numbered, unique
@@ -20,28 +22,31 @@ from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka
 
-PATIENCE_S = 30.0
-LONG_POLL_MS = 20_000
+PATIENCE_S = 60.0
+LONG_POLL_MS = 120_000
 
 
 class Eater(threading.Thread):
     """The application: takes records until stopped."""
 
-    def __init__(self, data: DataPath, pause_s: float = 0.0) -> None:
+    def __init__(self, data: DataPath) -> None:
         super().__init__(daemon=True)
         self.data = data
         self.taken: dict[TopicPartition, list[int]] = {}
         self.batches: list[dict[TopicPartition, int]] = []
         self.stopping = False
+        self.gate = threading.Event()
+        self.gate.set()
         self.start()
 
     def run(self) -> None:
         data = self.data
         while not self.stopping:
+            self.gate.wait()
             data.bell.clear()
             data.housekeeping(False)
             with data.lock:
-                records, enough = data.fetcher.take(50)
+                records, enough = data.fetcher.take(50) if self.gate.is_set() else ({}, False)
             for tp, found in records.items():
                 self.taken.setdefault(tp, []).extend(r.offset for r in found)
             if records:
@@ -59,13 +64,14 @@ class Eater(threading.Thread):
 @contextmanager
 def fetching(broker: KafkaBroker, first: dict[TopicPartition, int], **configs: Any) -> Iterator[tuple[DataPath, Eater]]:
     """A fetching side whose long polls are longer than any test waits for a newcomer."""
-    chosen = {"bootstrap_servers": broker.address, "fetch_max_wait_ms": LONG_POLL_MS, "auto_offset_reset": "earliest", **configs}
+    chosen = {"bootstrap_servers": broker.address, "fetch_max_wait_ms": LONG_POLL_MS, "request_timeout_ms": 2 * LONG_POLL_MS, "auto_offset_reset": "earliest", **configs}
     data = DataPath(check(chosen).kafka_configs(broker.address), lambda tp, now: first.setdefault(tp, now))
     eater = Eater(data)
     try:
         yield data, eater
     finally:
         eater.stopping = True
+        eater.gate.set()
         data.bell.set()
         eater.join(PATIENCE_S)
         data.close()
@@ -78,6 +84,13 @@ def assign(data: DataPath, topic: str, *numbers: int, offset: int = 0) -> None:
 def long_poll_out(data: DataPath) -> None:
     """Until a fetch of all that is assigned waits at the broker."""
     wait_until(lambda: data.fetcher.waiting_for_broker and not data.fetcher._newcomers and not data.fetcher._completed_fetches, PATIENCE_S, "a long poll")
+
+
+def arrived(data: DataPath) -> set[TopicPartition]:
+    """What something was fetched of that was not handed out yet."""
+    with data.lock:
+        data.fetcher._take_in()
+        return set(data.fetcher._buffers._of)
 
 
 def test_newcomers_are_fetched_while_a_long_poll_is_out(kafka_broker: KafkaBroker) -> None:
@@ -198,23 +211,118 @@ def test_a_backlog_does_not_silence_the_others(kafka_broker: KafkaBroker) -> Non
     turns = [n for n, batch in enumerate(eater.batches) if TopicPartition(topic, 2) in batch]
     backlog = [n for n, batch in enumerate(eater.batches) if TopicPartition(topic, 2) not in batch]
     assert turns[0] <= 4 and len(backlog) > 100
-    both = [batch for batch in eater.batches[4:60] if len(batch) == 1]
-    assert {next(iter(b)).partition for b in both} == {0, 1}, "the two backlogs take turns"
+    both = [sorted(batch.values()) for batch in eater.batches[4:60]]
+    assert both == [[25, 25]] * len(both), "the two backlogs get the same"
     for offsets in eater.taken.values():
         assert offsets == list(range(len(offsets)))
 
 
+def test_a_backlog_that_comes_does_not_silence_those_that_stay(kafka_broker: KafkaBroker) -> None:
+    """24 partitions come with 800 records each; a record of the one that stays, which arrives after all of them, comes within one round of turns."""
+    topic = create_topic(kafka_broker.address, unique("newcomers"), 25)
+    produce(kafka_broker.address, topic, {n: [b"x" * 10] * 800 for n in range(1, 25)})
+    first: dict[TopicPartition, int] = {}
+    kept = TopicPartition(topic, 0)
+    with fetching(kafka_broker, first) as (data, eater):
+        assign(data, topic, 0)
+        long_poll_out(data)
+        with data.lock:
+            eater.gate.clear()
+        assign(data, topic, *range(1, 25))
+        wait_until(lambda: len(arrived(data)) == 24, PATIENCE_S, "the first responses of all")
+        produce(kafka_broker.address, topic, {0: [b"now"]})
+        wait_until(lambda: kept in arrived(data), PATIENCE_S, "the response with the record")
+        eater.gate.set()
+        wait_until(lambda: eater.count() == 19_201, PATIENCE_S, "all records")
+    turn = next(n for n, batch in enumerate(eater.batches) if kept in batch)
+    before = sum(sum(batch.values()) for batch in eater.batches[:turn])
+    assert before <= 24 * 25, f"{before} of 19200 records came before it"
+
+
+def test_a_backlog_does_not_wait_for_the_long_poll_that_was_sent_without_it(kafka_broker: KafkaBroker) -> None:
+    """One partition is idle; its long poll is out while the other's records, more than one response holds, are handed out. Also after a seek, and after a pause."""
+    topic = create_topic(kafka_broker.address, unique("idle"), 2)
+    produce(kafka_broker.address, topic, {1: [b"x" * 5_000] * 500})
+    first: dict[TopicPartition, int] = {}
+    busy = TopicPartition(topic, 1)
+    with fetching(kafka_broker, first) as (data, eater):
+        assign(data, topic, 0, 1)
+        wait_until(lambda: eater.count() == 500, LONG_POLL_MS / 1000 / 2, "all records of the backlog")
+        assert data.fetcher.waiting_for_broker
+        data.seek(busy, 490)
+        data.bell.set()
+        wait_until(lambda: eater.count() == 510, LONG_POLL_MS / 1000 / 2, "records after a seek")
+        with data.lock:
+            data.subscription.pause(busy)
+            data.seek(busy, 495)
+        data.bell.set()
+        with data.lock:
+            data.subscription.resume(busy)
+        data.bell.set()
+        wait_until(lambda: eater.count() == 515, LONG_POLL_MS / 1000 / 2, "records after a pause")
+    assert eater.taken == {busy: [*range(500), *range(490, 500), *range(495, 500)]}
+
+
+def test_what_is_fetched_ahead_stays_below_the_limit(kafka_broker: KafkaBroker) -> None:
+    """An application that takes ten records at a time, from four partitions with half a megabyte each."""
+    topic = create_topic(kafka_broker.address, unique("limit"), 4)
+    produce(kafka_broker.address, topic, {n: [b"x" * 5_000] * 100 for n in range(4)})
+    data = DataPath(check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address))
+    limit = data.fetcher.max_buffered_bytes = 400_000
+    taken: dict[TopicPartition, list[int]] = {}
+    largest = 0
+
+    def step() -> bool:
+        nonlocal largest
+        with data.lock:
+            data.fetcher._take_in()
+            largest = max(largest, data.fetcher._buffers.size)
+            for tp, found in data.fetcher.take(10)[0].items():
+                taken.setdefault(tp, []).extend(r.offset for r in found)
+            most, least = (f([len(taken.get(TopicPartition(topic, n), ())) for n in range(4)]) for f in (max, min))
+        data.fetcher.send_fetches()
+        return least == 100 and most == 100
+
+    try:
+        assign(data, topic, 0, 1, 2, 3)
+        wait_until(step, PATIENCE_S, "all records")
+    finally:
+        data.close()
+    assert limit / 4 < largest <= limit and all(offsets == list(range(100)) for offsets in taken.values())
+
+
+@pytest.mark.parametrize("iterating", [False, True], ids=["poll", "iteration"])
+def test_both_forms_of_reading_are_fair(kafka_broker: KafkaBroker, iterating: bool) -> None:
+    """300 records over three partitions with a thousand each: 100 of each."""
+    topic = create_topic(kafka_broker.address, unique("fair"), 3)
+    produce(kafka_broker.address, topic, {n: [b"x" * 10] * 1_000 for n in range(3)})
+    with KafkaConsumer(bootstrap_servers=kafka_broker.address, auto_offset_reset="earliest", max_poll_records=300, consumer_timeout_ms=PATIENCE_S * 1_000) as consumer:
+        consumer.assign([TopicPartition(topic, n) for n in range(3)])
+        wait_until(lambda: consumer.poll(100, max_records=1), PATIENCE_S, "the first record")
+        wait_until(lambda: len(arrived(consumer._data)) == 3, PATIENCE_S, "all responses")
+        for _ in range(3):
+            if iterating:
+                found = Counter(next(consumer).partition for _ in range(300))
+            else:
+                found = Counter({tp.partition: len(records) for tp, records in consumer.poll(PATIENCE_S * 1_000).items()})
+            assert sum(found.values()) == 300 and max(found.values()) - min(found.values()) <= 1
+        positions = {n: consumer.position(TopicPartition(topic, n)) for n in range(3)}
+        assert sum(positions.values()) == 901 and max(positions.values()) - min(positions.values()) <= 1, "as many as were handed out"
+
+
 def test_what_is_buffered_is_not_fetched_again(kafka_broker: KafkaBroker) -> None:
+    """A partition is fetched again when less than its share of a poll is left, and then from the end of that."""
     topic = create_topic(kafka_broker.address, unique("buffered"), 2)
-    produce(kafka_broker.address, topic, {0: [b"x" * 10] * 200, 1: [b"x" * 10] * 200})
+    produce(kafka_broker.address, topic, {0: [b"x" * 10] * 299, 1: [b"x" * 10] * 400})
     data = DataPath(check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address))
     try:
         assign(data, topic, 0, 1)
         wait_until(lambda: len(data.fetcher._completed_fetches) == 2, PATIENCE_S, "both responses")
         with data.lock:
-            first, _ = data.fetcher.take(50)
-            second, _ = data.fetcher.take(50)
-            assert {tp.partition for tp in (*first, *second)} == {0, 1} and data.fetcher._fetchable_partitions() == []
+            for wanted in ({}, {0: 299}):
+                found, _ = data.fetcher.take(50)
+                assert {tp.partition: len(records) for tp, records in found.items()} == {0: 25, 1: 25}
+                assert {tp.partition: at.offset for tp, at in data.fetcher._wanted()[0].items()} == wanted, "249 are left, of a share of 250"
     finally:
         data.close()
 
@@ -234,6 +342,24 @@ def test_topics_that_do_not_exist_are_asked_for_without_noise_or_creation(kafka_
         assign(data, topic, 0)
         wait_until(lambda: eater.count() == 1, PATIENCE_S, "the record of the new topic")
     assert not [r for r in caplog.records if topic in r.getMessage()]
+
+
+def test_what_left_and_came_back_is_found_after_metadata_was_refreshed(kafka_broker: KafkaBroker) -> None:
+    """Its leader was known when it came back, so nobody had to ask for it; the refreshes that follow must not forget it."""
+    topic = create_topic(kafka_broker.address, unique("back"), 1)
+    produce_numbered(kafka_broker.address, topic, 1, 3)
+    first: dict[TopicPartition, int] = {}
+    with fetching(kafka_broker, first, fetch_max_wait_ms=100, metadata_max_age_ms=200) as (data, eater):
+        assign(data, topic, 0)
+        wait_until(lambda: eater.count() == 3, PATIENCE_S, "the first records")
+        data.remove([TopicPartition(topic, 0)])
+        assign(data, topic, 0, offset=3)
+        cluster = data.kafka._cluster
+        for _ in range(2):
+            before = cluster._last_successful_refresh_ms
+            wait_until(lambda: cluster._last_successful_refresh_ms > before, PATIENCE_S, "a refresh")  # noqa: B023
+        produce_numbered(kafka_broker.address, topic, 1, 2, 3)
+        wait_until(lambda: eater.count() == 5, PATIENCE_S, "what was written later")
 
 
 def test_partitions_added_to_a_known_topic_are_found(kafka_broker: KafkaBroker) -> None:

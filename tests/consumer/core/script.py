@@ -3,16 +3,18 @@
 A script is blocks of input lines, each block followed by `----` and all that the core answered, one action a line. Time stands still but for `tick`. Lines:
 
     options [auto_commit=false|max_poll_interval_ms=MS|...]
-    subscribe TOPIC[,..] | polled | close [TP=POSITION ..] [era=E]
+    subscribe TOPIC[,..] [data=TEXT] | polled | close [TP=POSITION ..] [era=E]
     opened NAME [timeout=MS] | suspended | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
-    command E-S start|stop|reject TP[,..] [inc=I]   one command read after its creation was seen; its node is E-S
+    command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT] [topics=TOPIC:INCARNATION,..]   one command read after its creation was seen; its node is E-S
     channel                                  the whole channel as read: the commands of lines `has E-S start|stop TP[,..]` before it
     vanished NODE | touched
-    read [inc=I|gone] [nocommand] TP=mine|foreign|free[:OFFSET@VERSION] ..   the read that is under way is answered; no offset: the node is gone
+    read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..] [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..] TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]] ..   the read that is under way is answered; no offset: the
+                                             node is gone; TOPIC~ is what is said of the offsets of a whole topic (+: the newer ones only);
+                                             TOPIC! is what the topic is now (nothing said: what the last command that names it means)
     ok [TP@VERSION ..] | evicted | refused | unknown      how the write under way ended
     epoch E LEASE | leader alive|gone [STATE]
-    commit TOKEN TP=OFFSET[,..] [era=E] | revoked [TP=POSITION ..] | resolved TP=OFFSET .. | resolvefailed
+    commit TOKEN TP=OFFSET[,..] [era=E] | foresee TP=OFFSET[,..] | revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
     tick MS | lease [era=E] | held
 
 `ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the difference is understood.
@@ -25,6 +27,7 @@ from collections.abc import Callable, Mapping
 from consumer.core import events as ev
 from consumer.core import messages as msg
 from consumer.core.agent import Agent
+from consumer.core.incarnations import Beside
 from consumer.core.options import AgentOptions
 from zkcoord.core.model import Command, Malformed, Option, Subscription, Thread, TopicPartition
 
@@ -57,9 +60,24 @@ def listed(partitions: object) -> str:
     return ",".join(str(tp) for tp in sorted(partitions)) or "nothing"  # type: ignore[call-overload]
 
 
+def beside_of(word: str) -> tuple[str, Beside | Malformed]:
+    """t~7+@2/90 as what is said of the offsets of t."""
+    topic, _, rest = word.partition("~")
+    if rest == "bad":
+        return topic, Malformed("offsets", topic, "not an incarnation")
+    said, _, stat = rest.partition("@")
+    version, _, written = stat.partition("/")
+    return topic, Beside(said.removesuffix("+"), said.endswith("+"), int(version), int(written))
+
+
 def options_in(words: tuple[str, ...], name: str, default: int) -> int:
     """The value of `name=..` among the words."""
     return next((int(w.split("=")[1]) for w in words if w.startswith(f"{name}=")), default)
+
+
+def word_in(words: tuple[str, ...], name: str) -> str | None:
+    """The text of `name=..` among the words."""
+    return next((w.split("=")[1] for w in words if w.startswith(f"{name}=")), None)
 
 
 class World:
@@ -75,6 +93,8 @@ class World:
         self.revoke = 0
         self.resolve = 0
         self.there: list[Command] = []
+        self.meant: dict[str, str] = {}
+        self.topics: tuple[str, ...] = ()
 
     def run(self, line: str) -> list[str]:
         """Carry out one line of input; what the core answered, as text."""
@@ -92,16 +112,20 @@ class World:
         if isinstance(action, ev.Tell):
             return f"tell {self.told(action.message)}"
         if isinstance(action, ev.ReadPartitions):
-            self.asked = action.token
-            return f"read{' after a sync' if action.sync else ''}: {listed(action.partitions)}{f'; command {action.command}' if action.command else ''}"
+            self.asked, self.topics = action.token, tuple(action.topics)
+            if not action.partitions and not action.command and not action.sync:
+                return f"read whether what was started is of {' '.join(action.topics)} as it is"
+            return f"read{' after a sync' if action.sync else ''}: {listed(action.partitions)}{f'; command {action.command}' if action.command else ''}{''.join(f'; offsets of {t}' for t in action.topics)}"
         if isinstance(action, (ev.Ack, ev.Store, ev.DropOwners, ev.Resubscribe)):
             self.written = action.token
             return self.write(action)
         if isinstance(action, ev.Join):
-            return f"join as {action.name} for {','.join(sorted(action.subscription.topics))}"
+            return f"join as {action.name} for {','.join(sorted(action.subscription.topics))}{f' with {action.user_data}' if action.user_data else ''}{'' if action.first else ', not for the first time'}"
         if isinstance(action, ev.CloseSession):
             return f"close the session ({action.reason})"
-        return {ev.OpenSession: "open a session", ev.ReadEpoch: "read the epoch", ev.ReadCommands: "read the channel", ev.ReadLeader: "read the leader"}[type(action)]
+        if isinstance(action, ev.OpenSession):
+            return f"open a session{f' after {action.after_ms} ms' if action.after_ms else ''}"
+        return {ev.ReadEpoch: "read the epoch", ev.ReadCommands: "read the channel", ev.ReadLeader: "read the leader"}[type(action)]
 
     def write(self, action: ev.Ack | ev.Store | ev.DropOwners | ev.Resubscribe) -> str:
         """A multi, which always begins with the check of the registration."""
@@ -110,10 +134,12 @@ class World:
         if isinstance(action, ev.DropOwners):
             return f"drop owner nodes {listed(action.partitions)}"
         if isinstance(action, ev.Resubscribe):
-            return f"register anew for {','.join(sorted(action.subscription.topics))}; delete commands {' '.join(action.commands) or 'none'}"
+            return f"register anew for {','.join(sorted(action.subscription.topics))}{f' with {action.user_data}' if action.user_data else ''}; delete commands {' '.join(action.commands) or 'none'}"
         takes = {t.partition: f"{t.offset}@{'new' if t.version is None else t.version}" for t in action.takes}
         gives = {g.partition: f"{g.offset}@{g.version}" for g in action.gives}
-        return f"ack {action.command}: " + "; ".join(p for p in (takes and f"take {shown(takes)}", gives and f"give {shown(gives)}") if p) if takes or gives else f"ack {action.command}: nothing"
+        marks = " ".join(f"{m.topic}={m.incarnation}{'+' if m.newer_only else ''}@{m.version}" for m in action.marks)
+        parts = [f"say {marks}" if marks else "", f"take {shown(takes)}" if takes else "", f"give {shown(gives)}" if gives else ""]
+        return f"ack {action.command}: " + ("; ".join(filter(None, parts)) or "nothing")
 
     def told(self, m: msg.ToFetcher) -> str:
         """A message to the fetching side."""
@@ -130,11 +156,16 @@ class World:
             return f"seek {m.partition}={m.offset} (era {m.era})"
         if isinstance(m, msg.Resolve):
             self.resolve = m.token
-            return f"resolve {listed(m.partitions)}"
+            stored, earliest = (f" (stored: {shown(m.stored)})" if m.stored else ""), (f" ({listed(m.earliest)} from the first record)" if m.earliest else "")
+            return f"resolve {listed(m.partitions)}{stored}{earliest}"
         if isinstance(m, msg.CommitDone):
             return f"commit {m.token}: {m.outcome.value}{f' ({listed(m.partitions)})' if m.partitions else ''}"
         if isinstance(m, msg.Failed):
             return f"failed: {m.code.value}: {m.message}"
+        if isinstance(m, msg.Stored):
+            return f"stored{' and given up' if m.given else ''} {shown(m.offsets)}"
+        if isinstance(m, msg.UserData):
+            return f"user data {m.text}"
         return f"notice {m.kind.value}{''.join(f' {k}={v}' for k, v in m.detail.items())}"
 
     # sessions
@@ -165,21 +196,26 @@ class World:
 
     # what is read
 
-    def _command(self, node: str, option: str, partitions: str, words: tuple[str, ...]) -> Command:
+    def _command(self, node: str, option: str, words: tuple[str, ...]) -> Command:
+        partitions = words[0] if words and "-" in words[0] and "=" not in words[0] else ""
         epoch, seq = node.split("-")[:2]
-        kind = {"start": Option.START, "stop": Option.STOP, "reject": Option.REJECT}[option]
+        kind = {"start": Option.START, "stop": Option.STOP, "reject": Option.REJECT, "notify": Option.NOTIFY}[option]
+        code = word_in(words, "code")
         start = {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
+        incarnations = dict(pair.split(":") for pair in (word_in(words, "topics") or "").split(",") if pair)
+        self.meant.update(incarnations)
         return Command(self.name, options_in(words, "inc", self.incarnation), kind, int(epoch), int(seq), 1, start, tps_of(partitions) if kind is Option.STOP else (),
-                       code="NO_GOOD" if kind is Option.REJECT else "", message="no good" if kind is Option.REJECT else "", node=node)
+                       code=code or "", fatal="fatal" in words, message=f"because of {code}" if code else "", user_data=word_in(words, "data"), node=node,
+                       incarnations=incarnations)
 
-    def do_command(self, node: str, option: str, partitions: str = "", *words: str) -> ev.AgentEvent:
-        return ev.CommandsRead(self.now, (self._command(node, option, partitions, words),))
+    def do_command(self, node: str, option: str, *words: str) -> ev.AgentEvent:
+        return ev.CommandsRead(self.now, (self._command(node, option, words),))
 
     def do_malformed(self, node: str) -> ev.AgentEvent:
         return ev.CommandsRead(self.now, (Malformed("command", f"{self.name}/{node}", "not JSON"),))
 
-    def do_has(self, node: str, option: str, partitions: str = "", *words: str) -> None:
-        self.there.append(self._command(node, option, partitions, words))
+    def do_has(self, node: str, option: str, *words: str) -> None:
+        self.there.append(self._command(node, option, words))
 
     def do_channel(self) -> ev.AgentEvent:
         there, self.there = tuple(self.there), []
@@ -193,15 +229,18 @@ class World:
 
     def do_read(self, *words: str) -> ev.AgentEvent:
         holdings: dict[TopicPartition, ev.Holding] = {}
-        for word in (w for w in words if "-" in w):
+        for word in (w for w in words if "-" in w and "~" not in w and "!" not in w):
             name, what = word.split("=")
             whose, _, stored = what.partition(":")
-            value, _, version = stored.partition("@")
+            value, _, rest = stored.partition("@")
+            version, _, written = rest.partition("/")
             offset = None if not stored else Malformed("offset", name, "not a number") if value == "bad" else int(value)
             kind = {"mine": ev.Whose.MINE, "foreign": ev.Whose.FOREIGN, "free": ev.Whose.NOBODY}[whose]
-            holdings[tp_of(name)] = ev.Holding(kind, offset, int(version) if stored else None)
+            holdings[tp_of(name)] = ev.Holding(kind, offset, int(version) if stored else None, int(written or 0))
         self.incarnation = options_in(words, "inc", self.incarnation)
-        return ev.PartitionsRead(self.now, self.asked, None if "gone" in words else self.incarnation, "nocommand" not in words, holdings)
+        topics = {t: self.meant[t] for t in self.topics if t in self.meant} | {t: "" if now == "gone" else now for t, _, now in (w.partition("!") for w in words if "!" in w)}
+        return ev.PartitionsRead(self.now, self.asked, None if "gone" in words else self.incarnation, "nocommand" not in words, holdings, dict(map(beside_of, (w for w in words if "~" in w))),
+                                 {t: now for t, now in topics.items() if now != "bad"})
 
     def do_epoch(self, epoch: str, lease: str) -> ev.AgentEvent:
         return ev.EpochRead(self.now, int(epoch), int(lease))
@@ -229,24 +268,27 @@ class World:
     def _told(self, message: msg.FromFetcher) -> ev.AgentEvent:
         return ev.Told(self.now, message)
 
-    def do_subscribe(self, topics: str) -> ev.AgentEvent:
-        return self._told(msg.Subscribe(Subscription(dict.fromkeys(topics.split(","), 1))))
+    def do_subscribe(self, topics: str, *words: str) -> ev.AgentEvent:
+        return self._told(msg.Subscribe(Subscription(dict.fromkeys(topics.split(","), 1)), word_in(words, "data") or ""))
 
     def do_polled(self) -> ev.AgentEvent:
         return self._told(msg.Polled())
+
+    def do_foresee(self, *words: str) -> ev.AgentEvent:
+        return self._told(msg.Foresee(offsets_of(words)))
 
     def do_commit(self, token: str, *words: str) -> ev.AgentEvent:
         given = tuple(w for w in words if not w.startswith("era="))
         return self._told(msg.Commit(int(token), offsets_of(given), options_in(words, "era", self.agent.era)))
 
     def do_revoked(self, *words: str) -> ev.AgentEvent:
-        return self._told(msg.Revoked(self.revoke, offsets_of(words)))
+        return self._told(msg.Revoked(self.revoke, offsets_of(tuple(w for w in words if not w.startswith("busy="))), tps_of(word_in(words, "busy") or "")))
 
     def do_resolved(self, *words: str) -> ev.AgentEvent:
         return self._told(msg.Resolved(self.resolve, offsets_of(words)))
 
-    def do_resolvefailed(self) -> ev.AgentEvent:
-        return self._told(msg.ResolveFailed(self.resolve, "no offset is stored"))
+    def do_giveup(self, code: str, *words: str) -> ev.AgentEvent:
+        return self._told(msg.GiveUp(msg.FailureCode[code], " ".join(words)))
 
     def do_close(self, *words: str) -> ev.AgentEvent:
         given = tuple(w for w in words if not w.startswith("era="))
