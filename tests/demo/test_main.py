@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.harness.tape import assert_replays
 from tests.harness.wait import wait_until
 from zkcoord.demo.command import main
 from zkcoord.demo.processes import environment
@@ -24,9 +25,9 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(tmp_path: Path, *flags: str) -> subprocess.Popen[str]:
+def start(tmp_path: Path, *flags: str, **more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "zkcoord.demo", "--tiny", "--dir", str(tmp_path / "demo"), "--reports", str(tmp_path / "reports"), *flags]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True, preexec_fn=hear_ctrl_c)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment(), **more}, start_new_session=True, preexec_fn=hear_ctrl_c)
 
 
 def of_run(tmp_path: Path) -> list[psutil.Process]:
@@ -58,14 +59,16 @@ def test_bad_options_are_refused_in_one_line(flags: list[str], capsys: pytest.Ca
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_clean_run(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, ZKCOORD_JOURNAL_INPUTS="on")
     output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
     assert process.returncode == 0, output[-3000:] + errors
+    inputs = [assert_replays(tmp_path / "demo" / "run" / "coordinators" / name) for name in ("coordinator-A", "coordinator-B")]
+    assert sum(inputs) > 10, "whoever led has recorded, and it replays to what it did"
     assert output.splitlines()[-1] == "VERDICT: clean" and errors == ""
     report = json.loads((tmp_path / "reports" / "demo.json").read_text())
     assert report["clean"] is True and report["records"]["produced"] > 1_000
     assert (tmp_path / "reports" / "demo-timeline.png").stat().st_size > 10_000
-    assert of_run(tmp_path) == []
+    wait_until(lambda: of_run(tmp_path) == [], END_TIMEOUT_S, "the end of all processes")
 
 
 @pytest.mark.kafka

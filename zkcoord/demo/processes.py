@@ -25,11 +25,11 @@ from typing import Any, BinaryIO
 
 from zkcoord.errors import ChildEndedError, ConditionTimeoutError, ScenarioError
 from zkcoord.stack.process import last_line, owned_command
+from zkcoord.verdict.engine import record_files
 
 FOLLOW_S = 0.02
 TERM_TIMEOUT_S = 10.0
 KILL_TIMEOUT_S = 10.0
-REAP_POLL_S = 0.01
 
 Line = dict[str, Any]
 Sink = Callable[[str, Line], None]
@@ -101,7 +101,7 @@ class Children:
         return child
 
     def follow_folder(self, name: str, folder: Path) -> None:
-        """Follow every `.jsonl` file that is or comes into `folder`, as lines of `name`."""
+        """Follow every file of records that is or comes into `folder`, as lines of `name`."""
         with self.lock:
             self._folders.append((name, folder, set()))
 
@@ -192,7 +192,7 @@ class Children:
         """Read everything that is there now."""
         with self._changed:
             for name, folder, seen in self._folders:
-                for path in sorted(folder.glob("*.jsonl")):
+                for path in record_files(folder):
                     if path not in seen:
                         seen.add(path)
                         self._files.append(Followed(name, path))

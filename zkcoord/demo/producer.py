@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -28,6 +29,7 @@ SLICE_S = 0.02
 GROWTH_CHECK_S = 0.25
 FLUSH_TIMEOUT_S = 20.0
 LINGER_MS = 10
+PRODUCTS = 8
 
 
 class Producer:
@@ -77,7 +79,7 @@ class Producer:
     def send(self, partition: int) -> None:
         """Send the partition's next record."""
         sequence = self.sent[partition]
-        value = f"{sequence},{time.time_ns()}".encode().ljust(self.args.value_bytes, b".")
+        value = order(partition, sequence) if self.args.orders else f"{sequence},{time.time_ns()}".encode().ljust(self.args.value_bytes, b".")
         self.sent[partition] = sequence + 1
         future = self.kafka.send(self.args.topic, value=value, partition=partition)
         future.add_callback(partial(self.acknowledge, partition, sequence))
@@ -111,6 +113,12 @@ class Producer:
         tell(event, ends=ends)
 
 
+def order(partition: int, sequence: int) -> bytes:
+    """An order, as docs/examples/spark_pipeline.py takes it."""
+    at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    return json.dumps({"order": partition * 10**9 + sequence, "product": f"p{sequence % PRODUCTS}", "cents": 100 + sequence % 900, "at": at}).encode()
+
+
 def tell(event: str, **fields: Any) -> None:
     """One JSON line."""
     print(json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")), flush=True)
@@ -124,6 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--rate", type=int, default=2_400, help="records per second")
     parser.add_argument("--value-bytes", type=int, default=100)
+    parser.add_argument("--orders", action="store_true", help="values are orders in JSON instead")
     try:
         producer = Producer(parser.parse_args(argv))
     except KafkaError as error:

@@ -19,7 +19,7 @@ from zkcoord.errors import ScenarioError
 from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import Stack, running_stack
 from zkcoord.verdict import engine
-from zkcoord.verdict.engine import Verdict
+from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Rule
 
 PICTURE, REPORT = "demo-timeline.png", "demo.json"

@@ -15,7 +15,7 @@ from typing import Any
 from zkcoord import __version__
 from zkcoord.demo.options import Options
 from zkcoord.stack import jars
-from zkcoord.verdict.engine import Verdict
+from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Gap, PartitionReport, Rule
 
 PACKAGES = ("kazoo", "kafka-python", "pyspark")
@@ -47,11 +47,7 @@ def table(verdict: Verdict, succession_ms: float | None) -> list[str]:
         ("the producer's own longest pause", longest["producer"]),
         ("rebalances in the coordinators' journals: n, min / median / max", rebalances(verdict)))]
     lines += gaps(verdict.partitions)
-    found = verdict.findings
-    if found:
-        lines += ["", "What is wrong"] + [f"  {finding.partition}: {finding.rule.value}: {finding.text}" for finding in found[:FINDINGS_MAX]]
-        if len(found) > FINDINGS_MAX:
-            lines.append(f"  ... and {len(found) - FINDINGS_MAX} more")
+    lines += verdict.wrong(FINDINGS_MAX)
     if verdict.unreadable:
         lines.append(f"  {verdict.unreadable} lines of the journals could not be read")
     return [*lines, ""]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkcoord.verdict import engine
-from zkcoord.verdict.engine import Step
 from zkcoord.verdict.facts import Assigned, Delivered, End, Partition, Released
+from zkcoord.verdict.outcome import Step
 
 BIN_NS = 500_000_000
 

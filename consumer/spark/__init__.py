@@ -1,0 +1,24 @@
+"""zkcoord for Spark: a streaming source whose applications share one coordinated group, and a batch reader.
+
+    from consumer.spark import register
+    register(spark)
+    stream = spark.readStream.format("zkcoord").option("zookeeperConnect", "zk1:2181/kafka").option("groupId", "billing").option("subscribe", "orders").load()
+
+Needs `pip install 'zkcoord[spark]'`. docs/spark.md has the options and guarantees. Importing this module imports neither pyspark nor pyarrow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("zkcoord")` known to this session."""
+    from consumer.spark.source import ZkcoordSource
+
+    spark.dataSource.register(ZkcoordSource)

@@ -1,0 +1,26 @@
+"""What can end a streaming query of this source, beside what ends any member (`consumer.errors`) and what stops a range from being read (`consumer.spark.decode.errors`).
+
+    ConsumerError
+    ├── MembershipError
+    │   └── SessionLostError         the query lost its membership, and onSessionLoss is fail
+    ├── UndecidedError               it cannot be told in time who owns what: no coordinator, or no ZooKeeper                    (retriable)
+    └── UndrainedError               a query was stopped before it had stored all that it wrote
+"""
+
+from __future__ import annotations
+
+from consumer.errors import ConsumerError, MembershipError
+
+
+class SessionLostError(MembershipError):
+    """The query is not the member that it was, and shall not rejoin."""
+
+
+class UndecidedError(ConsumerError):
+    """Who owns the partitions of a batch, or of the group, was not settled in time."""
+
+    retriable = True
+
+
+class UndrainedError(ConsumerError):
+    """A query was stopped before it had stored all that it wrote."""

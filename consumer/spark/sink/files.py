@@ -1,0 +1,198 @@
+"""A sink's directory: the few things that publishing asks of a file system. Atomic rename is what it rests on, so stores that copy instead are refused.
+
+`LocalFiles` is a path that driver and executors share (one machine, NFS); `HadoopFiles` is HDFS, through Hadoop's client in Spark's driver. Paths are relative to the directory, with `/`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from consumer.spark.sink.errors import SinkError, SinkRefusedError
+from consumer.spark.sink.steps import Moved
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HADOOP_SCHEMES = ("hdfs", "viewfs", "ofs")
+WRITING = ".writing"
+
+
+class Files(Protocol):
+    """A sink's directory. `uri` is how Spark names it, the same for every process that writes there."""
+
+    uri: str
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, whole or not at all."""
+
+    def fetch(self, path: str) -> bytes | None:
+        """A file's bytes, None where there is none."""
+
+    def move(self, source: str, target: str) -> Moved:
+        """Rename, atomically, making the folders above the target."""
+
+    def folders(self, path: str) -> tuple[str, ...]:
+        """Names in a folder."""
+
+    def remove(self, path: str) -> None:
+        """Remove a folder with all that is in it."""
+
+    def written(self, folder: str) -> tuple[str, ...]:
+        """Paths, relative to `folder`, of the files in it that Spark would read."""
+
+
+def files_at(directory: str, spark: SparkSession) -> Files:
+    """The directory, as a path or a URI. Raises `SinkRefusedError` where its store has no atomic rename."""
+    scheme = urlsplit(directory).scheme or urlsplit(_default_uri(spark)).scheme
+    if scheme == "file":
+        return LocalFiles(Path(urlsplit(directory).path if directory.startswith("file:") else directory))
+    if scheme in HADOOP_SCHEMES:
+        return HadoopFiles(directory, spark)
+    raise SinkRefusedError(f"the fenced sink cannot write to {directory!r}: {scheme} has no atomic rename; use a directory on HDFS or on a file system that all share ({', '.join(('file', *HADOOP_SCHEMES))})")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark leaves out a file or folder of this name."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+class LocalFiles:
+    """A directory of a local or shared file system."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory.absolute()
+        self.uri = f"file://{self.root}"  # as Hadoop writes it, which escapes nothing
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write beside it, then rename."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}{WRITING}")
+        beside.write_bytes(data)
+        os.replace(beside, target)
+
+    def fetch(self, path: str) -> bytes | None:
+        """A file's bytes."""
+        try:
+            return (self.root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def move(self, source: str, target: str) -> Moved:
+        """Rename. The source is there once, so nothing is overwritten."""
+        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.rename(self.root / source, self.root / target)
+        except FileNotFoundError:
+            return Moved.BEFORE if (self.root / target).exists() else Moved.NEITHER
+        return Moved.NOW
+
+    def folders(self, path: str) -> tuple[str, ...]:
+        """Names in a folder."""
+        try:
+            return tuple(sorted(os.listdir(self.root / path)))
+        except FileNotFoundError:
+            return ()
+
+    def remove(self, path: str) -> None:
+        """Remove a folder; what another removes at the same time is no error."""
+        shutil.rmtree(self.root / path, ignore_errors=True)
+
+    def written(self, folder: str) -> tuple[str, ...]:
+        """What Spark would read."""
+        found = []
+        for place, folders, names in os.walk(self.root / folder):
+            folders[:] = [name for name in folders if not is_hidden(name)]
+            found += [(Path(place) / name).relative_to(self.root / folder).as_posix() for name in names if not is_hidden(name)]
+        return tuple(sorted(found))
+
+
+class HadoopFiles:
+    """A directory of a Hadoop file system, in the driver's JVM."""
+
+    def __init__(self, directory: str, spark: SparkSession) -> None:
+        self._jvm = _jvm(spark)
+        self._path = self._jvm.org.apache.hadoop.fs.Path
+        conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        self._fs = self._path(directory).getFileSystem(conf)
+        self._root = self._fs.makeQualified(self._path(directory))
+        self.uri = str(self._root.toString())
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write beside it, then rename."""
+        target = self._at(path)
+        beside = self._path(target.getParent(), f".{target.getName()}{WRITING}")
+        stream = self._fs.create(beside, True)
+        try:
+            stream.write(bytearray(data))
+        finally:
+            stream.close()
+        self._fs.delete(target, False)
+        if not self._fs.rename(beside, target):
+            raise SinkError(f"{self.uri}/{path} could not be written: look at the file system's permissions and space")
+
+    def fetch(self, path: str) -> bytes | None:
+        """A file's bytes."""
+        if not self._fs.exists(self._at(path)):
+            return None
+        stream = self._fs.open(self._at(path))
+        try:
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def move(self, source: str, target: str) -> Moved:
+        """Rename; where another has moved it meanwhile, rename says no, or fails."""
+        if self._fs.exists(self._at(source)):
+            self._fs.mkdirs(self._at(target).getParent())
+            if self._renamed(source, target):
+                return Moved.NOW
+        if self._fs.exists(self._at(source)):
+            raise SinkError(f"{self.uri}/{source} could not be moved to {target}: look at the file system's permissions")
+        return Moved.BEFORE if self._fs.exists(self._at(target)) else Moved.NEITHER
+
+    def folders(self, path: str) -> tuple[str, ...]:
+        """Names in a folder."""
+        return tuple(sorted(status.getPath().getName() for status in self._fs.listStatus(self._at(path)))) if self._fs.exists(self._at(path)) else ()
+
+    def remove(self, path: str) -> None:
+        """Remove a folder."""
+        self._fs.delete(self._at(path), True)
+
+    def written(self, folder: str) -> tuple[str, ...]:
+        """What Spark would read."""
+        found = []
+        within = self._fs.makeQualified(self._at(folder)).toString() + "/"
+        files = self._fs.listFiles(self._at(folder), True) if self._fs.exists(self._at(folder)) else None
+        while files is not None and files.hasNext():
+            path = files.next().getPath().toString().removeprefix(within)
+            if not any(map(is_hidden, path.split("/"))):
+                found.append(path)
+        return tuple(sorted(found))
+
+    def _at(self, path: str) -> Any:
+        return self._path(self._root, path) if path else self._root
+
+    def _renamed(self, source: str, target: str) -> bool:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return bool(self._fs.rename(self._at(source), self._at(target)))
+        except Py4JJavaError as e:
+            if "FileNotFoundException" in str(e.java_exception.getClass().getName()):
+                return False
+            raise
+
+
+def _jvm(spark: SparkSession) -> Any:
+    if not hasattr(spark, "_jvm"):
+        raise SinkRefusedError("the fenced sink runs in the driver of a classic Spark session, and this is a Spark Connect client: run the application with spark-submit")
+    return spark._jvm
+
+
+def _default_uri(spark: SparkSession) -> str:
+    return str(_jvm(spark).org.apache.hadoop.fs.FileSystem.getDefaultUri(spark.sparkContext._jsc.hadoopConfiguration()).toString())  # type: ignore[union-attr]

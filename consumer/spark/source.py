@@ -1,0 +1,218 @@
+"""`format("zkcoord")`: the streaming source whose applications share one coordinated group, and the batch reader.
+
+Where things run. Spark pickles the data source and its readers, and calls a stream reader's `latestOffset`, `partitions` and `stop` in one process for the life of a query (a child of the driver's JVM): there, on first use, the
+membership begins. `read` runs in Python workers on executors and knows nothing but its ranges. Importing this module needs pyspark and pyarrow.
+
+The order of a batch, which everything here relies on: latestOffset (what it is given is durably written) -> Spark logs what it returned -> partitions -> read -> the sink's commit -> Spark logs that -> latestOffset. After a crash between the two logs a
+new process is asked for `partitions` of the logged batch before anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from consumer.errors import ConsumerOptionError
+from consumer.spark.batch import BatchPlanner
+from consumer.spark.decode import open_reader
+from consumer.spark.journal import QueryJournal
+from consumer.spark.member import Member
+from consumer.spark.options import BatchOptions, ReadOptions, StreamOptions, batch_options, stream_options
+from consumer.spark.progress import aim, arrived, report
+from consumer.spark.ranges import Plan, PlannedRange, pack, parse_plan
+from consumer.spark.replay import replay
+from consumer.spark.schema import columns_of, full_schema
+
+log = logging.getLogger(__name__)
+
+FORMAT = "zkcoord"
+IDLE_WAIT_S = 0.05
+PATIENCE_SESSIONS = 3
+PATIENCE_MIN_S = 60.0
+
+
+class ZkcoordSource(DataSource):
+    """The data source; `consumer.spark.register` makes it known. Options: `consumer.spark.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """All columns of Spark's own Kafka source; `headers` on request."""
+        return full_schema(self.options.get("includeheaders", "false").strip().lower() == "true")
+
+    def streamReader(self, schema: StructType) -> ZkcoordStreamReader:
+        """A stream's reader. Raises `ConfigurationError`."""
+        return ZkcoordStreamReader(stream_options(self.options), columns_of(schema))
+
+    def reader(self, schema: StructType) -> ZkcoordReader:
+        """A batch's reader. Raises `ConfigurationError`."""
+        return ZkcoordReader(batch_options(self.options), columns_of(schema))
+
+
+@dataclass
+class Task(InputPartition):
+    """What one task reads; `brokers` where the options do not name them."""
+
+    ranges: tuple[PlannedRange, ...]
+    brokers: str
+
+
+def read_task(options: ReadOptions, columns: Sequence[str], task: Task) -> Iterator[pa.RecordBatch]:
+    """The records of a task. Raises `ReadError`."""
+    settings = {"bootstrap.servers": task.brokers, **options.kafka}
+    return open_reader(settings, options.engine, options.fail_on_data_loss).read(task.ranges, columns)
+
+
+class ZkcoordReader(DataSourceReader):
+    """Explicit ranges, no group."""
+
+    def __init__(self, options: BatchOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges as tasks; asks the brokers where they begin and end. Raises `ReadError`."""
+        ranges = BatchPlanner(self._options).ranges()
+        return [Task(task, self._options.kafka["bootstrap.servers"]) for task in pack(ranges, self._options.tasks)]
+
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The records of a task, as Arrow."""
+        return read_task(self._options, self._columns, partition)
+
+
+class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's reader. Holds its membership only in the process that plans: a copy that was pickled begins without."""
+
+    def __init__(self, options: StreamOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._member: Member | None = None
+        self._journal: QueryJournal | None = None
+        self._asked: tuple[dict[str, Any], Plan] = ({}, Plan())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_member": None, "_journal": None}
+
+    def _membership(self) -> Member:
+        if self._member is None:
+            self._member = Member(self._options, self._lines.observer)
+            leave_on_sigterm()
+        return self._member
+
+    @property
+    def _lines(self) -> QueryJournal:
+        if self._journal is None:
+            self._journal = QueryJournal(self._options.journal)
+        return self._journal
+
+    @property
+    def _patience_s(self) -> float:
+        return max(PATIENCE_MIN_S, PATIENCE_SESSIONS * self._membership().zk.session_timeout_ms / 1000)
+
+    # planning
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Nothing was planned yet. Joins, so that the group may assign while Spark goes on."""
+        self._membership()
+        return Plan().to_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`maxOffsetsPerTrigger`."""
+        return ReadAllAvailable() if self._options.max_rows is None else ReadMaxRows(self._options.max_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The next plan, or `start` itself where there is nothing to read. Waits a moment for something to read, so that an idle query costs little. Raises `ConsumerError`."""
+        member, done = self._membership(), self._parsed(start)
+        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        deadline = time.monotonic() + (IDLE_WAIT_S if member.targets is None else self._patience_s)
+        while True:
+            member.check()
+            member.drain.follow()
+            if member.settle(done):
+                self._lines.stored(done, member.desk)
+                if member.drain.asked:
+                    member.drain.drained.set()
+                    return start
+                planned = member.plan(done.number + 1, max_rows)
+                if planned is not None:
+                    self._lines.planned(planned)
+                    return planned.to_dict()
+            left = deadline - time.monotonic()
+            if arrived(member, left) or left <= 0:
+                return start
+            member.wait(min(left, IDLE_WAIT_S))
+
+    def _parsed(self, start: dict[str, Any]) -> Plan:
+        """Spark asks with the same offset again and again while there is nothing to read."""
+        if self._asked[0] != start:
+            self._asked = (start, self._own(parse_plan(start)))
+        return self._asked[1]
+
+    def _own(self, logged: Plan) -> Plan:
+        """A plan of this group; raises `ConsumerOptionError` for another's."""
+        if logged.group not in ("", self._options.group):
+            raise ConsumerOptionError(f"the checkpoint is one of group {logged.group!r}, and groupId is {self._options.group!r}: use a new checkpointLocation, the positions of both groups are in ZooKeeper")
+        return logged
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Notes the ends of now, and waits until the group has shared out its partitions. Raises `ConsumerError`."""
+        aim(self._membership(), self._patience_s)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """For the progress of the query: member, generation, lag."""
+        return report(self._membership())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The ranges of a plan as tasks: of the plan that was just made, or, after a crash or a lost session, of what of it is still this query's to read. Raises `ConsumerError`."""
+        member, logged = self._membership(), self._own(parse_plan(end))
+        if start == end:
+            return []
+        running = member.confirmed(logged)
+        if running is None:
+            running = replay(member, logged, self._patience_s)
+            self._lines.planned(running)
+        brokers = ",".join(member.brokers) if not isinstance(member.brokers, str) else member.brokers
+        return [Task(task, brokers) for task in pack(running.ranges, self._options.tasks)]
+
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The records of a task, as Arrow."""
+        return read_task(self._options, self._columns, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark says this too late, and of the last batch never: `latestOffset` is the barrier."""
+
+    def stop(self) -> None:
+        """Leave the group. More than once is fine."""
+        member, self._member = self._member, None
+        if member is not None:
+            if signal.getsignal(signal.SIGTERM) is _leave and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark's may come while this leaves
+            with member.desk.lock:
+                lost = () if member.leased() else tuple(member.desk.owned)
+            self._lines.closing(lost)
+            member.close()
+
+
+def leave_on_sigterm() -> None:
+    """Spark ends this process by closing its socket and by SIGTERM, whichever comes first: make both run `stop`."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _leave)
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(0)

@@ -1,0 +1,1 @@
+"""Tests of what is built for Spark: ranges, decoding, the source, its sinks, the audit."""

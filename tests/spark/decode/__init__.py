@@ -1,0 +1,1 @@
+"""Records of ranges as Arrow: three engines, one answer."""

@@ -1,0 +1,1 @@
+"""The fenced sink: a model with every order of crashes, real ZooKeeper, real Spark."""

@@ -1,0 +1,91 @@
+"""Who plays: the demo's servers, coordinators and producer, and Spark applications instead of consumers."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+
+from zkcoord.demo.cast import Cast
+from zkcoord.demo.options import GROUP, TOPIC
+from zkcoord.demo.state import Kind
+from zkcoord.errors import ScenarioError
+from zkcoord.verdict import engine
+
+BATCH_RECORDS = 1_500
+SESSION_TIMEOUT_MS = 12_000
+WINDOW, LATE = "5 seconds", "5 seconds"
+
+
+class SparkCast(Cast):
+    """The processes of one run. Applications are named like consumers; what each writes down lies in a folder of its name."""
+
+    @property
+    def orders(self) -> Path:
+        """What the applications write together."""
+        return self.options.folder / "orders"
+
+    @property
+    def totals(self) -> Path:
+        """What is made of it."""
+        return self.options.folder / "totals"
+
+    def start_orders(self) -> None:
+        """The producer, of orders."""
+        flags = ["--bootstrap-servers", self.addresses.kafka, "--topic", TOPIC, "--partitions", str(self.partitions), "--rate", str(self.options.pace.rate), "--orders"]
+        self._start("producer", Kind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS)
+
+    def start_application(self, name: str) -> None:
+        """One application of the group."""
+        folder, journal = self.options.folder / "spark" / name, self.runs / engine.CONSUMERS / name
+        words = ["ingest", "--zookeeper", self.addresses.zookeeper, "--group", GROUP, "--topic", TOPIC, "--orders", str(self.orders), "--checkpoint", str(folder / "checkpoint"), "--journal", str(journal),
+                 "--batch-records", str(BATCH_RECORDS), "--session-timeout-ms", str(SESSION_TIMEOUT_MS), "--trigger", "500 milliseconds"]
+        self._start(name, Kind.CONSUMER, ["zkcoord.demo.spark.application", str(folder), *words], "output")
+        self.children.follow_folder(name, journal)
+
+    def count(self) -> None:
+        """The part with state, over everything that is there. Raises `ScenarioError` when it does not end cleanly."""
+        folder = self.options.folder / "spark" / "totals"
+        words = ["totals", "--orders", str(self.orders), "--totals", str(self.totals), "--checkpoint", str(folder / "checkpoint"), "--window", WINDOW, "--late", LATE, "--available-now"]
+        child = self._start("totals", Kind.CONSUMER, ["zkcoord.demo.spark.application", str(folder), *words], "output")
+        child.expected_to_end = True
+        self.left("totals")
+
+    def kill_jvm(self, name: str) -> int:
+        """kill -9 of an application's JVM; the time just before it. Its driver's Python goes with it."""
+        child = self.children.children[name]
+        jvm = next((process for process in psutil.Process(child.pid).children(recursive=True) if process.name() == "java"), None)
+        if jvm is None:
+            raise ScenarioError(f"{name} has no JVM to be killed (its log is {child.log})")
+        child.expected_to_end = True
+        child.killed_ns = time.time_ns()
+        jvm.kill()
+        self.children.kill(child)
+        self._gone(child, killed=True)
+        return child.killed_ns
+
+    def left(self, name: str) -> None:
+        """An application takes its time: it writes a batch, gives its partitions away, and a JVM ends. Raises `ScenarioError` when it did not end cleanly."""
+        child = self.children.children[name]
+        self.children.wait_for(lambda: not child.alive, self.options.step_timeout_s, f"the end of {name}")
+        super().left(name)
+
+    # faults
+
+    def a_file(self) -> Path:
+        """One of the files that readers see."""
+        files = sorted(path for path in self.orders.rglob("*.parquet") if not any(part.startswith(("_", ".")) for part in path.relative_to(self.orders).parts))
+        if not files:
+            raise ScenarioError(f"there is no file in {self.orders} to be lost or doubled")
+        return files[len(files) // 2]
+
+    def lose(self) -> None:
+        """A file of the output is gone, as after a bad clean-up."""
+        self.a_file().unlink()
+
+    def double(self) -> None:
+        """A file of the output is there twice, as after a copy that was run again."""
+        file = self.a_file()
+        shutil.copy(file, file.with_name(f"again-{file.name}"))
