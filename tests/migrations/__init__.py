@@ -1,0 +1,1 @@
+"""Migrations between the stores of offsets."""
