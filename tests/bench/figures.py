@@ -8,7 +8,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,25 @@ def spread(values: Sequence[float]) -> dict[str, float | int]:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure should stay at or below; `what` is `median`, `p95` or `max`."""
+    """What a figure should stay at or below, or with `at_least` reach; `what` is `min`, `median`, `p95` or `max`."""
 
     what: str
     limit: float
+    at_least: bool = False
+
+    def reached(self, found: Mapping[str, float]) -> bool:
+        """By these figures (`spread`)."""
+        return found[self.what] >= self.limit if self.at_least else found[self.what] <= self.limit
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.what} {'>=' if self.at_least else '<='} {self.limit:g}"
 
 
 @dataclass
 class Row:
-    """One line of a section: what was measured, from which clock, and its values. `ratio` is kafka-python's median of the same clock divided by this one's."""
+    """One line of a section: what was measured, from which clock, and its values. `ratio` is kafka-python's median of the same clock divided by this one's, `peer` what kafka-python's consumer showed by that clock."""
 
     what: str
     clock: str
@@ -60,17 +70,18 @@ class Row:
     unit: str = "ms"
     ratio: float | None = None
     note: str = ""
+    peer: Sequence[float] = ()
 
     @property
     def missed(self) -> list[Bar]:
         """Bars that were not reached."""
         found = spread(self.values)
-        return [bar for bar in self.bars if found["n"] and found[bar.what] > bar.limit]
+        return [bar for bar in self.bars if found["n"] and not bar.reached(found)]
 
     def to_json(self) -> dict[str, Any]:
         """For the report."""
         return {"what": self.what, "clock": self.clock, "unit": self.unit, **spread(self.values), "bars": [{**asdict(bar), "reached": bar not in self.missed} for bar in self.bars],
-                "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1), "note": self.note, "values": [rounded(value) for value in self.values]}
+                "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1), "kafka_python": spread(self.peer) if self.peer else None, "note": self.note, "values": [rounded(value) for value in self.values]}
 
 
 @dataclass
@@ -127,11 +138,17 @@ class Busy:
 HEAD = ("what", "clock", "n", "min", "median", "p95", "max", "bars")
 
 
+def peer_of(found: Mapping[str, float]) -> str:
+    """kafka-python's figures in a few words."""
+    return f"kafka-python: {found['median']:g} ({found['min']:g} to {found['max']:g}, n = {found['n']})"
+
+
 def cells_of(row: Row) -> tuple[str, ...]:
     """One line of a table."""
     found = spread(row.values)
-    marks = [f"{bar.what} <= {bar.limit:g} {'MISSED' if bar in row.missed else 'ok'}" for bar in row.bars]
+    marks = [f"{bar.text} {'MISSED' if bar in row.missed else 'ok'}" for bar in row.bars]
     marks += [f"kafka-python takes {row.ratio:.1f} times as long"] if row.ratio is not None else []
+    marks += [peer_of(spread(row.peer))] if row.peer else []
     marks += [row.note] if row.note else []
     figures = [f"{found[name]:g}" if name in found else "-" for name in ("n", "min", "median", "p95", "max")]
     return (row.what, row.clock + ("" if row.unit == "ms" else f" ({row.unit})"), *figures, "; ".join(marks))
@@ -155,13 +172,13 @@ def lines_of(section: Section) -> list[str]:
 
 def missed_of(sections: Sequence[Section]) -> list[str]:
     """A sentence per bar that was not reached."""
-    return [f"{section.name}: {row.what}, {row.clock}: {bar.what} {spread(row.values)[bar.what]:g} is more than {bar.limit:g}" for section in sections for row in section.rows for bar in row.missed]
+    return [f"{section.name}: {row.what}, {row.clock}: {bar.what} is {spread(row.values)[bar.what]:g}, the bar is {bar.text}" for section in sections for row in section.rows for bar in row.missed]
 
 
-def write(sections: Sequence[Section], options: dict[str, Any], java: str, path: Path = REPORT) -> None:
-    """The JSON report."""
+def write(sections: Sequence[Section], options: dict[str, Any], java: str, path: Path = REPORT, what: str = "bench-rebalance") -> None:
+    """The JSON report of the benchmark `what`."""
     content = {
-        "what": "bench-rebalance", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "options": options,
+        "what": what, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "options": options,
         "versions": {"zkcoord": __version__, "python": platform.python_version(), "java": java, "kafka": "3.9 (ZooKeeper mode)", **{name: importlib.metadata.version(name) for name in PACKAGES}},
         "machine": machine(), "sections": [section.to_json() for section in sections],
         "missed": missed_of(sections),

@@ -29,7 +29,7 @@ from zkcoord.znodes.paths import Layout
 
 STEP_TIMEOUT_S = 90.0
 READY_TIMEOUT_S = 0.5
-END_TIMEOUT_S = 30.0
+END_TIMEOUT_S = 90.0
 WARM_S = 5.0
 SPACING_MIN_S, SPACING_MAX_S = 1.0, 4.0
 NS = 1_000_000

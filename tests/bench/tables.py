@@ -1,35 +1,55 @@
-"""Puts the figures of the last report into docs/benchmarks.md: `python -m tests.bench.tables`.
+"""Puts the figures of the last reports into docs/benchmarks.md: `python -m tests.bench.tables`.
 
-What stands between the two marks there is replaced by what build/reports/bench-rebalance.json says; the rest of the page is written by people.
+What stands between two marks there is replaced by what the reports in build/reports (`REPORTS`) say, as far as they are there, and the reports of their parts (--only): the newest report of a section counts, and each section says
+when it was measured. The rest of the page is written by people.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import REPORT
+from tests.bench.figures import REPORT, Bar, peer_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+REPORTS = {"figures": REPORT, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit")}}
+"""What stands in the marks, `<!-- NAME: begin -->` and `<!-- NAME: end -->`, and where its figures come from."""
 
 
 def cell(row: Mapping[str, Any]) -> str:
     """Bars, the ratio and the note of a row."""
-    found = [f"{bar['what']} <= {bar['limit']:g}: {'reached' if bar['reached'] else '**missed**'}" for bar in row["bars"]]
+    found = [f"{Bar(bar['what'], bar['limit'], bar.get('at_least', False)).text}: {'reached' if bar['reached'] else '**missed**'}" for bar in row["bars"]]
     found += [f"kafka-python takes {row['kafka_python_ratio']:g} times as long"] if row["kafka_python_ratio"] is not None else []
+    found += [peer_of(row["kafka_python"])] if row.get("kafka_python") else []
     return "; ".join([*found, *([row["note"]] if row["note"] else [])])
 
 
-def rendered(report: Mapping[str, Any]) -> str:
-    """The report as markdown."""
+def gathered(reports: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """(section, its report) of each section's newest report, in the order in which the sections came first."""
+    found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    for report in sorted(reports, key=lambda report: str(report["time"])):
+        found.update({section["title"]: (section, report) for section in report["sections"]})
+    return list(found.values())
+
+
+def measured(report: Mapping[str, Any]) -> str:
+    """When, on what, with which versions."""
     machine, versions = report["machine"], report["versions"]
-    lines = [f"Measured {report['time']}: {machine['cpus']} processors ({machine['model']}), {machine['memory_gib']:g} GiB, Linux {machine['kernel']}, load average {machine['load_1min']:g} at the end; "
-             f"Python {versions['python']}, Java {versions['java']}, Kafka {versions['kafka']}, kazoo {versions['kazoo']}, kafka-python {versions['kafka-python']}. {len(report['missed'])} bars missed."]
-    for section in report["sections"]:
+    return (f"Measured {report['time']}: {machine['cpus']} processors ({machine['model']}), {machine['memory_gib']:g} GiB, Linux {machine['kernel']}, load average {machine['load_1min']:g} at the end; "
+            f"Python {versions['python']}, Java {versions['java']}, Kafka {versions['kafka']}, kazoo {versions['kazoo']}, kafka-python {versions['kafka-python']}.")
+
+
+def rendered(reports: Iterable[Mapping[str, Any]]) -> str:
+    """The reports as markdown."""
+    lines: list[str] = []
+    said = ""
+    for section, report in gathered(reports):
+        if measured(report) != said:
+            said = measured(report)
+            lines += ["", said] if lines else [said]
         lines += ["", f"### {section['title']}", "", f"{section['busy_percent']:.0f} % of all processors busy, {section['seconds']:.0f} s. Milliseconds unless said."
                   + (f" **Not finished**: {section['failure']}" if section["failure"] else ""), ""]
         lines += ["| what | clock | n | min | median | p95 | max | bars |", "|---|---|---|---|---|---|---|---|"]
@@ -42,21 +62,26 @@ def rendered(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def put(page: str, text: str) -> str:
-    """The page with `text` between its marks."""
-    head, _, rest = page.partition(BEGIN)
-    _, mark, tail = rest.partition(END)
-    assert mark, f"the page has no {BEGIN} before {END}"
-    return f"{head}{BEGIN}\n{text}\n{END}{tail}"
+def put(page: str, name: str, text: str) -> str:
+    """The page with `text` between the marks of this name."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    head, _, rest = page.partition(begin)
+    _, mark, tail = rest.partition(end)
+    assert mark, f"the page has no {begin} before {end}"
+    return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
 def main() -> int:
     """Rewrite the page."""
-    if not REPORT.exists():
-        print(f"There is no report at {REPORT}: run `make bench-rebalance` first.", file=sys.stderr)
+    found = {name: [json.loads(part.read_text(encoding="utf-8")) for part in sorted(report.parent.glob(f"{report.stem}*.json"))] for name, report in REPORTS.items()}
+    if not any(found.values()):
+        print(f"There is no report in {REPORT.parent}: run one of {', '.join(f'`make {report.stem}`' for report in REPORTS.values())} first.", file=sys.stderr)
         return 1
-    PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), rendered(json.loads(REPORT.read_text(encoding="utf-8")))), encoding="utf-8")
-    print(f"Written: {PAGE}")
+    page = PAGE.read_text(encoding="utf-8")
+    for name, reports in found.items():
+        page = put(page, name, rendered(reports)) if reports else page
+    PAGE.write_text(page, encoding="utf-8")
+    print(f"Written: {PAGE} ({', '.join(name for name, reports in found.items() if reports)})")
     return 0
 
 

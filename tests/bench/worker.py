@@ -4,6 +4,7 @@
 
     {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
     {"do": "close", "who": "m1"}                                                                                    close it there
+    {"do": "block", "who": "m1", "s": 15}                                                                           spend so long in the handler of the next records
 
 It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the moment at which the thing happened on the thread where it happened:
 
@@ -13,6 +14,7 @@ It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the mome
     called {callback, partitions}                                                  the application's callback ran
     first_fetch {partition}                                                        first fetch response since the partition was assigned
     records {partitions, ages}                                                     handed out (only with "records": true); ages: of the oldest record of each partition, in ms since it was produced
+    blocked, unblocked                                                             the handler that was told to take long
     closing, closed, error {message}
 
 Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the position
@@ -158,6 +160,7 @@ class Member(threading.Thread):
         self.who = str(order["who"])
         self.order = order
         self.closing = threading.Event()
+        self.block_s = 0.0
 
     def run(self) -> None:
         """Construct, poll, close."""
@@ -176,6 +179,11 @@ class Member(threading.Thread):
                 now_ns = time.time_ns()
                 found = sorted((tp.partition, now_ns // 1_000_000 - records[0].timestamp) for tp, records in batch.items())
                 tell(self.who, "records", now_ns, partitions=[number for number, _ in found], ages=[age for _, age in found])
+            if batch and self.block_s:
+                tell(self.who, "blocked")
+                time.sleep(self.block_s)
+                self.block_s = 0.0
+                tell(self.who, "unblocked")
         tell(self.who, "closing")
         made.close()
         tell(self.who, "closed")
@@ -206,6 +214,8 @@ def main() -> int:
                 if order["do"] == "new":
                     members[order["who"]] = Member(order)
                     members[order["who"]].start()
+                elif order["do"] == "block":
+                    members[order["who"]].block_s = order["s"]
                 else:
                     members.pop(order["who"]).closing.set()
     finally:

@@ -1,0 +1,163 @@
+"""One coordinator in a process of its own, as it ships but for what stands around it, that says when things happened.
+
+    python -m tests.bench.scale_coordinator HOSTS JOURNAL [--session-ms N] [--profile FILE]
+
+It prints JSON lines {"event", "t" (ns of the machine's clock since it started), ...}:
+
+    connected {cpu_s}                               the session is established; seconds of processor time that this process has used so far
+    ready {groups, sent, received, rss_mib, cpu_s}  the world is read, decisions begin; bytes on the wire so far, and the process's peak memory
+    ended {trace}                            after SIGTERM, when the session is closed
+
+JOURNAL gets the journal's records, one per line, as they come. `trace` holds what happened on the session since `ready`: ["fired", t, bytes, path] for each watch event, when its bytes were read on the connection's thread and how many had
+been read before it; ["multi", sent, answered, bytes, paths] for each transaction, with the bytes read until its answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from zkcoord.assignors.plugins import find
+from zkcoord.assignors.pool import AssignorOptions, AssignorPool
+from zkcoord.core.assignment import ASSIGNORS
+from zkcoord.core.events import Event, Ready
+from zkcoord.core.options import CoordinatorOptions
+from zkcoord.runtime import garbage
+from zkcoord.runtime.driver import CoordinatorDriver
+from zkcoord.zk import connection, requests
+from zkcoord.zk.clock import boot_ms, boot_ns, wall_ms
+from zkcoord.zk.loop import Loop
+from zkcoord.zk.options import ZkOptions, parse_hosts
+from zkcoord.zk.port import Change, MultiResult, Op, PortEvent
+from zkcoord.zk.session import EdgeClient, KazooEnsemble, KazooPort
+from zkcoord.znodes.paths import Layout
+
+TRACE_MAX = 500_000
+
+
+class Wire(connection.EdgeConnection):
+    """A connection that counts its bytes."""
+
+    received = 0
+    sent = 0
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        out = super()._read(length, timeout)
+        Wire.received += length
+        return out
+
+    def _write(self, frames: bytes, timeout: float) -> None:
+        Wire.sent += len(frames)
+        super()._write(frames, timeout)
+
+
+class TracedPort(KazooPort):
+    """A session that remembers what happened on it."""
+
+    trace: list[list[Any]] = []
+    tracing = False
+
+    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
+        say("connected", cpu_s=time.process_time())
+        super().connected(generation, session_id, password, timeout_ms, server)
+
+    def fired(self, change: Change, path: str) -> None:
+        if self.tracing and len(self.trace) < TRACE_MAX:
+            self.trace.append(["fired", boot_ns(), Wire.received, requests.relative(self.chroot, path)])
+        super().fired(change, path)
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        super().multi(ops, partial(self._answered, boot_ns(), [op.path for op in ops], done))
+
+    def _answered(self, sent_ns: int, paths: list[str], done: Callable[[MultiResult], None], result: MultiResult) -> None:
+        if self.tracing and len(self.trace) < TRACE_MAX:
+            self.trace.append(["multi", sent_ns, boot_ns(), Wire.received, paths])
+        done(result)
+
+
+class TracedEnsemble(KazooEnsemble):
+    """Sessions of that kind."""
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> KazooPort:
+        port = TracedPort(self, on_event, self._post)
+        port.start(EdgeClient(self.options, self._tls, port))
+        return port
+
+
+class Driver(CoordinatorDriver):
+    """Says when it is ready, and ends the loop when it has finished."""
+
+    loop: Loop
+    on_ready: Callable[[], None]
+
+    def _feed(self, event: Event) -> None:
+        super()._feed(event)
+        if isinstance(event, Ready):
+            self.on_ready()
+            rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            say("ready", groups=len(self.core.groups), sent=Wire.sent, received=Wire.received, rss_mib=round(rss_mib, 1), cpu_s=time.process_time())
+            TracedPort.tracing = True
+
+    def next_wake_ms(self) -> int | None:
+        if self.finished:
+            self.loop.stop()
+        return super().next_wake_ms()
+
+
+def say(event: str, **fields: Any) -> None:
+    """One line, whole."""
+    sys.stdout.write(json.dumps({"event": event, "t": boot_ns(), **fields}) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Coordinate until SIGTERM."""
+    parser = argparse.ArgumentParser(description="A coordinator for the scale benchmark.")
+    parser.add_argument("hosts")
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--session-ms", type=int, default=60_000)
+    parser.add_argument("--profile", type=Path)
+    args = parser.parse_args()
+    garbage.collect_seldom()
+    connection.EdgeConnection = Wire  # type: ignore[misc]
+    loop = Loop("coordinator")
+    ensemble = TracedEnsemble(ZkOptions(args.hosts, session_timeout_ms=args.session_ms), loop.post)
+    profile = cProfile.Profile() if args.profile else None
+    with args.journal.open("w", buffering=1, encoding="utf-8") as out:
+
+        def keep(record: dict[str, object]) -> None:
+            print(json.dumps(record), file=out)
+            if record["kind"] == "term" and record["event"] != "resigned":
+                (garbage.term_begins if record["event"] == "elected" else garbage.world_is_read)()
+
+        pool = AssignorPool(AssignorOptions(), loop.post)
+        options = CoordinatorOptions(external_assignors=find(tuple(ASSIGNORS)).names)
+        driver = Driver(ensemble, Layout.DRAFT, options, boot_ms, wall_ms, keep, chroot=parse_hosts(args.hosts)[1], ask=pool.submit)
+        driver.loop = loop
+        driver.on_ready = lambda: profile.disable() if profile else None
+        signal.signal(signal.SIGTERM, lambda *_: loop.post(driver.stop))
+        loop.attach(driver)
+        loop.post(driver.start)
+        if profile:
+            loop.post(profile.enable)
+        loop.run()
+        pool.close()
+    if profile:
+        profile.dump_stats(args.profile)
+    say("ended", trace=TracedPort.trace)
+    if loop.failure is not None:
+        raise loop.failure
+    return 0 if driver.failure is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

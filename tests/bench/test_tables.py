@@ -1,0 +1,25 @@
+"""Which figures reach docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.bench.tables import PAGE, REPORTS, gathered, put
+
+
+def report(time: str, **sections: str) -> dict[str, Any]:
+    """A report with sections (title -> a note)."""
+    return {"time": time, "sections": [{"title": title, "notes": [note]} for title, note in sections.items()]}
+
+
+def test_the_newest_report_of_a_section_counts_whichever_file_it_is_in() -> None:
+    whole = report("2026-01-01T10:00:00Z", joins="old", crashes="old")
+    part, before = report("2026-01-01T11:00:00Z", joins="new"), report("2026-01-01T09:00:00Z", crashes="older", storms="only one")
+    for reports in ([whole, part, before], [part, before, whole]):
+        assert [(section["title"], section["notes"][0], of["time"][11:13]) for section, of in gathered(reports)] == [("crashes", "old", "10"), ("storms", "only one", "09"), ("joins", "new", "11")]
+
+
+def test_each_benchmark_has_its_place_on_the_page() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name in REPORTS:
+        assert f"<!-- {name}: begin -->\nfigures of {name}\n<!-- {name}: end -->" in put(page, name, f"figures of {name}")

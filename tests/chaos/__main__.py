@@ -1,0 +1,139 @@
+"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--deaths N] [--quorum] [--keep DIR]`.
+
+With --deaths the coordinator dies so many times at each named step of its work instead (--only: at one of them). Each seed gives a schedule of faults against coordinators, consumers, ZooKeeper and the broker, and is judged from what everybody wrote down. Prints a table and writes build/reports/chaos.json; 1 when anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.bench.figures import Bar, Row, Section, lines_of
+from tests.bench.running import conclude, measured_in_a_folder, report_named, say
+from tests.chaos.checker import INVARIANTS, NAMES, Found
+from tests.chaos.quorum import costs
+from tests.chaos.run import BOUND_MS, Outcome, play
+from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, drawn, shown
+from tests.chaos.steps import SCENARIOS, ZOMBIES, StepsFound, play_steps
+from tests.chaos.weakened import RULES
+from zkcoord.stack.java import find_java
+
+SECONDS = 60.0
+FRESH_MAX = 10**6
+KEPT = Path("build/chaos")
+OTHERS = ("I1", "I8", "I12", "log", "unreadable", "end", "scenario")
+
+
+def section_of(outcomes: Sequence[Outcome], name: str) -> Section:
+    """The table: one row for each name, with its sum over all runs."""
+    section = Section(name, f"{len(outcomes)} schedules, {sum(o.faults for o in outcomes)} faults")
+    for what in (*NAMES, *INVARIANTS.values(), *OTHERS):
+        section.rows.append(Row(what, "found", [float(o.found.amounts[what]) for o in outcomes], (Bar("max", 0),), "per run"))
+    section.rows.append(Row("all fetched again", "after the last fault", [o.recovered_ms for o in outcomes if o.recovered_ms], (Bar("max", BOUND_MS),)))
+    section.rows.append(Row("records produced", "per run", [float(o.found.produced) for o in outcomes], (), "records"))
+    section.rows.append(Row("again after crashes", "per run", [float(o.found.excused) for o in outcomes], (), "records"))
+    section.rows.append(Row("terms", "per run", [float(o.found.terms) for o in outcomes], (), "terms"))
+    section.notes += [f"seed {o.seed}: {example}" for o in outcomes for example in o.found.examples]
+    return section
+
+
+def section_of_steps(seen: StepsFound) -> Section:
+    """The table of one way to die."""
+    section = Section(seen.name, f"The coordinator dies: {seen.name}, {seen.deaths} times")
+    for what in (*NAMES, *INVARIANTS.values(), *OTHERS):
+        section.rows.append(Row(what, "found", [float(seen.found.amounts[what])], (Bar("max", 0),), "in all"))
+    section.rows.append(Row("commands to the balanced group", "per death", [float(n) for n in seen.commands_to_quiet], (Bar("max", 0),), "commands"))
+    section.rows.append(Row("death to all fetched and the change done", "this program's", seen.recovered_ms))
+    if seen.name in ZOMBIES:
+        section.rows.append(Row("late writes tried", "in all", [float(sum(seen.late.values()))], (Bar("min", seen.deaths, at_least=True),), "writes"))
+        section.rows.append(Row("late writes that landed", "in all", [float(seen.late.get("OK", 0))], (Bar("max", 0),), "writes"))
+        section.notes.append(f"outcomes of late writes: {seen.late}")
+    section.notes += [f"{seen.missed} times the coordinator lost its office before it came to its step, and another took its place"] if seen.missed else []
+    section.notes += seen.found.examples
+    return section
+
+
+def run_steps(args: argparse.Namespace, folder: Path) -> int:
+    """Deaths at named steps; the exit status."""
+    java = find_java()
+    sections: list[Section] = []
+    only = args.only or list(SCENARIOS)
+    for name in only:
+        (folder / name).mkdir(parents=True)
+        seen = play_steps(name, args.deaths, folder / name, java, say)
+        sections.append(section_of_steps(seen))
+        kept(folder / name, seen.found)
+        say("\n".join(lines_of(sections[-1])) + "\n")
+    return conclude(sections, {"deaths": args.deaths}, str(java.major), report_named("chaos-deaths", only, SCENARIOS), "chaos-deaths")
+
+
+def run_quorum(args: argparse.Namespace, folder: Path) -> int:
+    """What an ensemble's troubles cost; the exit status."""
+    java = find_java()
+    (folder / "quorum").mkdir(parents=True)
+    found, judged = costs(folder / "quorum", java, say)
+    section = Section("chaos-quorum", "The longest time without a record of a partition, consumers' sessions of 18 s, leases of 12 s")
+    for cost in found:
+        section.rows.append(Row(cost.name, "per partition", cost.gap_ms, note=f"{cost.commands} commands, {cost.lost} partitions lost"))
+    section.rows.append(Row("wrong", "in all", [float(sum(judged.amounts.values()))], (Bar("max", 0),), "findings"))
+    section.notes += judged.examples
+    kept(folder / "quorum", judged)
+    say("\n".join(lines_of(section)) + "\n")
+    return conclude([section], {}, str(java.major), report_named("chaos-quorum", [], []), "chaos-quorum")
+
+
+def kept(folder: Path, found: Found) -> None:
+    """What a run that is not clean wrote stays, without the servers' data."""
+    if not found.clean:
+        to = KEPT / folder.name
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(folder, to, ignore=shutil.ignore_patterns("data", "txn"))
+        say(f"    its files: {to}")
+
+
+def run(args: argparse.Namespace, folder: Path) -> int:
+    """All seeds; the exit status."""
+    first = random.randrange(FRESH_MAX) if args.seed is None else args.seed
+    what, count, seconds, gap_ms = ("soak", 1, args.soak * 60, SOAK_GAP_MS) if args.soak else ("chaos", args.seeds, args.seconds, GAP_MS)
+    seeds = range(first, first + count)
+    java = find_java()
+    outcomes: list[Outcome] = []
+    for seed in seeds:
+        (folder / f"seed-{seed}").mkdir(parents=True)
+        outcomes.append(play(seed, seconds, folder / f"seed-{seed}", java, say, weakened=args.weakened, gap_ms=gap_ms))
+        say(outcomes[-1].text)
+        for example in outcomes[-1].found.examples:
+            say(f"    {example}")
+        kept(folder / f"seed-{seed}", outcomes[-1].found)
+    section = section_of(outcomes, what)
+    say("\n".join(lines_of(section)) + "\n")
+    return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened}, str(java.major), report_named(what, [args.weakened] if args.weakened else [], []), what)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, help="the first seed (default: a fresh one, which is printed)")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other (default: 1)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for how long there are faults (default: {SECONDS:g})")
+    parser.add_argument("--weakened", default="", choices=["", *RULES], metavar="RULE", help=f"leave this rule out: {', '.join(RULES)}")
+    parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES", help="one long schedule instead, with a fault now and then")
+    parser.add_argument("--quorum", action="store_true", help="instead: what the loss of ZooKeeper's leader and of its quorum costs the application")
+    parser.add_argument("--deaths", type=int, default=0, help="no schedule: the coordinator dies so many times at each named step")
+    parser.add_argument("--only", action="append", choices=SCENARIOS, help="at this step only; may be given several times")
+    parser.add_argument("--show", action="store_true", help="print the schedule and do nothing")
+    parser.add_argument("--keep", type=Path, help="keep everything that is written in this folder")
+    args = parser.parse_args(argv)
+    if args.show:
+        consumers = tuple(f"{group}{number}" for group in "ab" for number in (1, 2, 3))
+        say("\n".join(shown(drawn(args.seed or 0, args.seconds, consumers))))
+        return 0
+    carry_out = run_steps if args.deaths else run_quorum if args.quorum else run
+    return measured_in_a_folder(lambda folder: carry_out(args, args.keep or folder))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

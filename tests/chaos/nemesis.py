@@ -1,0 +1,154 @@
+"""Carries a schedule out: each fault at its time, and its undoing at its end."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from tests.chaos.rig import TOPICS, Rig
+from tests.chaos.schedule import CLOCKS, Happening, Kind, Who
+from tests.harness.kafka import CHROOT
+from tests.harness.zookeeper import connect, disconnect
+from zkcoord.stack.servers import ZooKeeperServer
+from zkcoord.znodes.paths import Layout
+
+SLOW_MS = 150
+JUNK = (b"", b"\xff\xfe\x00", b"{", b"[1,2,3]", b'{"version":"x","subscription":7}', b'{"version":1,"subscription":{"' + b"t" * 3000 + b'":1}}')
+
+Undo = Callable[[], None]
+
+
+class Nemesis:
+    """`play` returns when the last fault has ended. `say(text)` tells of each."""
+
+    def __init__(self, rig: Rig, say: Callable[[str], None]) -> None:
+        self.rig = rig
+        self.say = say
+        self.done: list[str] = []
+        self._acts: dict[Who, Callable[[Happening], Undo]] = {
+            Who.COORDINATOR: self._process, Who.CONSUMER: self._process, Who.VISITOR: self._visit, Who.ZOOKEEPER: self._zookeeper, Who.BROKER: self._broker}
+
+    def play(self, schedule: Sequence[Happening]) -> None:
+        """Raises `ScenarioError` when a process ends that nobody ended."""
+        began = time.monotonic()
+        numbers = itertools.count()
+        due: list[tuple[int, int, Callable[[], Undo | None]]] = []
+
+        def begin(happening: Happening) -> None:
+            self.say(f"  {happening.text}")
+            undo = self._acts[happening.kind.who](happening)
+            heapq.heappush(due, (happening.end_ms, next(numbers), undo))
+
+        for happening in schedule:
+            heapq.heappush(due, (happening.at_ms, next(numbers), lambda happening=happening: begin(happening)))  # type: ignore[misc]
+        while due:
+            at_ms, _, act = heapq.heappop(due)
+            self.rig.wait(lambda: time.monotonic() - began >= at_ms / 1000, "the next fault", at_ms / 1000 + 60)
+            act()
+
+    # processes
+
+    def _process(self, happening: Happening) -> Undo:
+        rig, slot, kind = self.rig, happening.slot, happening.kind
+        if kind in (Kind.COORDINATOR_KILLED, Kind.CONSUMER_KILLED):
+            rig.kill(slot)
+            return lambda: self._again(slot)
+        if kind in (Kind.COORDINATOR_STOPPED_BRIEFLY, Kind.COORDINATOR_STOPPED_LONG, Kind.CONSUMER_STOPPED_BRIEFLY, Kind.CONSUMER_STOPPED_LONG):
+            pid = rig.running[slot].pid
+            os.kill(pid, signal.SIGSTOP)
+            return lambda: os.kill(pid, signal.SIGCONT)
+        if kind in CLOCKS:
+            return self._jump(slot)
+        proxies = rig.proxies[slot]
+        for proxy in proxies:
+            if kind in (Kind.COORDINATOR_CUT, Kind.CONSUMER_CUT):
+                proxy.cut()
+            elif kind in (Kind.COORDINATOR_UNREACHED, Kind.CONSUMER_UNREACHED):
+                proxy.black_hole()
+            else:
+                proxy.delay_ms(SLOW_MS)
+        return lambda: [proxy.heal() for proxy in proxies] and None
+
+    def _jump(self, slot: str) -> Undo:
+        """One jump now and one at the end, of a process that can take them (before it runs, a signal would end it)."""
+        child = self.rig.running[slot]
+        self.rig.wait(lambda: self.rig.runs(slot), f"{child.name} to run")
+        os.kill(child.pid, signal.SIGUSR2)
+        return lambda: os.kill(child.pid, signal.SIGUSR2)
+
+    def _again(self, slot: str) -> None:
+        self.rig.start_process(slot)
+
+    def _visit(self, happening: Happening) -> Undo:
+        name = self.rig.start_process(happening.slot).name
+
+        def leave() -> None:
+            self.rig.wait(lambda: name in self.rig.seen.registered, f"{name} to be a member")
+            self.rig.leave(happening.slot)
+
+        return leave
+
+    # servers
+
+    def _broker(self, _: Happening) -> Undo:
+        self.rig.broker.pause()
+        return self.rig.broker.resume
+
+    def _zookeeper(self, happening: Happening) -> Undo:
+        ensemble, kind = self.rig.ensemble, happening.kind
+        if kind is Kind.JUNK_WRITTEN:
+            return self._junk()
+        if kind is Kind.LEADER_STOPPED:
+            leader = ensemble.leader()
+            leader.pause()
+            return leader.resume
+        if kind is Kind.LEADER_KILLED:
+            victims = [ensemble.leader()]
+        elif kind is Kind.FOLLOWER_KILLED:
+            victims = ensemble.followers()[:1]
+        elif kind in (Kind.QUORUM_LOST_BRIEFLY, Kind.QUORUM_LOST_LONG):
+            victims = [ensemble.leader(), *ensemble.followers()[:1]]
+        else:
+            victims = list(ensemble.members.values())
+        for victim in victims:
+            victim.kill()
+        return lambda: self._serve_again(victims)
+
+    def _serve_again(self, victims: Sequence[ZooKeeperServer]) -> None:
+        for victim in victims:
+            victim.launch()
+
+    def _junk(self) -> Undo:
+        """What is no registration and no command where those are expected; removed again."""
+        paths: list[str] = []
+        for number, data in enumerate(JUNK):
+            group = list(TOPICS)[number % len(TOPICS)]
+            paths += [self._put(Layout.DRAFT.registration(group, f"junk-{number}"), data), self._put(Layout.DRAFT.group(f"junk-{number}"), data)]
+        return lambda: [self._remove(path) for path in paths if path] and None
+
+    def _put(self, path: str, data: bytes) -> str:
+        return path if self._plainly(lambda client: client.create(path, data, makepath=True)) else ""
+
+    def _remove(self, path: str) -> None:
+        self._plainly(lambda client: client.delete(path, recursive=True))
+
+    def _plainly(self, act: Callable[..., object]) -> bool:
+        """With a client of its own; False where ZooKeeper would not have it just now."""
+        try:
+            client = connect(self.rig.ensemble.hosts + CHROOT)
+        except KazooTimeoutError:
+            return False
+        try:
+            act(client)
+        except KazooException:
+            return False
+        finally:
+            disconnect(client)
+        return True

@@ -1,0 +1,274 @@
+"""The servers and processes of a chaos run: three ZooKeeper servers, a broker, coordinators, verifiable consumers of two groups, one producer for each group's topic. Every coordinator and consumer reaches ZooKeeper through
+proxies of its own, so that its network can be broken without anybody else's.
+
+What is written down: `run/` for the checker, `logs/` for its search, `servers/` of no interest unless something goes wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from tests.chaos.schedule import COORDINATORS, SESSION_MS
+from tests.harness.kafka import CHROOT, create_topic, start_broker
+from tests.harness.proxy import Proxy
+from tests.harness.zookeeper import Ensemble, connect, disconnect
+from zkcoord.core.model import TopicPartition
+from zkcoord.demo.processes import Child, Children, Line
+from zkcoord.demo.story import Story
+from zkcoord.stack.java import Java
+from zkcoord.verdict import engine
+from zkcoord.znodes.paths import Layout
+
+REBALANCE_TIMEOUT_MS = 10_000
+LEASE_MAX_MS = 12_000
+COMMIT_INTERVAL_MS = 500
+TOPICS = {"a": "orders", "b": "payments"}
+WAIT_S = 120.0
+STARTS = "coordinator starts"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How big. `members`: consumers of each group; `partitions` of each topic; `rate`: records per second and topic; `session_ms`: of consumers."""
+
+    members: int = 3
+    partitions: int = 8
+    rate: int = 300
+    session_ms: int = SESSION_MS
+
+
+@dataclass
+class Seen:
+    """What the processes said, folded. `handed_out_ns`: when each partition's latest records were handed out; `next`: the offset behind them; `gap_ms`: the longest time
+    between two hand-outs; `lost`: partitions that members said they had lost. `trapped`, `armed`, `at`, `late`: how far
+    coordinators are that shall die at a step, `outcomes` of what they wrote too late."""
+
+    handed_out_ns: dict[str, int] = field(default_factory=dict)
+    gap_ms: dict[str, float] = field(default_factory=dict)
+    lost: int = 0
+    next: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
+    leader: str = ""
+    epoch: int = 0
+    commands: dict[str, int] = field(default_factory=dict)
+    last_command_ns: int = 0
+    registered: set[str] = field(default_factory=set)
+    delivered_ns: dict[str, int] = field(default_factory=dict)
+    trapped: set[str] = field(default_factory=set)
+    armed: set[str] = field(default_factory=set)
+    at: dict[str, Line] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def line(self, name: str, line: Line) -> None:
+        """Take a line of a process."""
+        event = line.get("event")
+        if event == "records":
+            self.delivered_ns[name] = line["t"]
+            for at, ranges in line["ranges"].items():
+                self.gap_ms[at] = max(self.gap_ms.get(at, 0.0), (line["t"] - self.handed_out_ns.get(at, line["t"])) / 1e6)
+                self.handed_out_ns[at] = max(line["t"], self.handed_out_ns.get(at, 0))
+                self.next[at] = max(ranges[-1][1] + 1, self.next.get(at, 0))
+        elif event == "produced":
+            self.ends.update(line["ends"])
+        elif event == "lost":
+            self.lost += len(line.get("partitions", ()))
+        elif event == "registered":
+            self.registered.add(name)
+        elif event == "notice" and line.get("kind") == "command":
+            self.commands[name] = self.commands.get(name, 0) + 1
+            self.last_command_ns = max(line["t"], self.last_command_ns)
+        elif event == "elected" and line.get("kind") == "term" and line["epoch"] > self.epoch:
+            self.leader, self.epoch = name, line["epoch"]
+        else:
+            self._of_trap(name, line)
+
+    def _of_trap(self, name: str, line: Line) -> None:
+        """A line of a coordinator that is to die at a step."""
+        event = line.get("event")
+        if event == "trap-set":
+            self.trapped.add(name)
+        elif event == "armed":
+            self.armed.add(name)
+        elif event == "step-reached":
+            self.at[name] = line
+        elif event == "late-write":
+            self.late.add(name)
+            self.outcomes[line["outcome"]] += 1
+
+    def caught_up(self) -> bool:
+        """Was everything that was produced handed out?"""
+        return bool(self.ends) and all(self.next.get(at, 0) >= end for at, end in self.ends.items())
+
+
+class Rig:
+    """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and coordinators go without. `traps`: coordinators can be told where to die (see `stopping`)."""
+
+    def __init__(self, folder: Path, java: Java, shape: Shape = Shape(), weakened: str = "", traps: bool = False) -> None:
+        self.folder = folder
+        self.shape = shape
+        self.weakened = weakened
+        self.traps = traps
+        self.seen = Seen()
+        self.ensemble = Ensemble(folder / "servers", java)
+        self.java = java
+        self.stack = ExitStack()
+        self.story = Story(folder / "run" / engine.SCENARIO / "story.jsonl", lambda _: None)
+        self.children = Children(self.seen.line)
+        self.proxies: dict[str, list[Proxy]] = {}
+        self.lives: dict[str, int] = {}
+        self.running: dict[str, Child] = {}
+        self.ended: list[Child] = []
+
+    def __enter__(self) -> Rig:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self.running.values():
+            if child.alive:
+                os.kill(child.pid, signal.SIGCONT)
+        self.children.close()
+        self.story.close()
+        self.stack.close()
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        """The slots of consumers."""
+        return tuple(f"{group}{number}" for group in TOPICS for number in range(1, self.shape.members + 1))
+
+    @property
+    def partitions(self) -> list[str]:
+        """All partitions, as topic-number."""
+        return [f"{topic}-{number}" for topic in TOPICS.values() for number in range(self.shape.partitions)]
+
+    # beginning
+
+    def start(self) -> None:
+        """Everything, until each partition's records are consumed, and each consumer has its share."""
+        self.start_servers()
+        for slot in (*COORDINATORS, *self.consumers):
+            self.start_process(slot)
+        for group, topic in TOPICS.items():
+            self.start_producer(group, topic)
+        self.wait(lambda: len(self.seen.handed_out_ns) == len(self.partitions) and len(self.seen.delivered_ns) == len(self.consumers), "records of every partition, and for every consumer")
+        self.story.write("steady")
+
+    def start_servers(self) -> None:
+        """ZooKeeper, the broker, the topics."""
+        self.stack.enter_context(self.ensemble)
+        self.broker = start_broker(self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java)
+        self.stack.callback(self.broker.stop)
+        for topic in TOPICS.values():
+            create_topic(self.broker.address, topic, self.shape.partitions)
+
+    def zookeeper_of(self, slot: str) -> str:
+        """The connect string of a slot: its own proxies."""
+        if slot not in self.proxies:
+            self.proxies[slot] = [self.stack.enter_context(Proxy(member.port)) for member in self.ensemble.members.values()]
+        return ",".join(proxy.address for proxy in self.proxies[slot]) + CHROOT
+
+    def start_process(self, slot: str) -> Child:
+        """Another life in this slot."""
+        self.lives[slot] = self.lives.get(slot, 0) + 1
+        name = f"{slot}-{self.lives[slot]}"
+        child = self._coordinator(slot, name) if slot in COORDINATORS else self._consumer(slot, name)
+        self.running[slot] = child
+        return child
+
+    def _coordinator(self, slot: str, name: str) -> Child:
+        journal = self.folder / "run" / engine.COORDINATORS / name
+        flags = ["coordinator", "--zookeeper", self.zookeeper_of(slot), "--session-timeout-ms", str(SESSION_MS), "--connect-timeout-ms", "0", "--no-http", "--lease-max-ms", str(LEASE_MAX_MS), "--journal-dir", str(journal),
+                 "--journal-inputs"]
+        module = ["tests.chaos.stopping", str(self.trap_file(name)), *flags] if self.traps else ["tests.chaos.weakened", self.weakened, *flags] if self.weakened else ["tests.chaos.jumping", *flags]
+        child = self.children.start(name, module, self.folder / "output" / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        self.children.follow_folder(name, journal)
+        return child
+
+    def trap_file(self, name: str) -> Path:
+        """Where a coordinator reads at which step it shall die."""
+        return self.folder / "output" / f"{name}.step"
+
+    def _consumer(self, slot: str, name: str) -> Child:
+        flags = ["--zookeeper", self.zookeeper_of(slot), "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
+                 "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name]
+        module = ["tests.chaos.weakened", self.weakened, "consumer", *flags] if self.weakened else ["tests.chaos.jumping", "consumer", *flags]
+        return self.children.start(name, module, self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+
+    def start_producer(self, group: str, topic: str) -> None:
+        """The producer of a group's topic."""
+        name = f"producer-{group}"
+        flags = ["--bootstrap-servers", self.broker.address, "--topic", topic, "--partitions", str(self.shape.partitions), "--rate", str(self.shape.rate)]
+        self.running[name] = self.children.start(name, ["zkcoord.demo.producer", *flags], self.folder / "run" / engine.PRODUCERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+
+    # ending processes
+
+    def kill(self, slot: str) -> None:
+        """kill -9."""
+        child = self.running.pop(slot)
+        self.children.kill(child)
+        self.gone(child, True)
+
+    def gone(self, child: Child, killed: bool) -> None:
+        """Write a process's end down."""
+        self.story.exit(child.name, killed, self.children.last_sign_ns(child))
+
+    def leave(self, slot: str) -> None:
+        """SIGTERM, without waiting (`await_left` does)."""
+        child = self.running.pop(slot)
+        self.children.terminate(child)
+        self.ended.append(child)
+
+    def await_left(self) -> list[str]:
+        """Wait for those that were asked to leave; a sentence for each that did not end cleanly."""
+        wrong = []
+        for child in self.ended:
+            status = self.children.wait_gone(child, WAIT_S)
+            self.gone(child, False)
+            if status:
+                wrong.append(f"{child.name} ended with status {status} after a SIGTERM")
+        self.ended.clear()
+        return wrong
+
+    # waiting, looking
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
+        """Until the condition, asked under the lock of what the processes said. Raises `ScenarioError`."""
+        self.children.wait_for(condition, timeout_s, what)
+
+    def runs(self, slot: str) -> bool:
+        """Has this slot's process begun its work, with its signals set up? (under the lock)"""
+        child = self.running[slot]
+        return STARTS in child.log.read_text(encoding="utf-8") if slot in COORDINATORS else child.name in self.seen.registered
+
+    def fetched_since(self, t_ns: int, group: str = "") -> bool:
+        """Were records of every partition (of a group) handed out since? (under the lock)"""
+        prefix = f"{TOPICS[group]}-" if group else ""
+        return all(self.seen.handed_out_ns.get(at, 0) > t_ns for at in self.partitions if at.startswith(prefix))
+
+    def write_stored(self) -> None:
+        """What is stored at the end, for the checker: read after a sync."""
+        client = connect(self.ensemble.hosts + CHROOT)
+        try:
+            for group, topic in TOPICS.items():
+                self.story.stored(time.time_ns(), topic, self._stored(client, group, topic))
+        finally:
+            disconnect(client)
+
+    def _stored(self, client: KazooClient, group: str, topic: str) -> Mapping[int, int]:
+        client.sync("/")
+        found = {number: client.get(Layout.DRAFT.offset(group, TopicPartition(topic, number)))[0] for number in range(self.shape.partitions)}
+        return {number: int(data) for number, data in found.items()}
+
+    def keep(self, name: str, content: object) -> None:
+        """A document beside the run's files."""
+        (self.folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

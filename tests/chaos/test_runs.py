@@ -1,0 +1,37 @@
+"""Whole runs on real servers and processes: one short schedule, and one death at each named step. `make chaos` has many of each."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.run import BOUND_MS, play
+from tests.chaos.schedule import Kind
+from tests.chaos.steps import DEPOSED, SCENARIOS, ZOMBIES, play_steps
+from zkcoord.stack.java import Java
+
+WEAK_SEED = 0
+
+pytestmark = pytest.mark.nightly
+
+
+def test_a_fresh_schedule_of_faults_breaks_nothing(tmp_path: Path, java: Java) -> None:
+    outcome = play(random.randrange(10**6), 30, tmp_path, java, print)
+    assert outcome.found.clean, (outcome.text, outcome.found.examples)
+    assert outcome.faults and 0 < outcome.recovered_ms <= BOUND_MS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_coordinator_that_dies_at_a_step_takes_nothing_with_it(tmp_path: Path, java: Java, name: str) -> None:
+    seen = play_steps(name, 1, tmp_path, java, print)
+    assert seen.found.clean, seen.found.examples
+    assert seen.deaths == 1 and seen.commands_to_quiet == [0]
+    assert name not in ZOMBIES or seen.late and not seen.late.get("OK")
+    assert name != DEPOSED or seen.late["FENCED"]
+
+
+def test_members_without_a_lease_are_found(tmp_path: Path, java: Java) -> None:
+    outcome = play(WEAK_SEED, 25, tmp_path, java, print, weakened="no_lease", kinds=(Kind.CONSUMER_UNREACHED, Kind.CONSUMER_STOPPED_LONG))
+    assert outcome.found.amounts["I3"], outcome.text

@@ -1,0 +1,1 @@
+"""Who may do what: ACLs by a node's place, credentials, certificates, secrets."""
