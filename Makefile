@@ -2,12 +2,13 @@
 # (or a package appears beside it, which an editable install would not see).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test sim demo bench-rebalance bench-guardian nightly stack-up stack-down clean
+.PHONY: help setup test sim demo demo-spark bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
 STAMP := .venv/.ready-$(shell { cat setup.py; echo $(wildcard */__init__.py); } | cksum | cut -d' ' -f1)
 SEEDS ?= 200
+MIX ?= default
 JOBS ?= 2
 TESTS ?= tests
 DEMO := $(if $(FAST),--fast) $(if $(BREAK),--break $(BREAK))
@@ -34,13 +35,17 @@ $(STAMP):
 	@rm -f .venv/.ready-* && touch $(STAMP)
 
 test: setup ## every test but the nightly ones
+	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch)
 	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
-sim: setup ## the simulator: make sim SEEDS=2000
-	@$(PY) -m tests.sim --seeds $(SEEDS) --jobs $(JOBS)
+sim: setup ## the simulator: make sim MIX=members SEEDS=2000 (MIX=all: every mix, python -m tests.sim --list-mixes)
+	@$(PY) -m tests.sim --mix $(MIX) --seeds $(SEEDS) --jobs $(JOBS)
 
 demo: setup ## a real group on a real broker, with every kind of trouble: about two minutes (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
 	@$(PY) -m zkcoord.demo $(DEMO)
+
+demo-spark: setup ## Spark applications that share a group, one joins, one is stopped, a JVM and the coordinator are killed; then the audit (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
+	@$(PY) -m zkcoord.demo.spark $(DEMO)
 
 bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-python's own groups on the same broker
 	@$(PY) -m tests.bench.rebalance
@@ -48,10 +53,70 @@ bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-
 bench-guardian: setup ## how long a registration outlives its process, for every way to die
 	@$(PY) -m tests.bench.guardian
 
-nightly: setup ## all tests, 2,000 seeds, the benchmark
-	@$(PY) -m pytest -n $(JOBS) $(TESTS)
-	@$(PY) -m tests.sim --seeds 2000 --jobs $(JOBS)
-	@$(PY) -m tests.bench.rebalance
+bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, acks in wide groups, storms, poison
+	@$(PY) -m tests.bench.scale
+
+bench-consumer: setup ## the consumer beside kafka-python's: throughput, idle, slow members, restarts, pauses, start-up
+	@$(PY) -m tests.bench.consumer
+
+bench-spark: setup ## the Spark source beside Spark's own Kafka source: throughput, latency, idle cost
+	@$(PY) -m tests.bench.spark
+
+bench-audit: setup ## the audit on 64 million records with 5,000 planted violations: what is found, how fast, in how much memory
+	@$(PY) -m tests.bench.audit
+
+compat: setup ## both consumers, kafka-python's and ours, under the same tests on a real broker
+	@$(PY) -m tests.compat
+
+legacy-matrix: setup ## our maths beside the real old consumers: releases, strategies, subscriptions, threads; and the registrations that kill them
+	@$(PY) -m tests.legacy.matrix
+
+legacy-mixed: setup ## real old consumers and ours in one group: 60 joins, leaves and kill -9, beside a control of old consumers only; then how soon one that gave up is revived (EVENTS=8: less)
+	@$(PY) -m tests.legacy.mixed $(if $(EVENTS),--events $(EVENTS))
+
+migration-roundtrip: setup ## a group under load from old consumers to mixed, coordinated, Kafka's own protocol and back (RECORDS=100000: less than a million)
+	@$(PY) -m tests.migrations.roundtrip $(if $(RECORDS),--records $(RECORDS))
+
+broker-matrix: setup ## what asks brokers, on real ones of 0.11.0.3, 1.1.1, 2.8.2 and 3.9.2: both data clients, Spark's engines, the command line
+	@$(PY) -m tests.legacy.broker_matrix
+
+old-zookeeper: setup ## the tests of the edge, the protocol and the core on a ZooKeeper server of 3.4.14
+	@$(PY) -m tests.legacy.old_zookeeper --jobs $(JOBS)
+
+chaos: setup ## random schedules of faults on real processes, then the coordinator's death at every step of its work (SEEDS=20 DEATHS=5: less; SECONDS=60 each, SEED=n: from there on)
+	@failed=""; \
+	$(PY) -m tests.chaos --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) || failed="$$failed schedules"; \
+	$(PY) -m tests.chaos --deaths $(or $(DEATHS),20) || failed="$$failed deaths"; \
+	$(PY) -m tests.chaos --quorum || failed="$$failed quorum"; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+soak: setup ## faults now and then for a long time, everything checked at the end (MINUTES=60)
+	@$(PY) -m tests.chaos --soak $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+
+chaos-spark: setup ## Spark applications killed, stopped and fenced at every point, and moved under load: what is lost, what is there twice (half an hour; HANDOVERS=1 MOVES=8: less)
+	@$(PY) -m tests.chaos_spark $(if $(HANDOVERS),--handovers $(HANDOVERS)) $(if $(MOVES),--moves $(MOVES))
+
+docker-test: setup ## a group in containers that are killed, paused and cut off, then judged (starts an engine where it can, else says why not; KEEP=DIR keeps images for the next time)
+	@$(PY) -m tests.docker $(if $(KEEP),--keep $(KEEP))
+
+nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, the benchmarks: each runs whatever the one before said (hours)
+	@failed=""; \
+	$(PY) -m pytest --hypothesis-profile=roaming -n $(JOBS) $(TESTS) || failed="$$failed tests"; \
+	$(PY) -m tests.sim --mix all --seeds 2000 --fresh --jobs $(JOBS) || failed="$$failed simulator"; \
+	$(PY) -m tests.bench.rebalance || failed="$$failed bench-rebalance"; \
+	$(PY) -m tests.bench.scale || failed="$$failed bench-scale"; \
+	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \
+	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \
+	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
+	$(PY) -m zkcoord.demo.spark || failed="$$failed demo-spark"; \
+	$(PY) -m tests.legacy.matrix || failed="$$failed legacy-matrix"; \
+	$(PY) -m tests.legacy.mixed || failed="$$failed legacy-mixed"; \
+	$(PY) -m tests.migrations.roundtrip || failed="$$failed migration-roundtrip"; \
+	$(PY) -m tests.legacy.old_zookeeper --jobs $(JOBS) || failed="$$failed old-zookeeper"; \
+	$(PY) -m tests.legacy.broker_matrix || failed="$$failed broker-matrix"; \
+	$(MAKE) --no-print-directory chaos SEEDS=20 DEATHS=5 || failed="$$failed chaos"; \
+	$(MAKE) --no-print-directory chaos-spark HANDOVERS=3 MOVES=8 || failed="$$failed chaos-spark"; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 stack-up: setup ## a ZooKeeper and a Kafka broker that stay until make stack-down
 	@$(PY) -m zkcoord.stack.cli up

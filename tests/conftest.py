@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy
-from tests.harness.zookeeper import Ensemble, fresh_chroot, start_server
+from tests.harness.zookeeper import OLDEST, Ensemble, fresh_chroot, of_release, start_server
+from zkcoord.stack import ports
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's `make test &` leaves it, and children would inherit: tests that interrupt them need the usual handling
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+settings.register_profile("roaming", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # how fast the machine is is nobody's property
+settings.register_profile("busy", settings.get_profile("roaming"), derandomize=True)  # a change is judged by the same examples as the one before; new ones are drawn in the night
+settings.load_profile("busy")
+
+
+def draw_ports_of_ones_own() -> None:
+    """Each of pytest-xdist's workers draws the ports of its servers from a part of the range: a port that one has drawn and does not listen at yet, or no more until it starts a server again, is nobody else's."""
+    width = (ports.PORT_MAX - ports.PORT_MIN) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ports.PORT_MIN += width * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports.PORT_MAX = ports.PORT_MIN + width - 1
+
+
+draw_ports_of_ones_own()
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +64,14 @@ def own_zk_server(java: Java, tmp_path: Path) -> Iterator[ZooKeeperServer]:
     yield server
     if server.alive():
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def old_zk_server(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A server of the oldest release that is served, for the whole test process. Do not stop or pause it."""
+    server = start_server(tmp_path_factory.mktemp("old-zookeeper"), java, of_release(OLDEST, java))
+    yield server
+    server.kill()
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_the_wheel_offers_the_extras(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"zkcoord-{__version__}.dist-info/METADATA").decode("utf-8")
     offered = {line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Provides-Extra: ")}
-    assert offered == {"cli", "librdkafka", "spark", "test"}
+    assert offered == {"cli", "librdkafka", "sasl", "spark", "test"}
     assert "Requires-Python: >=3.10" in metadata
 
 

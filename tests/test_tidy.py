@@ -44,10 +44,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "zkcoord.znodes": ("zkcoord.core", "zkcoord.zk.port"),
     "zkcoord.zk": ("zkcoord.core", "zkcoord.znodes"),
     "zkcoord.guardian": (),
+    "zkcoord.assignors": ("zkcoord.core",),
     "zkcoord.stack": (),
 }
 RUNTIME = "zkcoord.runtime"
-ABOVE_RUNTIME = ("zkcoord.runtime", "zkcoord.demo", "consumer.__main__", "consumer.cli")
+ABOVE_RUNTIME = ("zkcoord.runtime", "zkcoord.demo", "migrations", "consumer.__main__", "consumer.cli")
 
 # Put together from pieces, so that this file does not contain what it forbids.
 MACHINE_PATHS = re.compile(r"(?<![\w./-])/(?:" + "|".join(("wor" + "k", "ro" + "ot", "tmp/pro" + "be", "ho" + r"me/\w+")) + r")/\w")
