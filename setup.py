@@ -52,6 +52,7 @@ setup(
         "test": [
             "pytest>=8",
             "pytest-xdist>=3.5",
+            "pytest-rerunfailures>=16",
             "hypothesis>=6.90",
             "psutil>=5.9",
             "matplotlib>=3.8",
