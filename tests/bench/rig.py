@@ -58,7 +58,7 @@ class Worker:
 
 
 class Rig:
-    """One run. `say` shows progress. `zookeeper` and `kafka` are addresses, `zookeeper_port` the server's."""
+    """One run. `say` shows progress. `zookeeper` and `kafka` are addresses, `zookeeper_port` the server's, `kafka_log` the broker's log where the broker is ours."""
 
     def __init__(self, folder: Path, zookeeper: str, kafka: str, seed: int, say: Callable[[str], None]) -> None:
         self.folder = folder
@@ -77,6 +77,7 @@ class Rig:
         self.rebalances: list[Line] = []
         self.written_per_s: list[float] = []
         self.produced: list[tuple[int, int]] = []
+        self.kafka_log: Path | None = None
         self._ready: dict[str, str] = {}
         self._count = 0
 

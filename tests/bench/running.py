@@ -77,6 +77,7 @@ def on_a_stack(folder: Path, seed: int, parts_of: Callable[[Rig], Mapping[str, P
     with running_stack(folder / "stack", progress=progress) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         rig = Rig(folder / "run", stack.zookeeper.address, stack.kafka.address, seed, progress)
+        rig.kafka_log = stack.kafka.log
         try:
             return measure_all(parts_of(rig), only, progress)
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ from tests.bench.consumer_apps import alternating
 from tests.bench.figures import Bar, Row, Section, quantile
 from tests.bench.rig import Rig
 from tests.bench.spark_rig import C, JVM, PARTITIONS, SparkApp, order_of, sessions
+from tests.harness.broker_requests import BrokerRequests, requests_logged
 from tests.harness.zookeeper import srvr_stats
 from zkcoord.stack.java import Java
 
@@ -24,6 +26,7 @@ WARM_S, SECONDS = 8.0, 15.0
 IDLE_WARM_S, IDLE_S = 8.0, 20.0
 P50_BAR, P99_BAR = 0.7, 1.0
 PERCENT_BAR = 3.0
+BROKER_PER_S = 10.0
 PINGS_PER_S = 2.0
 """Of one session: a third of the shortest time-out that anybody here has."""
 
@@ -83,31 +86,39 @@ def idle(rig: Rig, sections: list[Section], rounds: int, java: Java, warm_s: flo
     """The section: one source after the other, of an empty topic."""
     section = Section("idle", f"A source of {PARTITIONS} partitions with nothing to read, default trigger")
     sections.append(section)
+    assert rig.kafka_log is not None, "the broker is ours"
     python: dict[str, list[float]] = {JVM: [], C: []}
     jvm: dict[str, list[float]] = {JVM: [], C: []}
     received: dict[str, list[float]] = {JVM: [], C: []}
-    with rig.coordinators(), sessions(rig, java, (JVM, C)) as apps:
+    asked: dict[str, list[float]] = {JVM: [], C: []}
+    with rig.coordinators(), sessions(rig, java, (JVM, C)) as apps, requests_logged(rig.kafka, rig.kafka_log) as requests:
         for number, side in alternating((JVM, C), rounds):
             app = apps[side]
-            counter = _Counter(rig, warm_s, seconds)
+            counter = _Counter(rig, requests, warm_s, seconds)
             end = app.order("idle", "rested", warm_s=warm_s, seconds=seconds, **order_of(rig, side, rig.topic(PARTITIONS), startingOffsets="latest"))
             begin = app.after("resting")
             took_s = (end["t"] - begin["t"]) / 1e9
             python[side].append((end["python_s"] - begin["python_s"]) / took_s * 100)
             jvm[side].append((end["jvm_s"] - begin["jvm_s"]) / took_s * 100)
-            received[side].append(counter.per_s())
-            rig.say(f"  idle: round {number + 1} of {rounds}, {side}: Python {python[side][-1]:.1f} %, JVM {jvm[side][-1]:.1f} %, ZooKeeper {received[side][-1]:.1f}/s")
+            zookeeper_per_s, broker_per_s, kinds = counter.per_s()
+            received[side].append(zookeeper_per_s)
+            asked[side].append(broker_per_s)
+            rig.say(f"  idle: round {number + 1} of {rounds}, {side}: Python {python[side][-1]:.1f} %, JVM {jvm[side][-1]:.1f} %, ZooKeeper {zookeeper_per_s:.1f}/s, broker {broker_per_s:.1f}/s ({kinds})")
     section.rows.append(Row(C, "processor time of its processes", python[C], (Bar("median", PERCENT_BAR),), "% of a core"))
     for side in (C, JVM):
         section.rows.append(Row(f"{side}, the JVM", "processor time", jvm[side], unit="% of a core"))
+    for side in (C, JVM):
+        section.rows.append(Row(f"{side}, requests to the broker", "counted by the broker", asked[side], (Bar("median", BROKER_PER_S),) if side == C else (), "1/s"))
     section.rows.append(Row(f"{C}, requests to ZooKeeper", "counted by the server", [max(0.0, ours - theirs) for ours, theirs in zip(received[C], received[JVM])], (Bar("median", PINGS_PER_S),), "1/s", note="without it taken off"))
 
 
 class _Counter:
-    """What the ZooKeeper server receives in the middle of an idle time."""
+    """What the ZooKeeper server and the broker receive in the middle of an idle time."""
 
-    def __init__(self, rig: Rig, warm_s: float, seconds: float) -> None:
+    def __init__(self, rig: Rig, requests: BrokerRequests, warm_s: float, seconds: float) -> None:
         self._port = rig.zookeeper_port
+        self._requests = requests
+        self._asked: Counter[str] = Counter()
         self._found: list[int] = []
         self._seconds = seconds / 2
         self._timers = [threading.Timer(warm_s + at, self._look) for at in (seconds / 4, seconds * 3 / 4)]
@@ -116,9 +127,14 @@ class _Counter:
 
     def _look(self) -> None:
         self._found.append(srvr_stats(self._port).received)
+        if len(self._found) == 1:
+            self._requests.forget()
+        else:
+            self._asked = self._requests.counted()
 
-    def per_s(self) -> float:
-        """When it is over."""
+    def per_s(self) -> tuple[float, float, str]:
+        """When it is over: requests per second to ZooKeeper and to the broker, and the most frequent kinds of those to the broker."""
         for timer in self._timers:
             timer.join()
-        return (self._found[1] - self._found[0] - 1) / self._seconds
+        kinds = ", ".join(f"{name} {count}" for name, count in self._asked.most_common(3))
+        return (self._found[1] - self._found[0] - 1) / self._seconds, self._asked.total() / self._seconds, kinds
