@@ -63,7 +63,9 @@ def test_a_file_that_another_process_writes_is_not_deleted(tmp_path: Path) -> No
         path.write_bytes(json.dumps(numbered(1)).encode() + b"\n")
     with theirs.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
-        Journal(options(tmp_path, files_max=1)).close()
+        journal = Journal(options(tmp_path, files_max=1))
+        journal.write(numbered(2))
+        journal.close()
         assert theirs.exists() and not dead.exists()
 
 
@@ -71,7 +73,9 @@ def test_only_journal_files_are_touched(tmp_path: Path) -> None:
     names = ["notes.jsonl", "a-b.c.jsonl", "1-2.3.txt", "1-2.jsonl"]
     for name in names:
         (tmp_path / name).write_text("keep")
-    Journal(options(tmp_path, files_max=1)).close()
+    journal = Journal(options(tmp_path, files_max=1))
+    journal.write(numbered(1))
+    journal.close()
     assert all((tmp_path / name).exists() for name in names)
     assert len(journal_files(tmp_path)) == 1
 
@@ -136,6 +140,75 @@ def test_a_full_disk_loses_records_counts_them_and_raises_nothing(tmp_path: Path
 
 def _lost(journal: Journal, count: int) -> bool:
     return journal.lost == count
+
+
+class Disk:
+    """Stands in for `open`: while `full`, a write puts down a part and then fails, as a disk's does that becomes full under it."""
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def open(self, *args: Any, **options: Any) -> Any:
+        return OnDisk(self, open(*args, **options))
+
+
+class OnDisk:
+    """A file of it."""
+
+    def __init__(self, disk: Disk, file: Any) -> None:
+        self._disk, self._file = disk, file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, data: bytes) -> int:
+        if not self._disk.full:
+            return int(self._file.write(data))
+        self._file.write(bytes(data[:10]))
+        self._file.flush()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_costs_nothing_that_was_written_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files can be made where nothing can be written: one at each attempt would push the oldest, which have the story, out of the folder."""
+    disk = Disk()
+    monkeypatch.setattr(journal_module, "open", disk.open, raising=False)
+    monkeypatch.setattr(journal_module, "RETRY_MS", 0)
+    monkeypatch.setattr(journal_module, "BATCH_RECORDS_MAX", 1)
+    journal = Journal(options(tmp_path, file_bytes_max=200, files_max=3))
+    for n in range(8):
+        journal.write(numbered(n))
+    wait_until(lambda: [record["n"] for record in read(tmp_path)][-1:] == [7], PATIENCE_S, "the records")
+    before = read(tmp_path)
+    disk.full = True
+    for n in range(8, 20):
+        journal.write(numbered(n))
+        wait_until(partial(_lost, journal, n - 7), PATIENCE_S, "the loss to be counted")
+    assert read(tmp_path) == before
+    disk.full = False
+    journal.write(numbered(20))
+    journal.close()
+    reading = Reading()
+    after = list(reading.records(tmp_path))
+    assert [record["n"] for record in after if record["kind"] == "term"] == [*(record["n"] for record in before), 20] and reading.unreadable == 0
+    assert [record["records"] for record in after if record["kind"] == "lost"] == [12]
+
+
+def test_a_process_that_starts_on_a_full_disk_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is started again and again would leave nothing but its own empty files."""
+    journal = Journal(options(tmp_path))
+    journal.write(numbered(1))
+    journal.close()
+    disk = Disk()
+    monkeypatch.setattr(journal_module, "open", disk.open, raising=False)
+    disk.full = True
+    for life in range(4):
+        monkeypatch.setattr(journal_module, "wall_ms", lambda life=life: 2_000_000_000_000 + life)
+        journal = Journal(options(tmp_path, files_max=2))
+        journal.write(numbered(2))
+        journal.close()
+        assert journal.lost == 1
+    assert [record["n"] for record in read(tmp_path)] == [1]
 
 
 def test_too_many_waiting_records_are_dropped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

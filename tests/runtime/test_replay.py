@@ -92,7 +92,7 @@ def test_the_limit_of_a_term_ends_its_recording_and_says_so(tmp_path: Path, caps
 
 
 def test_a_full_disk_ends_the_recording_of_the_term_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(folder: Path, epoch: int) -> Any:
+    def full(folder: Path, epoch: int, header: bytes) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     log, journal = log_into(tmp_path)
@@ -127,6 +127,28 @@ def test_a_disk_that_is_full_for_a_moment_costs_the_term_and_not_the_next_one_be
     assert Replay(Recording("8", eight)).run().inputs == 3
     assert "No space left" in Replay(Recording("7", seven)).run().end
     assert [record["epoch"] for record in stopped(tmp_path)] == [7]
+
+
+def test_terms_on_a_full_disk_push_no_recording_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file can be made where nothing can be written: an empty one is no recording."""
+    log, journal = log_into(tmp_path, terms_max=2)
+    term(log, 1, 1)
+    term(log, 2, 1)
+    wait_until(lambda: log._epoch == 2 and not log._under_way, PATIENCE_S, "two recordings")
+    real = open
+
+    def full(*args: Any, **options: Any) -> Any:
+        real(*args, **options).close()
+        return real("/dev/full", "wb")
+
+    monkeypatch.setattr(inputs_module, "open", full, raising=False)
+    for epoch in (3, 4, 5):
+        term(log, epoch, 1)
+        wait_until(lambda: [record["epoch"] for record in stopped(tmp_path)][-1:] == [epoch], PATIENCE_S, "the record that says so")  # noqa: B023 (asked before the next)
+    monkeypatch.setattr(inputs_module, "open", real)
+    term(log, 6, 1)
+    journal.close()
+    assert [path.name for path in input_files(tmp_path)] == ["inputs-2.jsonl", "inputs-6.jsonl"]
 
 
 def test_a_writer_that_does_not_keep_up_ends_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

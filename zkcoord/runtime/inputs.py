@@ -18,6 +18,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Union
@@ -168,9 +169,10 @@ class InputLog:
     def _open(self, begin: _Begin) -> None:
         self._close()
         self._epoch, self._size = begin.epoch, 0
-        self._file = _create(self.options.dir, begin.epoch)
+        header = header_line(begin.options, begin.epoch, begin.wall_ms)
+        self._file = _create(self.options.dir, begin.epoch, header)
+        self._size = len(header)
         fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # says to others: this one is being written
-        self._append(header_line(begin.options, begin.epoch, begin.wall_ms))
         _prune(self.options, Path(self._file.name))
 
     def _stop(self, why: str) -> None:
@@ -194,12 +196,23 @@ class InputLog:
             file.close()
 
 
-def _create(folder: Path, epoch: int) -> BinaryIO:
+def _create(folder: Path, epoch: int, header: bytes) -> BinaryIO:
+    """A new file with its first line; none where that cannot be written, since an empty one would push a recording out of the folder."""
     for number in range(SAME_EPOCH_FILES_MAX):
+        path = folder / f"{PREFIX}{epoch}{f'.{number}' if number else ''}{SUFFIX}"
         try:
-            return open(folder / f"{PREFIX}{epoch}{f'.{number}' if number else ''}{SUFFIX}", "xb")  # noqa: SIM115 (it lives as long as the term)
+            file = open(path, "xb")  # noqa: SIM115 (it lives as long as the term)
         except FileExistsError:
             continue
+        try:
+            file.write(header)
+            file.flush()
+        except OSError:
+            with suppress(OSError):
+                file.close()  # writes once more, and closes whatever comes of it
+            path.unlink(missing_ok=True)
+            raise
+        return file
     raise OSError(0, f"there are {SAME_EPOCH_FILES_MAX} files of epoch {epoch}")
 
 

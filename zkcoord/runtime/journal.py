@@ -2,7 +2,8 @@
 
 Writing. `write` is called on the loop's thread and must cost it nothing: it puts the record into a list of at most `RECORDS_WAITING_MAX` and returns. A thread of its own makes lines,
 writes and flushes them in batches. It never raises: when the disk is full or the folder is gone, that is logged, records are counted as lost, and it tries again every
-`RETRY_MS`; the first record that gets through again is a {"kind": "lost", "records": n}. Others who write files may have a job done on that thread (`submit`).
+`RETRY_MS`; the first record that gets through again is a {"kind": "lost", "records": n}. The file stays the same, without the beginning of a line that the disk did not take whole; and older files are
+deleted only for one that was written to. Others who write files may have a job done on that thread (`submit`).
 
 Files. A folder may be shared by the coordinators of a machine: each process writes its own `<start ms>-<pid>.<n>.jsonl`, n counts up, and no file is ever renamed, so a reader can follow.
 A file that reached `file_bytes_max` is closed and the next begun; then the oldest files beyond `files_max` are deleted, whoever wrote them, except one that a live process holds locked.
@@ -21,6 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,7 +49,8 @@ class Journal:
         self.lost = 0
         self._stem = f"{wall_ms()}-{os.getpid()}"
         self._number = 0
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
+        self._to_prune = False
         self._waiting: deque[Record] = deque()
         self._jobs: deque[Callable[[], None]] = deque()
         self._lost_untold = 0
@@ -118,36 +121,39 @@ class Journal:
             told, self._lost_untold = self._lost_untold, 0
         if told:
             batch.insert(0, {"t": wall_ms(), "kind": "lost", "records": told})
-        data = b"".join(_line(record) for record in batch)
-        if not self._store(data):
+        stored = self._store(b"".join(_line(record) for record in batch))
+        if stored < len(batch):
             with self._wake:
-                self._lose(len(batch) - bool(told))
-                self._lost_untold += told
+                self._lose(len(batch) - max(stored, bool(told)))
+                self._lost_untold += told if not stored else 0
         return True
 
-    def _store(self, data: bytes) -> bool:
+    def _store(self, data: bytes) -> int:
+        """How many of these lines are in the file now: all, or those before the one that failed."""
         if boot_ms() < self._retry_at_ms:
-            return False
+            return 0
+        stored = 0
         try:
             if self._file is None or self._file.tell() >= self.options.file_bytes_max:
                 self._close_file()
                 self._open_next()
             assert self._file is not None
-            self._file.write(data)
-            self._file.flush()
+            stored, error = _append(self._file, data)
+            if error is not None:
+                raise error
         except OSError as error:
             log.error("the journal in %s cannot be written (%s): records are lost until it can", self.options.dir, error.strerror)
             self._retry_at_ms = boot_ms() + RETRY_MS
-            self._close_file()
-            return False
-        return True
+        if stored and self._to_prune:
+            self._to_prune = False
+            _prune(self.options, self._file.name)
+        return stored
 
     def _open_next(self) -> None:
         self._number += 1
-        file = open(self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}", "ab")  # noqa: SIM115 (it lives as long as the journal)
+        file = open(self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}", "ab", buffering=0)  # noqa: SIM115 (it lives as long as the journal)
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # says to others: this one is being written
-        self._file = file
-        _prune(self.options, file.name)
+        self._file, self._to_prune = file, True
 
     def _close_file(self) -> None:
         file, self._file = self._file, None
@@ -161,6 +167,19 @@ class Journal:
     def _lose(self, count: int) -> None:
         self.lost += count
         self._lost_untold += count
+
+
+def _append(file: FileIO, data: bytes) -> tuple[int, OSError | None]:
+    """How many lines are written, and why not all. What a reader may have seen stays; the beginning of a line whose end could not be written is cut off."""
+    at, written = file.seek(0, os.SEEK_END), 0
+    try:
+        while written < len(data):
+            written += file.write(memoryview(data)[written:])
+    except OSError as error:
+        whole = data.rfind(b"\n", 0, written) + 1
+        file.truncate(at + whole)
+        return data.count(b"\n", 0, whole), error
+    return data.count(b"\n"), None
 
 
 def _line(record: Record) -> bytes:
