@@ -52,7 +52,6 @@ setup(
         "test": [
             "pytest>=8",
             "pytest-xdist>=3.5",
-            "pytest-rerunfailures>=16",
             "hypothesis>=6.90",
             "psutil>=5.9",
             "matplotlib>=3.8",
