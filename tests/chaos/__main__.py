@@ -1,4 +1,4 @@
-"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--deaths N] [--quorum] [--keep DIR]`.
+"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--kind NAME]... [--deaths N] [--quorum] [--keep DIR]`.
 
 With --deaths the coordinator dies so many times at each named step of its work instead (--only: at one of them). Each seed gives a schedule of faults against coordinators, consumers, ZooKeeper and the broker, and is judged from what everybody wrote down. Prints a table and writes build/reports/chaos.json; 1 when anything is wrong.
 """
@@ -11,12 +11,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.figures import Bar, Row, Section, lines_of
+from tests.bench.figures import Bar, Busy, Row, Section, lines_of
 from tests.bench.running import conclude, measured_in_a_folder, report_named, say
 from tests.chaos.checker import INVARIANTS, NAMES, Found
+from tests.chaos.disks import private_mounts
 from tests.chaos.quorum import costs
+from tests.chaos.rig import Shape
 from tests.chaos.run import BOUND_MS, Outcome, play
-from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, drawn, shown
+from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown
 from tests.chaos.steps import SCENARIOS, ZOMBIES, StepsFound, play_steps
 from tests.chaos.weakened import RULES
 from zkcoord.stack.java import find_java
@@ -99,18 +101,21 @@ def run(args: argparse.Namespace, folder: Path) -> int:
     first = random.randrange(FRESH_MAX) if args.seed is None else args.seed
     what, count, seconds, gap_ms = ("soak", 1, args.soak * 60, SOAK_GAP_MS) if args.soak else ("chaos", args.seeds, args.seconds, GAP_MS)
     seeds = range(first, first + count)
-    java = find_java()
+    kinds = [Kind[name] for name in args.kind] or [*Kind]
+    private_mounts()
+    java, busy = find_java(), Busy()
     outcomes: list[Outcome] = []
     for seed in seeds:
         (folder / f"seed-{seed}").mkdir(parents=True)
-        outcomes.append(play(seed, seconds, folder / f"seed-{seed}", java, say, weakened=args.weakened, gap_ms=gap_ms))
+        outcomes.append(play(seed, seconds, folder / f"seed-{seed}", java, say, weakened=args.weakened, kinds=kinds, gap_ms=gap_ms))
         say(outcomes[-1].text)
         for example in outcomes[-1].found.examples:
             say(f"    {example}")
         kept(folder / f"seed-{seed}", outcomes[-1].found)
     section = section_of(outcomes, what)
+    section.busy_percent, section.seconds = busy.percent, busy.seconds
     say("\n".join(lines_of(section)) + "\n")
-    return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened}, str(java.major), report_named(what, [args.weakened] if args.weakened else [], []), what)
+    return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened, "kinds": args.kind}, str(java.major), report_named(what, [*filter(None, [args.weakened]), *(['some-kinds'] if args.kind else [])], []), what)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,6 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="the first seed (default: a fresh one, which is printed)")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other (default: 1)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for how long there are faults (default: {SECONDS:g})")
+    parser.add_argument("--kind", action="append", default=[], choices=[kind.name for kind in Kind], metavar="NAME", help="faults of this kind only; may be given several times: " + ", ".join(kind.name for kind in Kind))
     parser.add_argument("--weakened", default="", choices=["", *RULES], metavar="RULE", help=f"leave this rule out: {', '.join(RULES)}")
     parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES", help="one long schedule instead, with a fault now and then")
     parser.add_argument("--quorum", action="store_true", help="instead: what the loss of ZooKeeper's leader and of its quorum costs the application")
@@ -128,8 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="keep everything that is written in this folder")
     args = parser.parse_args(argv)
     if args.show:
-        consumers = tuple(f"{group}{number}" for group in "ab" for number in (1, 2, 3))
-        say("\n".join(shown(drawn(args.seed or 0, args.seconds, consumers))))
+        say("\n".join(shown(drawn(args.seed or 0, args.seconds, Shape().consumers, [Kind[name] for name in args.kind] or Kind))))
         return 0
     carry_out = run_steps if args.deaths else run_quorum if args.quorum else run
     return measured_in_a_folder(lambda folder: carry_out(args, args.keep or folder))

@@ -35,6 +35,7 @@ NAMES = ("lost-write", "duplicate", "poll-skip", "nonmonotonic-poll", "unseen")
 INVARIANTS = {Rule.OWNED_TWICE: "I3", Rule.OFFSET_BACK: "I4", Rule.UNOWNED: "I5"}
 UNEXPECTED = re.compile(r"Traceback \(most recent call last\)|should not happen|level=(?:error|critical)|\bAssertionError\b")
 EXAMPLES_MAX = 8
+OF_A_FULL_DISK = re.compile(r"No space left on device")
 REPLAY_TIMEOUT_S = 300.0
 
 
@@ -49,12 +50,17 @@ class Found:
     excused: int = 0
     terms: int = 0
 
-    def add(self, name: str, amount: int, text: str) -> None:
-        """One finding."""
+    def add(self, name: str, amount: int, text: str, first: bool = False) -> None:
+        """One finding; `first`: what is said of it comes before the others'."""
         if amount:
             self.amounts[name] += amount
-            if len(self.examples) < EXAMPLES_MAX:
-                self.examples.append(f"{name}: {text}")
+            self.examples.insert(0 if first else len(self.examples), f"{name}: {text}")
+            del self.examples[EXAMPLES_MAX:]
+
+    def forget(self, name: str) -> None:
+        """No findings of this name."""
+        self.amounts.pop(name, None)
+        self.examples = [example for example in self.examples if not example.startswith(f"{name}:")]
 
     @property
     def clean(self) -> bool:
@@ -166,13 +172,13 @@ def _by_rules(verdict: Verdict, unseen: dict[Partition, int], found: Found) -> N
         found.add("unseen", 1, "nothing was produced")
 
 
-def check(folder: Path, clocks_jump: bool = False) -> Found:
-    """Everything about a run whose folder has `run` (see `zkcoord.verdict.engine`) and `logs`. `clocks_jump`: the times of coordinators' journals order nothing."""
+def check(folder: Path, clocks_jump: bool = False, disk_full: bool = False) -> Found:
+    """Everything about a run whose folder has `run` (see `zkcoord.verdict.engine`) and `logs`. `clocks_jump`: the times of coordinators' journals order nothing. `disk_full`: of their disk, which they may say."""
     unreadable = engine.Unreadable()
     found = judged(engine.facts_in(folder / "run", unreadable))
     found.add("unreadable", unreadable.count, f"{unreadable.count} lines of the processes could not be read")
     _terms(folder / "run" / engine.COORDINATORS, found, clocks_jump)
-    _logs(folder / "logs", found)
+    _logs(folder / "logs", found, disk_full)
     _replays(folder / "run" / engine.COORDINATORS, found)
     return found
 
@@ -190,10 +196,11 @@ def _terms(folder: Path, found: Found, clocks_jump: bool) -> None:
         found.add("I1", int(after <= before), f"{second} was elected for epoch {after} after {first} for {before}")
 
 
-def _logs(folder: Path, found: Found) -> None:
+def _logs(folder: Path, found: Found, disk_full: bool) -> None:
     for path in sorted(folder.glob("*.log")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            found.add("log", int(UNEXPECTED.search(line) is not None), f"{path.name}: {line[:300]}")
+            unexpected = UNEXPECTED.search(line) is not None and not (disk_full and OF_A_FULL_DISK.search(line))
+            found.add("log", int(unexpected), f"{path.name}: {line[:300]}")
 
 
 def _replays(folder: Path, found: Found) -> None:

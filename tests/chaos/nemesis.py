@@ -12,14 +12,17 @@ from collections.abc import Callable, Sequence
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from tests.chaos.disks import why_none
+from tests.chaos.faking import library
 from tests.chaos.rig import TOPICS, Rig
-from tests.chaos.schedule import CLOCKS, Happening, Kind, Who
+from tests.chaos.schedule import BROKER, CLOCKS, DISKS, JOURNALS, SERVERS_CLOCKS, ZOOKEEPER, Happening, Kind, Who
 from tests.harness.kafka import CHROOT
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.stack.servers import ZooKeeperServer
 from zkcoord.znodes.paths import Layout
 
 SLOW_MS = 150
+HALF_AN_HOUR_S = 1_800
 JUNK = (b"", b"\xff\xfe\x00", b"{", b"[1,2,3]", b'{"version":"x","subscription":7}', b'{"version":1,"subscription":{"' + b"t" * 3000 + b'":1}}')
 
 Undo = Callable[[], None]
@@ -31,9 +34,10 @@ class Nemesis:
     def __init__(self, rig: Rig, say: Callable[[str], None]) -> None:
         self.rig = rig
         self.say = say
-        self.done: list[str] = []
+        self.left_out = 0
         self._acts: dict[Who, Callable[[Happening], Undo]] = {
-            Who.COORDINATOR: self._process, Who.CONSUMER: self._process, Who.VISITOR: self._visit, Who.ZOOKEEPER: self._zookeeper, Who.BROKER: self._broker}
+            Who.COORDINATOR: self._process, Who.CONSUMER: self._process, Who.VISITOR: self._visit, Who.ZOOKEEPER: self._zookeeper, Who.BROKER: self._broker,
+            Who.JOURNALS: self._journals}
 
     def play(self, schedule: Sequence[Happening]) -> None:
         """Raises `ScenarioError` when a process ends that nobody ended."""
@@ -42,7 +46,11 @@ class Nemesis:
         due: list[tuple[int, int, Callable[[], Undo | None]]] = []
 
         def begin(happening: Happening) -> None:
-            self.say(f"  {happening.text}")
+            why_not = self.why_not(happening.kind)
+            self.say(f"  {happening.text}" + (f": LEFT OUT, {why_not}" if why_not else ""))
+            if why_not:
+                self.left_out += 1
+                return
             undo = self._acts[happening.kind.who](happening)
             heapq.heappush(due, (happening.end_ms, next(numbers), undo))
 
@@ -52,6 +60,12 @@ class Nemesis:
             at_ms, _, act = heapq.heappop(due)
             self.rig.wait(lambda: time.monotonic() - began >= at_ms / 1000, "the next fault", at_ms / 1000 + 60)
             act()
+
+    def why_not(self, kind: Kind) -> str:
+        """Why a fault cannot be had here; empty where it can."""
+        if kind in DISKS:
+            return why_none()
+        return "libfaketime is not here" if kind in SERVERS_CLOCKS and library() is None else ""
 
     # processes
 
@@ -97,7 +111,9 @@ class Nemesis:
 
     # servers
 
-    def _broker(self, _: Happening) -> Undo:
+    def _broker(self, happening: Happening) -> Undo:
+        if happening.kind is Kind.BROKER_CLOCK:
+            return self._servers_clock(BROKER)
         self.rig.broker.pause()
         return self.rig.broker.resume
 
@@ -105,6 +121,10 @@ class Nemesis:
         ensemble, kind = self.rig.ensemble, happening.kind
         if kind is Kind.JUNK_WRITTEN:
             return self._junk()
+        if kind is Kind.ZOOKEEPER_CLOCK:
+            return self._servers_clock(ZOOKEEPER)
+        if kind is Kind.ZOOKEEPER_DISK_FULL:
+            return self._full(ensemble.leader())
         if kind is Kind.LEADER_STOPPED:
             leader = ensemble.leader()
             leader.pause()
@@ -120,6 +140,28 @@ class Nemesis:
         for victim in victims:
             victim.kill()
         return lambda: self._serve_again(victims)
+
+    def _servers_clock(self, slot: str) -> Undo:
+        clock = self.rig.clocks[slot]
+        clock.put_forward(HALF_AN_HOUR_S)
+        return lambda: clock.put_forward(0)
+
+    def _full(self, server: ZooKeeperServer) -> Undo:
+        """Its next write fails, and it ends; what is left of it at the end is killed."""
+        disk = self.rig.disks[server.number]
+        disk.fill()
+
+        def undo() -> None:
+            disk.free()
+            server.kill()
+            server.launch()
+
+        return undo
+
+    def _journals(self, _: Happening) -> Undo:
+        disk = self.rig.disks[JOURNALS]
+        disk.fill()
+        return disk.free
 
     def _serve_again(self, victims: Sequence[ZooKeeperServer]) -> None:
         for victim in victims:

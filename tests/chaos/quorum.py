@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.chaos.checker import Found, check
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.rig import Rig, Shape
-from tests.chaos.run import finish, recover
+from tests.chaos.run import concluded, finish, recover
 from tests.chaos.schedule import ZOOKEEPER, Happening, Kind
 from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
@@ -55,7 +55,4 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
             wrong += [("end", text) for text in finish(rig)]
         except (ScenarioError, StackError, AssertionError) as error:
             wrong.append(("scenario", str(error)))
-    judged = check(folder)
-    for kind_, text in wrong:
-        judged.add(kind_, 1, text)
-    return found, judged
+    return found, concluded(check(folder), wrong)

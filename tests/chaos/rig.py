@@ -18,7 +18,9 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from tests.chaos.schedule import COORDINATORS, SESSION_MS
+from tests.chaos.disks import Disk
+from tests.chaos.faking import FakedClock
+from tests.chaos.schedule import BROKER, COORDINATORS, JOURNALS, SESSION_MS, ZOOKEEPER
 from tests.harness.kafka import CHROOT, create_topic, start_broker
 from tests.harness.proxy import Proxy
 from tests.harness.zookeeper import Ensemble, connect, disconnect
@@ -33,7 +35,9 @@ REBALANCE_TIMEOUT_MS = 10_000
 LEASE_MAX_MS = 12_000
 COMMIT_INTERVAL_MS = 500
 TOPICS = {"a": "orders", "b": "payments"}
+DISK_MEGABYTES = 64
 WAIT_S = 120.0
+START_S = 600.0
 STARTS = "coordinator starts"
 
 
@@ -45,6 +49,11 @@ class Shape:
     partitions: int = 8
     rate: int = 300
     session_ms: int = SESSION_MS
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        """The slots of consumers."""
+        return tuple(f"{group}{number}" for group in TOPICS for number in range(1, self.members + 1))
 
 
 @dataclass
@@ -112,16 +121,20 @@ class Seen:
 
 
 class Rig:
-    """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and coordinators go without. `traps`: coordinators can be told where to die (see `stopping`)."""
+    """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and coordinators go without. `traps`: coordinators can be told where to die (see `stopping`). `disks`: ZooKeeper's logs and the journals are
+    on small disks of their own. `clocks`: the servers' wall clocks can jump."""
 
-    def __init__(self, folder: Path, java: Java, shape: Shape = Shape(), weakened: str = "", traps: bool = False) -> None:
+    def __init__(self, folder: Path, java: Java, shape: Shape = Shape(), weakened: str = "", traps: bool = False, disks: bool = False, clocks: bool = False) -> None:
         self.folder = folder
         self.shape = shape
         self.weakened = weakened
         self.traps = traps
         self.seen = Seen()
-        self.ensemble = Ensemble(folder / "servers", java)
-        self.java = java
+        self.clocks = {slot: FakedClock(folder / "servers" / f"java-of-{slot}", java) for slot in (ZOOKEEPER, BROKER)} if clocks else {}
+        self.java = {slot: self.clocks[slot].java if clocks else java for slot in (ZOOKEEPER, BROKER)}
+        self.ensemble = Ensemble(folder / "servers", self.java[ZOOKEEPER])
+        self.with_disks = disks
+        self.disks: dict[int | str, Disk] = {}
         self.stack = ExitStack()
         self.story = Story(folder / "run" / engine.SCENARIO / "story.jsonl", lambda _: None)
         self.children = Children(self.seen.line)
@@ -144,7 +157,7 @@ class Rig:
     @property
     def consumers(self) -> tuple[str, ...]:
         """The slots of consumers."""
-        return tuple(f"{group}{number}" for group in TOPICS for number in range(1, self.shape.members + 1))
+        return self.shape.consumers
 
     @property
     def partitions(self) -> list[str]:
@@ -160,16 +173,24 @@ class Rig:
             self.start_process(slot)
         for group, topic in TOPICS.items():
             self.start_producer(group, topic)
-        self.wait(lambda: len(self.seen.handed_out_ns) == len(self.partitions) and len(self.seen.delivered_ns) == len(self.consumers), "records of every partition, and for every consumer")
+        self.wait(lambda: len(self.seen.handed_out_ns) == len(self.partitions) and len(self.seen.delivered_ns) == len(self.consumers), "records of every partition, and for every consumer", START_S)
         self.story.write("steady")
 
     def start_servers(self) -> None:
         """ZooKeeper, the broker, the topics."""
+        if self.with_disks:
+            for number, member in self.ensemble.members.items():
+                self._disk(number, member.txn)
+            self._disk(JOURNALS, self.folder / "run" / engine.COORDINATORS)
         self.stack.enter_context(self.ensemble)
-        self.broker = start_broker(self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java)
+        self.broker = start_broker(self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java[BROKER])
         self.stack.callback(self.broker.stop)
         for topic in TOPICS.values():
             create_topic(self.broker.address, topic, self.shape.partitions)
+
+    def _disk(self, of: int | str, folder: Path) -> None:
+        self.disks[of] = Disk(folder, DISK_MEGABYTES)
+        self.stack.callback(self.disks[of].close)
 
     def zookeeper_of(self, slot: str) -> str:
         """The connect string of a slot: its own proxies."""

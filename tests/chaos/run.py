@@ -10,7 +10,8 @@ from pathlib import Path
 from tests.chaos.checker import Found, check
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.rig import LEASE_MAX_MS, REBALANCE_TIMEOUT_MS, TOPICS, Rig, Shape
-from tests.chaos.schedule import CLOCKS, COORDINATORS, GAP_MS, SESSION_MS, SOAK_GAP_MS, Kind, drawn, shown
+from tests.chaos.disks import why_none
+from tests.chaos.schedule import CLOCKS, COORDINATORS, DISKS, GAP_MS, SERVERS_CLOCKS, SESSION_MS, SOAK_GAP_MS, Kind, drawn, shown
 from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
 
@@ -37,27 +38,43 @@ class Outcome:
 
 def play(seed: int, seconds: float, folder: Path, java: Java, say: Callable[[str], None], shape: Shape = Shape(), weakened: str = "", kinds: Sequence[Kind] = tuple(Kind), gap_ms: tuple[int, int] = GAP_MS) -> Outcome:
     """Run a seed in `folder`, which keeps everything."""
-    with Rig(folder, java, shape, weakened) as rig:
-        schedule = drawn(seed, seconds, rig.consumers, [kind for kind in kinds if not (weakened and kind in CLOCKS)], gap_ms)
+    schedule = drawn(seed, seconds, shape.consumers, [kind for kind in kinds if not (weakened and kind in CLOCKS)], gap_ms)
+    met = {happening.kind for happening in schedule}
+    with Rig(folder, java, shape, weakened, disks=bool(met & {*DISKS}) and not why_none(), clocks=bool(met & {*SERVERS_CLOCKS})) as rig:
         rig.keep("schedule.json", {"seed": seed, "seconds": seconds, "weakened": weakened, "schedule": shown(schedule)})
-        again = f"--soak {seconds / 60:g}" if gap_ms == SOAK_GAP_MS else f"--seconds {seconds:g}"
-        say(f"seed {seed}, {seconds:.0f} s, {len(schedule)} faults; again with: python -m tests.chaos --seed {seed} {again}" + (f" --weakened {weakened}" if weakened else ""))
+        say(f"seed {seed}, {seconds:.0f} s, {len(schedule)} faults; again with: python -m tests.chaos {again(seed, seconds, weakened, kinds, gap_ms)}")
         wrong: list[tuple[str, str]] = []
         recovered_ms = 0.0
+        nemesis = Nemesis(rig, say)
         try:
             rig.start()
-            Nemesis(rig, say).play(schedule)
+            nemesis.play(schedule)
             recovered_ms = recover(rig)
             if recovered_ms > BOUND_MS:
                 wrong.append(("I8", f"every partition was fetched again {recovered_ms:.0f} ms after the last fault, the bound is {BOUND_MS}"))
             wrong += [("end", text) for text in finish(rig)]
         except (ScenarioError, StackError, AssertionError) as error:
             wrong.append(("scenario", str(error)))
-    found = check(folder, any(happening.kind in CLOCKS for happening in schedule))
-    for name, text in wrong:
-        found.add(name, 1, text)
+    found = concluded(check(folder, clocks_jump=bool(met & {*CLOCKS}), disk_full=Kind.JOURNALS_DISK_FULL in met), wrong)
     rig.keep("outcome.json", {"seed": seed, "recovered_ms": recovered_ms, **vars(found)})
-    return Outcome(seed, found, recovered_ms, len(schedule))
+    return Outcome(seed, found, recovered_ms, len(schedule) - nemesis.left_out)
+
+
+def again(seed: int, seconds: float, weakened: str, kinds: Sequence[Kind], gap_ms: tuple[int, int]) -> str:
+    """The options that give the same schedule."""
+    words = [f"--seed {seed}", f"--soak {seconds / 60:g}" if gap_ms == SOAK_GAP_MS else f"--seconds {seconds:g}"]
+    words += [f"--weakened {weakened}"] if weakened else []
+    words += [f"--kind {kind.name}" for kind in kinds] if {*kinds} != {*Kind} else []
+    return " ".join(words)
+
+
+def concluded(found: Found, wrong: Sequence[tuple[str, str]]) -> Found:
+    """With what went wrong by (name, sentence), which is said first. Where a run was broken off, records that nobody was handed yet are no finding."""
+    if any(name == "scenario" for name, _ in wrong):
+        found.forget("unseen")
+    for name, text in reversed(wrong):
+        found.add(name, 1, text, first=True)
+    return found
 
 
 def recover(rig: Rig) -> float:

@@ -1,6 +1,6 @@
 """What happens to whom and when: drawn from a seed, a plain value that can be printed, kept and played again.
 
-Slots are places that processes fill: `k1` and `k2` for coordinators, `a1`.. and `b1`.. for consumers of the groups a and b, `zookeeper` for the ensemble, `broker`. A killed process is followed by another in its slot.
+Slots are places that processes fill: `k1` and `k2` for coordinators, `a1`.. and `b1`.. for consumers of the groups a and b, `zookeeper` for the ensemble, `broker`, `journals` for the disk that coordinators write theirs to. A killed process is followed by another in its slot.
 Rules that the draw keeps, so that every finding is one of the product and not of the schedule: one fault at a time per slot; a consumer that leaves cleanly is not disturbed while it does, since a close that reaches
 no ensemble cannot commit; nothing happens after `seconds`, and every fault has ended by then.
 """
@@ -21,6 +21,7 @@ ATTEMPTS_MAX = 50
 COORDINATORS = ("k1", "k2")
 ZOOKEEPER = "zookeeper"
 BROKER = "broker"
+JOURNALS = "journals"
 VISITORS = ("a9", "b9")
 
 
@@ -32,6 +33,7 @@ class Who(enum.Enum):
     ZOOKEEPER = "zookeeper"
     BROKER = "broker"
     VISITOR = "visitor"
+    JOURNALS = "journals"
 
 
 class Kind(enum.Enum):
@@ -70,10 +72,16 @@ class Kind(enum.Enum):
     QUORUM_LOST_LONG = "ZooKeeper's quorum is lost for longer than a session", Who.ZOOKEEPER, SESSION_MS + 500, SESSION_MS + 4_000, 1
     ENSEMBLE_RESTARTED = "all ZooKeeper servers are killed and started again", Who.ZOOKEEPER, 200, 3_000, 1
     JUNK_WRITTEN = "somebody writes junk among the groups' nodes", Who.ZOOKEEPER, 500, 3_000, 2
+    ZOOKEEPER_DISK_FULL = "the disk of the leading ZooKeeper server is full, and it ends; it is started when there is space", Who.ZOOKEEPER, 1_000, 6_000, 1
+    ZOOKEEPER_CLOCK = "the wall clocks of all ZooKeeper servers jump by half an hour, and back", Who.ZOOKEEPER, 1_500, 5_000, 1
     BROKER_STOPPED = "the broker is stopped and goes on", Who.BROKER, 500, 3_000, 1
+    BROKER_CLOCK = "the broker's wall clock jumps by half an hour, and back", Who.BROKER, 1_500, 5_000, 1
+    JOURNALS_DISK_FULL = "the disk of the coordinators' journals is full", Who.JOURNALS, 1_000, 8_000, 2
 
 
 CLOCKS = (Kind.COORDINATOR_CLOCK, Kind.CONSUMER_CLOCK)
+SERVERS_CLOCKS = (Kind.ZOOKEEPER_CLOCK, Kind.BROKER_CLOCK)
+DISKS = (Kind.ZOOKEEPER_DISK_FULL, Kind.JOURNALS_DISK_FULL)
 
 
 @dataclass(frozen=True, order=True)
@@ -98,7 +106,7 @@ class Happening:
 
 def slots_of(consumers: Sequence[str], who: Who) -> tuple[str, ...]:
     """Whom a fault can hit."""
-    return {Who.COORDINATOR: COORDINATORS, Who.CONSUMER: tuple(consumers), Who.ZOOKEEPER: (ZOOKEEPER,), Who.BROKER: (BROKER,), Who.VISITOR: VISITORS}[who]
+    return {Who.COORDINATOR: COORDINATORS, Who.CONSUMER: tuple(consumers), Who.ZOOKEEPER: (ZOOKEEPER,), Who.BROKER: (BROKER,), Who.VISITOR: VISITORS, Who.JOURNALS: (JOURNALS,)}[who]
 
 
 def drawn(seed: int, seconds: float, consumers: Sequence[str], kinds: Iterable[Kind] = Kind, gap_ms: tuple[int, int] = GAP_MS) -> tuple[Happening, ...]:

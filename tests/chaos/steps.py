@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.chaos.checker import Found, check
 from tests.chaos.rig import Rig, Shape
-from tests.chaos.run import finish
+from tests.chaos.run import concluded, finish
 from tests.chaos.schedule import COORDINATORS
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER
 from tests.harness.kafka import CHROOT
@@ -225,7 +225,5 @@ def play_steps(name: str, count: int, folder: Path, java: Java, say: Callable[[s
         except (ScenarioError, StackError, AssertionError) as error:
             wrong.append(("scenario", str(error)))
         seen.late = dict(rig.seen.outcomes)
-    seen.found = check(folder)
-    for kind, text in wrong:
-        seen.found.add(kind, 1, text)
+    seen.found = concluded(check(folder), wrong)
     return seen

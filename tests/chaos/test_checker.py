@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.checker import Found, check, elections, judged
+from tests.chaos.run import concluded
 from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Fact, Partition, Produced, Released
 
 P = Partition("orders", 0)
@@ -127,3 +128,16 @@ def test_what_is_not_expected_in_a_log_is_found(folder: Path, line: str) -> None
 def test_a_line_that_is_none_is_counted(folder: Path) -> None:
     write(folder / "run/consumers/two.jsonl", {"event": "records", "t": 3})
     assert check(folder).amounts == {"unreadable": 1}
+
+
+def test_what_is_said_of_a_full_disk_is_expected_where_it_was_full(folder: Path) -> None:
+    (folder / "logs/k1-1.log").write_text("time=1 level=error msg=the journal in /j cannot be written (No space left on device): records are lost\n", encoding="utf-8")
+    assert check(folder).amounts == {"log": 1}
+    assert check(folder, disk_full=True).clean
+
+
+def test_a_run_that_was_broken_off_says_so_first_and_leaves_records_to_nobody() -> None:
+    found = concluded(run(PRODUCED, assigned(2, "one", 0), delivered(3, "one", 0, 5)), [("scenario", "the first of two"), ("end", "the second")])
+    assert found.amounts == {"scenario": 1, "end": 1}
+    assert found.examples == ["scenario: the first of two", "end: the second"]
+    assert concluded(run(PRODUCED, assigned(2, "one", 0)), [("end", "x")]).amounts == {"unseen": 10, "end": 1}

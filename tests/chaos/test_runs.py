@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.run import BOUND_MS, play
-from tests.chaos.schedule import Kind
+from tests.chaos.schedule import DISKS, SERVERS_CLOCKS, Kind
 from tests.chaos.steps import DEPOSED, SCENARIOS, ZOMBIES, play_steps
+from zkcoord.demo.processes import environment
 from zkcoord.stack.java import Java
 
 WEAK_SEED = 0
+DISKS_SEED = 5
 
 pytestmark = pytest.mark.nightly
 
@@ -21,6 +25,16 @@ def test_a_fresh_schedule_of_faults_breaks_nothing(tmp_path: Path, java: Java) -
     outcome = play(random.randrange(10**6), 30, tmp_path, java, print)
     assert outcome.found.clean, (outcome.text, outcome.found.examples)
     assert outcome.faults and 0 < outcome.recovered_ms <= BOUND_MS
+
+
+def test_full_disks_and_clocks_of_servers_that_jump_break_nothing(tmp_path: Path) -> None:
+    """By the command line: only there a process has mounts of its own."""
+    kinds = [f"--kind={kind.name}" for kind in (*DISKS, *SERVERS_CLOCKS, Kind.COORDINATOR_KILLED)]
+    done = subprocess.run([sys.executable, "-m", "tests.chaos", "--seed", str(DISKS_SEED), "--seconds", "40", "--keep", str(tmp_path), *kinds], capture_output=True, text=True, env=environment(), check=False)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = "".join(path.read_text(encoding="utf-8", errors="replace") for path in tmp_path.rglob("*.log"))
+    assert "No space left on device" in said or "LEFT OUT" in done.stdout
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

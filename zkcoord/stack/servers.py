@@ -137,6 +137,11 @@ class ZooKeeperServer(Server):
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
+    @property
+    def txn(self) -> Path:
+        """The folder of its transaction log."""
+        return self.home / "txn"
+
     def start(self) -> None:
         """Start it and return when it serves (a member of an ensemble: when it has a quorum)."""
         self.launch()
@@ -164,7 +169,7 @@ class ZooKeeperServer(Server):
             "maxSessionTimeout": self.options.session_timeout_max_ms,
             "maxClientCnxns": self.options.connections_per_host_max,
             "dataDir": self.home / "data",
-            "dataLogDir": self.home / "txn",
+            "dataLogDir": self.txn,
             "clientPort": self.port,
             "clientPortAddress": HOST,
             "admin.enableServer": "false",
