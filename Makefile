@@ -2,7 +2,7 @@
 # (or a package appears beside it, which an editable install would not see).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test sim demo demo-spark bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
+.PHONY: help setup test sim demo demo-spark bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -65,6 +65,9 @@ bench-spark: setup ## the Spark source beside Spark's own Kafka source: throughp
 bench-audit: setup ## the audit on 64 million records with 5,000 planted violations: what is found, how fast, in how much memory
 	@$(PY) -m tests.bench.audit
 
+bench-commit: setup ## commits a second and how long one takes, beside Kafka's own; how many members can commit before joins notice
+	@$(PY) -m tests.bench.commit
+
 compat: setup ## both consumers, kafka-python's and ours, under the same tests on a real broker
 	@$(PY) -m tests.compat
 
@@ -108,6 +111,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \
 	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
+	$(PY) -m tests.bench.commit || failed="$$failed bench-commit"; \
 	$(PY) -m zkcoord.demo.spark || failed="$$failed demo-spark"; \
 	$(PY) -m tests.legacy.matrix || failed="$$failed legacy-matrix"; \
 	$(PY) -m tests.legacy.mixed || failed="$$failed legacy-mixed"; \

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.joins import MEMBERS, Side, steps
+from tests.bench.offset_writer import PER_MULTI
 from tests.bench.rig import Rig
 
 WRITES_PER_S = 5_000
@@ -20,14 +21,14 @@ PER_ROUND = 2  # joins of each kind: a quotient of two medians needs more of the
 
 
 @contextmanager
-def writing(rig: Rig, on: bool) -> Iterator[None]:
-    """Other groups' commits inside the block."""
+def writing(rig: Rig, on: bool, per_s: int = WRITES_PER_S, per_multi: int = PER_MULTI) -> Iterator[None]:
+    """Other groups' commits inside the block, so many offsets a second."""
     if not on:
         yield
         return
     name = rig.unique("offsets-")
     before = len(rig.written_per_s)
-    child = rig.children.start(name, ["tests.bench.offset_writer", rig.zookeeper, str(WRITES_PER_S)], rig.folder / "lines" / f"{name}.jsonl", rig.folder / "logs" / f"{name}.log")
+    child = rig.children.start(name, ["tests.bench.offset_writer", rig.zookeeper, str(per_s), str(per_multi)], rig.folder / "lines" / f"{name}.jsonl", rig.folder / "logs" / f"{name}.log")
     try:
         rig.wait(lambda: len(rig.written_per_s) >= before + WARM_REPORTS, "offsets being written")
         yield

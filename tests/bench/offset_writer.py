@@ -1,4 +1,5 @@
-"""Other groups' commits: `python -m tests.bench.offset_writer HOSTS RATE` sets so many offsets a second under /consumers/other-*/offsets, in multis of ten as a commit of ten partitions would.
+"""Other groups' commits: `python -m tests.bench.offset_writer HOSTS RATE [PER_MULTI]` sets so many offsets a second under /consumers/other-*/offsets, in multis of ten as a commit of ten partitions would; with 1
+for PER_MULTI each in a plain write, as old consumers do.
 
 Multis are pipelined, and at most `IN_FLIGHT_MAX` are out: a server that cannot keep up slows it down instead of piling them up. Each second it prints {"event": "written", "per_s": acknowledged offsets}, and it fails
 when one is refused.
@@ -34,9 +35,10 @@ def leave(_number: int, _frame: FrameType | None) -> None:
 class Writer:
     """Counts on kazoo's thread, sends on the main one."""
 
-    def __init__(self, hosts: str, rate: int) -> None:
+    def __init__(self, hosts: str, rate: int, per_multi: int) -> None:
         self.client: Any = connect(hosts)
         self.rate = rate
+        self.per_multi = per_multi
         self.room = threading.Semaphore(IN_FLIGHT_MAX)
         self.acknowledged = 0
         self.failure = ""
@@ -53,20 +55,24 @@ class Writer:
 
     def send(self, number: int) -> None:
         """One commit of a group."""
-        first = number * PER_MULTI % (GROUPS * PARTITIONS)
-        transaction = self.client.transaction()
-        for at in range(first, first + PER_MULTI):
-            transaction.set_data(PATH.format(at // PARTITIONS, at % PARTITIONS), b"%d" % number)
+        first = number * self.per_multi % (GROUPS * PARTITIONS)
+        paths = [PATH.format(at // PARTITIONS, at % PARTITIONS) for at in range(first, first + self.per_multi)]
         self.room.acquire()
+        if self.per_multi == 1:
+            self.client.set_async(paths[0], b"%d" % number).rawlink(self.answered)
+            return
+        transaction = self.client.transaction()
+        for path in paths:
+            transaction.set_data(path, b"%d" % number)
         transaction.commit_async().rawlink(self.answered)
 
     def answered(self, result: Any) -> None:
-        """A multi's end."""
+        """The end of a multi, or of a plain write."""
         self.room.release()
-        if result.exception is not None or any(isinstance(part, Exception) for part in result.value):
+        if result.exception is not None or (self.per_multi > 1 and any(isinstance(part, Exception) for part in result.value)):
             self.failure = f"a commit was refused: {result.exception or result.value}"
         else:
-            self.acknowledged += PER_MULTI
+            self.acknowledged += self.per_multi
 
     def run(self) -> int:
         """Write until stopped."""
@@ -74,7 +80,7 @@ class Writer:
         sent, before = 0, 0
         while not self.failure:
             now = time.monotonic()
-            while sent * PER_MULTI < (now - began) * self.rate:
+            while sent * self.per_multi < (now - began) * self.rate:
                 self.send(sent)
                 sent += 1
             if now - reported >= 1:
@@ -89,7 +95,7 @@ class Writer:
 def main() -> int:
     """Run."""
     signal.signal(signal.SIGTERM, leave)
-    writer = Writer(sys.argv[1], int(sys.argv[2]))
+    writer = Writer(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else PER_MULTI)
     try:
         writer.prepare()
         return writer.run()

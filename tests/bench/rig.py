@@ -37,16 +37,17 @@ LAYOUT = Layout.DRAFT
 
 
 class Worker:
-    """A process for members. Orders go through a FIFO that this side holds open in both directions, so that neither side waits for the other to open it."""
+    """A process for members: `python -m module CONTROL arguments...`. Orders go through a FIFO that this side holds open in both directions, so that neither side waits for the other to open it."""
 
-    def __init__(self, children: Children, name: str, folder: Path) -> None:
+    def __init__(self, children: Children, name: str, folder: Path, module: str, *arguments: str) -> None:
         self.name = name
         control = folder / "control" / name
         control.parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(control)
         self._control = os.open(control, os.O_RDWR)
-        self.child = children.start(name, ["tests.bench.worker", str(control)], folder / "lines" / f"{name}.jsonl", folder / "logs" / f"{name}.log")
+        self.child = children.start(name, [module, str(control), *arguments], folder / "lines" / f"{name}.jsonl", folder / "logs" / f"{name}.log")
         self.ready = False
+        self.steady = 0
 
     def order(self, **order: Any) -> None:
         """Tell it something; returns at once."""
@@ -78,6 +79,7 @@ class Rig:
         self.written_per_s: list[float] = []
         self.produced: list[tuple[int, int]] = []
         self.kafka_log: Path | None = None
+        self.commits: list[Line] = []
         self._ready: dict[str, str] = {}
         self._count = 0
 
@@ -106,6 +108,10 @@ class Rig:
             self.produced.append((line["t"], sum(line["ends"].values())))
         elif line.get("event") == "written":
             self.written_per_s.append(line["per_s"])
+        elif line.get("event") in ("committed", "stored"):
+            self.commits.append(line)
+        elif line.get("event") == "steady" and name in self.workers:
+            self.workers[name].steady = line["members"]
         elif line.get("who") in self.homes:
             self.homes[line["who"]][1].line(line["who"], line)
 
@@ -206,10 +212,10 @@ class Rig:
 
     # members
 
-    def worker(self) -> Worker:
+    def worker(self, module: str = "tests.bench.worker", *arguments: str) -> Worker:
         """A process that is loaded and waits for orders."""
         name = self.unique("worker-")
-        worker = Worker(self.children, name, self.folder)
+        worker = Worker(self.children, name, self.folder, module, *arguments)
         with self.children.lock:
             self.workers[name] = worker
         return worker

@@ -15,7 +15,7 @@ from typing import Any
 from tests.bench.figures import REPORT, Bar, peer_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-REPORTS = {"figures": REPORT, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit")}}
+REPORTS = {"figures": REPORT, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}}
 """What stands in the marks, `<!-- NAME: begin -->` and `<!-- NAME: end -->`, and where its figures come from."""
 
 

@@ -5,6 +5,7 @@
     {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
     {"do": "close", "who": "m1"}                                                                                    close it there
     {"do": "block", "who": "m1", "s": 15}                                                                           spend so long in the handler of the next records
+    {"do": "commit", "who": "m1", "s": 5, "from": 1}                                                                commit all that it owns, again and again for so long, each commit one offset further, the first at `from`
 
 It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the moment at which the thing happened on the thread where it happened:
 
@@ -15,6 +16,7 @@ It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the mome
     first_fetch {partition}                                                        first fetch response since the partition was assigned
     records {partitions, ages}                                                     handed out (only with "records": true); ages: of the oldest record of each partition, in ms since it was produced
     blocked, unblocked                                                             the handler that was told to take long
+    committed {s, us, last}                                                        the commits that it was told to do: for how long, how long each took (microseconds), the last offset
     closing, closed, error {message}
 
 Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the position
@@ -34,7 +36,7 @@ from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
 from consumer.kafka_consumer import KafkaConsumer
@@ -161,6 +163,7 @@ class Member(threading.Thread):
         self.order = order
         self.closing = threading.Event()
         self.block_s = 0.0
+        self.commits: Mapping[str, Any] = {}
 
     def run(self) -> None:
         """Construct, poll, close."""
@@ -184,9 +187,25 @@ class Member(threading.Thread):
                 time.sleep(self.block_s)
                 self.block_s = 0.0
                 tell(self.who, "unblocked")
+            if self.commits:
+                self.commit(made, self.commits["s"], self.commits["from"])
+                self.commits = {}
         tell(self.who, "closing")
         made.close()
         tell(self.who, "closed")
+
+    def commit(self, made: Any, seconds: float, offset: int) -> None:
+        """Commit and wait for the answer, again and again."""
+        owned = sorted(made.assignment())
+        took_us: list[int] = []
+        began = before = time.monotonic()
+        while before - began < seconds:
+            made.commit({tp: OffsetAndMetadata(offset, "", -1) for tp in owned})
+            now = time.monotonic()
+            took_us.append(round((now - before) * 1e6))
+            before = now
+            offset += 1
+        tell(self.who, "committed", s=before - began, us=took_us, last=offset - 1)
 
     def make(self) -> Any:
         configs = dict(self.order["configs"])
@@ -216,6 +235,8 @@ def main() -> int:
                     members[order["who"]].start()
                 elif order["do"] == "block":
                     members[order["who"]].block_s = order["s"]
+                elif order["do"] == "commit":
+                    members[order["who"]].commits = order
                 else:
                     members.pop(order["who"]).closing.set()
     finally:

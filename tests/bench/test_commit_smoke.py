@@ -1,0 +1,45 @@
+"""A small round of the commit benchmark for real: the report has the figures that it should have. How large they are is nobody's business here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.bench import rig
+from tests.bench.commit import Plan, run
+from tests.bench.commit_joins import Step, climb
+from tests.bench.tables import put, rendered
+
+PAGE = "above\n<!-- commit: begin -->\nold\n<!-- commit: end -->\nbelow\n"
+MEMBERS, EACH = 2, 5
+LOAD = (20, 10)
+
+
+def test_commits_and_joins_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rig, "SPACING_MIN_S", 0.1)
+    monkeypatch.setattr(rig, "SPACING_MAX_S", 0.3)
+    path = tmp_path / "report.json"
+    status = run(Plan(samples=1, seconds=0.5, settings=((MEMBERS, EACH),), drivers=(LOAD,), joins=1, steps={LOAD[1]: (LOAD[0],)}, old=(100,)), tmp_path / "run", path)
+    report = json.loads(path.read_text())
+    assert [section["failure"] for section in report["sections"]] == ["", ""] and status == 0 and not report["missed"]
+    commit, join = ({row["what"]: row for row in section["rows"]} for section in report["sections"])
+    for label in (f"{MEMBERS} x {EACH}", f"{MEMBERS} x {EACH}, offsets in Kafka", "20 x 10, drivers in one thread"):
+        assert commit[label]["unit"] == "commits/s" and commit[label]["n"] == 1 and commit[label]["median"] > 0
+        assert 0 < commit[f"{label}, median"]["median"] <= commit[f"{label}, p99"]["median"]
+    assert commit[f"{MEMBERS} x {EACH}"]["kafka_python"]["median"] > 0 < commit[f"{MEMBERS} x {EACH}, p99"]["kafka_python"]["median"]
+    assert join["join, beside nothing"]["median"] > 0 and join["join, beside 20 members x 10"]["n"] == 1
+    assert join["commit, 20 members x 10, p99"]["median"] > 0
+    assert join["members that each commit 10 partitions"]["values"][0] in (0, 20) and join["offsets/s in a write each, as old consumers do"]["unit"] == "offsets/s"
+    assert put(PAGE, "commit", rendered([report])).count("| join, beside 20 members x 10 |") == 1
+
+
+def test_the_largest_count_is_the_last_before_joins_take_longer_or_commits_fall_behind() -> None:
+    def to(steps: dict[int, Step]) -> tuple[int, str]:
+        return climb(tuple(steps), 10.0, steps.__getitem__)
+
+    assert to({100: Step(100, [15.0]), 200: Step(200, [14.0, 15.1, 16.0])})[0] == 100
+    assert to({100: Step(100, [12.0]), 200: Step(200, [12.0], kept_up=False), 400: Step(400, [12.0])}) == (100, "at 200 the commits fall behind")
+    assert to({100: Step(100, [12.0])}) == (100, "no more were tried")
+    assert to({100: Step(100, [16.0])})[0] == 0
