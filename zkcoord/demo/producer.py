@@ -56,7 +56,7 @@ class Producer:
         while not self.stopping and self.failure is None:
             now = time.monotonic()
             due = int((now - began) * self.args.rate)
-            while count < due:
+            while count < due and not self.stopping and time.monotonic() - now < REPORT_S:  # what is behind catches up a slice at a time, and goes on telling and growing meanwhile
                 self.send(count % len(self.sent))
                 count += 1
             if now - reported >= REPORT_S:
