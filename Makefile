@@ -96,7 +96,7 @@ chaos: setup ## random schedules of faults on real processes, then the coordinat
 soak: setup ## faults now and then for a long time, everything checked at the end (MINUTES=60)
 	@$(PY) -m tests.chaos --soak $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
-chaos-spark: setup ## Spark applications killed, stopped and fenced at every point, and moved under load: what is lost, what is there twice (half an hour; HANDOVERS=1 MOVES=8: less)
+chaos-spark: setup ## Spark applications killed, stopped and fenced at every point, and moved under load: what is lost, what is there twice (an hour and more; HANDOVERS=1 MOVES=8: less)
 	@$(PY) -m tests.chaos_spark $(if $(HANDOVERS),--handovers $(HANDOVERS)) $(if $(MOVES),--moves $(MOVES))
 
 docker-test: setup ## a group in containers that are killed, paused and cut off, then judged (starts an engine where it can, else says why not; KEEP=DIR keeps images for the next time)

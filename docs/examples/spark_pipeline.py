@@ -26,6 +26,7 @@ from pyspark.sql.streaming import StreamingQuery
 from consumer.spark import register
 from consumer.spark.drain import drain_and_stop
 from consumer.spark.sink import fenced_parquet
+from consumer.spark.warming import warm_up
 
 VALUE = "order bigint, product string, cents bigint, at timestamp"
 STORED = f"topic string, partition int, offset bigint, {VALUE}"
@@ -86,6 +87,7 @@ def main() -> int:
     spark = SparkSession.builder.appName(f"orders: {options.mode}").getOrCreate()
     if options.mode == "ingest":
         register(spark)
+        warm_up(spark, parsed, options.orders)
         query = ingest(spark, options)
     else:
         query = totals(spark, options)

@@ -32,6 +32,7 @@ from consumer.spark.sink.files import LocalFiles
 from consumer.spark.sink.foreach import FencedParquet
 from consumer.spark.sink.planned import planned
 from consumer.spark.sink.steps import Moved
+from consumer.spark.warming import warm_up
 from zkcoord.stack.spark_java import spark_java_home
 
 GATE_POLL_S = 0.02
@@ -61,6 +62,11 @@ class Config:
     max_rows: int
 
 
+def columns(rows: DataFrame) -> DataFrame:
+    """What is written."""
+    return rows.select("topic", "partition", "offset")
+
+
 def say(event: str, **more: Any) -> None:
     """A line about what happened."""
     sys.stdout.write(json.dumps({"event": event, "t": time.time_ns(), **more}) + "\n")
@@ -78,6 +84,7 @@ class App:
             builder = builder.config(name, value)
         self.spark: SparkSession = builder.getOrCreate()
         register(self.spark)
+        warm_up(self.spark, columns, config.out)
         self.order: dict[str, str] = {}
         self.query: StreamingQuery | None = None
         self.watching: threading.Thread | None = None
@@ -125,8 +132,7 @@ class App:
         config = self.config
         source = self.spark.readStream.format("zkcoord").option("zookeeperConnect", config.zookeeper).option("groupId", config.group).option("subscribe", config.topic).option("journal", self.order["journal"])
         source = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", config.max_rows).option("zookeeperSessionTimeoutMs", config.session_ms)
-        rows = source.load().select("topic", "partition", "offset")
-        writer = rows.writeStream.foreachBatch(lambda df, batch: self.write(sink or self.plain, df, batch)).option("checkpointLocation", self.order["checkpoint"])
+        writer = columns(source.load()).writeStream.foreachBatch(lambda df, batch: self.write(sink or self.plain, df, batch)).option("checkpointLocation", self.order["checkpoint"])
         return writer.trigger(processingTime=TRIGGER).start()
 
     def watch(self) -> None:
