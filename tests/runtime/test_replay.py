@@ -283,7 +283,7 @@ def test_runs_of_the_simulator_replay_from_their_text() -> None:
 
 
 def test_a_real_coordinator_killed_in_the_middle_replays_up_to_there(tmp_path: Path, zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with rigged(zk_hosts) as rig, Running(tmp_path, "--zookeeper", zk_hosts, "--debounce-ms", "20") as process:
+    with rigged(zk_hosts) as rig, Running(tmp_path, "--zookeeper", zk_hosts, "--debounce-ms", "20", "--session-timeout-ms", "40000") as process:
         process.ready("leading")
         partitions = rig.topic("t", 6)
         members = [rig.member(f"m{n}", "t") for n in range(3)]
