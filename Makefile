@@ -2,7 +2,7 @@
 # (or a package appears beside it, which an editable install would not see).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test sim demo demo-spark bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
+.PHONY: help setup test sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -46,6 +46,9 @@ demo: setup ## a real group on a real broker, with every kind of trouble: about 
 
 demo-spark: setup ## Spark applications that share a group, one joins, one is stopped, a JVM and the coordinator are killed; then the audit (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
 	@$(PY) -m zkcoord.demo.spark $(DEMO)
+
+bench: setup ## zkcoord beside kafka-python, librdkafka, Kafka 4's new protocol and the old consumer in one run: join, leave, crash, slow member, coordinator's death (hours; QUICK=1: groups of 4, half an hour)
+	@$(PY) -m tests.bench.side $(if $(QUICK),--quick) $(if $(MEMBERS),--members $(MEMBERS))
 
 bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-python's own groups on the same broker
 	@$(PY) -m tests.bench.rebalance
@@ -106,6 +109,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	@failed=""; \
 	$(PY) -m pytest --hypothesis-profile=roaming -n $(JOBS) $(TESTS) || failed="$$failed tests"; \
 	$(PY) -m tests.sim --mix all --seeds 2000 --fresh --jobs $(JOBS) || failed="$$failed simulator"; \
+	$(PY) -m tests.bench.side --quick || failed="$$failed bench"; \
 	$(PY) -m tests.bench.rebalance || failed="$$failed bench-rebalance"; \
 	$(PY) -m tests.bench.scale || failed="$$failed bench-scale"; \
 	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \

@@ -64,7 +64,7 @@ class Rig:
     def __init__(self, folder: Path, zookeeper: str, kafka: str, seed: int, say: Callable[[str], None]) -> None:
         self.folder = folder
         self.zookeeper = zookeeper
-        self.zookeeper_port = int(zookeeper.rpartition(":")[2])
+        self.zookeeper_port = int(zookeeper.partition("/")[0].rpartition(":")[2])
         self.kafka = kafka
         self.say = say
         self.random = random.Random(seed)

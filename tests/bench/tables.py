@@ -1,7 +1,7 @@
 """Puts the figures of the last reports into docs/benchmarks.md: `python -m tests.bench.tables`.
 
 What stands between two marks there is replaced by what the reports in build/reports (`REPORTS`) say, as far as they are there, and the reports of their parts (--only): the newest report of a section counts, and each section says
-when it was measured. The rest of the page is written by people.
+when it was measured. Of the side by side (`make bench`) there is a picture too, `PICTURE`. The rest of the page is written by people.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.figures import REPORT, Bar, peer_of
+from tests.bench.side.plot import draw
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-REPORTS = {"figures": REPORT, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}}
+SIDE = REPORT.with_name("bench.json")
+REPORTS = {"figures": REPORT, "side": SIDE, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}}
 """What stands in the marks, `<!-- NAME: begin -->` and `<!-- NAME: end -->`, and where its figures come from."""
+PICTURE = PAGE.parent / "img" / "bench.png"
+SHOWN = "![How long each takes](img/bench.png)\n\n"
 
 
 def cell(row: Mapping[str, Any]) -> str:
@@ -71,16 +75,23 @@ def put(page: str, name: str, text: str) -> str:
     return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
+def parts(report: Path) -> list[Path]:
+    """A report and those of its parts; a part of the side by side does not count."""
+    return sorted(report.parent.glob(report.name if report == SIDE else f"{report.stem}*.json"))
+
+
 def main() -> int:
     """Rewrite the page."""
-    found = {name: [json.loads(part.read_text(encoding="utf-8")) for part in sorted(report.parent.glob(f"{report.stem}*.json"))] for name, report in REPORTS.items()}
+    found = {name: [json.loads(part.read_text(encoding="utf-8")) for part in parts(report)] for name, report in REPORTS.items()}
     if not any(found.values()):
         print(f"There is no report in {REPORT.parent}: run one of {', '.join(f'`make {report.stem}`' for report in REPORTS.values())} first.", file=sys.stderr)
         return 1
     page = PAGE.read_text(encoding="utf-8")
     for name, reports in found.items():
-        page = put(page, name, rendered(reports)) if reports else page
+        page = put(page, name, (SHOWN if name == "side" else "") + rendered(reports)) if reports else page
     PAGE.write_text(page, encoding="utf-8")
+    for report in found["side"]:
+        draw(report, PICTURE)
     print(f"Written: {PAGE} ({', '.join(name for name, reports in found.items() if reports)})")
     return 0
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from tests.bench.tables import PAGE, REPORTS, gathered, put
+import pytest
+
+from tests.bench import tables
+from tests.bench.tables import PAGE, REPORTS, gathered, parts, put
 
 
 def report(time: str, **sections: str) -> dict[str, Any]:
@@ -23,3 +27,11 @@ def test_each_benchmark_has_its_place_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name in REPORTS:
         assert f"<!-- {name}: begin -->\nfigures of {name}\n<!-- {name}: end -->" in put(page, name, f"figures of {name}")
+
+
+def test_other_benchmarks_are_no_parts_of_the_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    side, scale, part = (tmp_path / f"{name}.json" for name in ("bench", "bench-scale", "bench-scale-ack"))
+    for path in (side, scale, part, tmp_path / "bench-part.json"):
+        path.touch()
+    monkeypatch.setattr(tables, "SIDE", side)
+    assert parts(side) == [side] and parts(scale) == [part, scale]

@@ -1,8 +1,8 @@
-"""A process that consumers live in: loaded and warm before a clock starts, one or many members, zkcoord's consumer or kafka-python's own group consumer.
+"""A process that consumers live in: loaded and warm before a clock starts, one or many members, zkcoord's consumer, or the group consumer of kafka-python or of librdkafka.
 
     python -m tests.bench.worker CONTROL          (a FIFO with one JSON object per line)
 
-    {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
+    {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka" | "librdkafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
     {"do": "close", "who": "m1"}                                                                                    close it there
     {"do": "block", "who": "m1", "s": 15}                                                                           spend so long in the handler of the next records
     {"do": "commit", "who": "m1", "s": 5, "from": 1}                                                                commit all that it owns, again and again for so long, each commit one offset further, the first at `from`
@@ -11,7 +11,7 @@ It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the mome
 
     new             just before the constructor                                    made            subscribed
     registered {name}, command {option, partitions: count}                         zkcoord only: what the member's agent did and heard
-    assigned {partitions}, revoke {partitions}, revoked {partitions}, lost {..}    zkcoord: internal threads; kafka: `assigned` and `revoked` when its callbacks ran
+    assigned {partitions}, revoke {partitions}, revoked {partitions}, lost {..}    zkcoord: internal threads; kafka: `assigned` and `revoked` when its callbacks ran; librdkafka: not told
     called {callback, partitions}                                                  the application's callback ran
     first_fetch {partition}                                                        first fetch response since the partition was assigned
     records {partitions, ages}                                                     handed out (only with "records": true); ages: of the oldest record of each partition, in ms since it was produced
@@ -36,6 +36,7 @@ from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
@@ -44,6 +45,7 @@ from consumer.listener import Observer
 
 POLL_MS = 200
 CLOSE_TIMEOUT_S = 10.0
+COOPERATIVE = "cooperative-sticky"
 
 _lock = threading.Lock()
 
@@ -135,8 +137,9 @@ class KafkaCallbacks(Callbacks):
 
 
 def kafka_python(who: str, topic: str, configs: Mapping[str, Any]) -> Any:
-    """kafka-python's group consumer, subscribed, with the hook on its fetcher."""
-    made = kafka.KafkaConsumer(**configs)
+    """kafka-python's group consumer, subscribed, with the hook on its fetcher. The one strategy that an order can name is `cooperative-sticky`; what is held then is not told, nor when it is fetched first."""
+    cooperative = configs.get("partition_assignment_strategy") == COOPERATIVE
+    made = kafka.KafkaConsumer(**{**configs, **({"partition_assignment_strategy": (CooperativeStickyAssignor,)} if cooperative else {})})
     unseen: set[TopicPartition] = set()
     fetcher, inner = made._fetcher, made._fetcher._handle_fetch_response
 
@@ -150,7 +153,7 @@ def kafka_python(who: str, topic: str, configs: Mapping[str, Any]) -> Any:
                 tell(who, "first_fetch", now_ns, partition=tp.partition)
 
     fetcher._handle_fetch_response = hooked
-    made.subscribe([topic], listener=KafkaCallbacks(who, unseen))
+    made.subscribe([topic], listener=Callbacks(who) if cooperative else KafkaCallbacks(who, unseen))
     return made
 
 
@@ -211,6 +214,10 @@ class Member(threading.Thread):
         configs = dict(self.order["configs"])
         if self.order["kind"] == "kafka":
             return kafka_python(self.who, self.order["topic"], configs)
+        if self.order["kind"] == "librdkafka":
+            from tests.bench.side import librdkafka  # nobody else's processes carry it
+
+            return librdkafka.Member(self.order["topic"], configs)
         made = KafkaConsumer(**configs, observer=Reporter(self.who))
         made.subscribe([self.order["topic"]], listener=Callbacks(self.who))
         return made

@@ -23,6 +23,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 
 import kafka.consumer.Blacklist;
 import kafka.consumer.Consumer;
@@ -45,13 +46,14 @@ import org.apache.zookeeper.ZooKeeper;
  *     open NAME key=value ...     a ConsumerConnector; keys are the old consumer's own, but for  @topics=orders:2,clicks:1  or  @whitelist=REGEX  or  @blacklist=REGEX  with  @threads=N,
  *                                 @batch=N (records of one line; what is in it when the process is killed is not told)  and  @delay.ms=N (what the application does with each record)
  *     commit NAME                 commitOffsets
+ *     block NAME MS               what the application does with the next record takes so long, once
  *     close NAME                  shutdown
  * The end of the input ends the process at once, as if it had been killed.
  *
  * Out, one JSON object a line, with `event`, `t` (wall-clock nanoseconds, when it happened), `consumer`; partitions are written topic-number. What Python's verifiable consumer also says is said in its words:
- *     ready {zookeeper}; registered {id, ms}: the streams are there; failed {type, message}: a command ended so
+ *     ready {zookeeper}; opening; registered {id, ms}: the streams are there; failed {type, message}: a command ended so
  *     assigned {offsets}: owner nodes are made and fetchers not yet started, with what is stored (from 0.9 on); revoked {positions}: fetchers are stopped and owner nodes not yet deleted (from 0.9 on)
- *     records {ranges: {partition: [[first, last, count, 0]]}, count}: when handed out; committed {offsets}: what is stored then; closing, closed {ms}
+ *     records {ranges: {partition: [[first, last, count, 0]]}, count}: when handed out; committed {offsets}: what is stored then; blocked, unblocked; closing, closed {ms}
  */
 public final class LegacyHarness {
     private static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
@@ -77,7 +79,11 @@ public final class LegacyHarness {
                     member.settings.setProperty(fields[at].substring(0, equals), fields[at].substring(equals + 1));
                 }
             }
-            member.ask(fields[0]);
+            if (fields[0].equals("block")) {
+                member.blockMs.set(Long.parseLong(fields[2]));
+            } else {
+                member.ask(fields[0]);
+            }
         }
         Runtime.getRuntime().halt(0);
     }
@@ -158,6 +164,7 @@ public final class LegacyHarness {
         ConsumerConnector connector;
         int batch;
         long delayMs;
+        final AtomicLong blockMs = new AtomicLong();
         List<Thread> readers = new ArrayList<>();
 
         Member(String name) {
@@ -186,6 +193,7 @@ public final class LegacyHarness {
 
         void open() throws Exception {
             long began = System.nanoTime();
+            say(name, "opening", now(), "");
             String topics = option("@topics", ""), white = option("@whitelist", null), black = option("@blacklist", null);
             int threads = Integer.parseInt(option("@threads", "1"));
             batch = Integer.parseInt(option("@batch", "1"));
@@ -252,15 +260,25 @@ public final class LegacyHarness {
                 if (told.add(record.topic() + "-" + record.partition(), record.offset()) >= batch) {
                     told.tell();
                 }
-                if (delayMs > 0) {
-                    try {
+                try {
+                    if (delayMs > 0) {
                         Thread.sleep(delayMs);
-                    } catch (InterruptedException stopped) {
-                        break;
                     }
+                    block();
+                } catch (InterruptedException stopped) {
+                    break;
                 }
             }
             told.tell();
+        }
+
+        void block() throws InterruptedException {
+            long ms = blockMs.getAndSet(0);
+            if (ms > 0) {
+                say(name, "blocked", now(), "");
+                Thread.sleep(ms);
+                say(name, "unblocked", now(), "");
+            }
         }
 
         /** From 0.9 on a connector says when it lets go of partitions, and what everybody in the group gets. */
