@@ -114,6 +114,9 @@ class Nemesis:
     def _broker(self, happening: Happening) -> Undo:
         if happening.kind is Kind.BROKER_CLOCK:
             return self._servers_clock(BROKER)
+        if happening.kind is Kind.BROKER_KILLED:
+            self.rig.broker.kill()
+            return self.rig.broker_again().result
         self.rig.broker.pause()
         return self.rig.broker.resume
 
@@ -125,18 +128,19 @@ class Nemesis:
             return self._servers_clock(ZOOKEEPER)
         if kind is Kind.ZOOKEEPER_DISK_FULL:
             return self._full(ensemble.leader())
+        leader = ensemble.leader()
+        others = [member for member in ensemble.members.values() if member is not leader]
         if kind is Kind.LEADER_STOPPED:
-            leader = ensemble.leader()
             leader.pause()
             return leader.resume
         if kind is Kind.LEADER_KILLED:
-            victims = [ensemble.leader()]
+            victims = [leader]
         elif kind is Kind.FOLLOWER_KILLED:
-            victims = ensemble.followers()[:1]
+            victims = others[:1]
         elif kind in (Kind.QUORUM_LOST_BRIEFLY, Kind.QUORUM_LOST_LONG):
-            victims = [ensemble.leader(), *ensemble.followers()[:1]]
+            victims = [leader, others[0]]
         else:
-            victims = list(ensemble.members.values())
+            victims = [leader, *others]
         for victim in victims:
             victim.kill()
         return lambda: self._serve_again(victims)

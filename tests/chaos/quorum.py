@@ -10,9 +10,8 @@ from pathlib import Path
 from tests.chaos.checker import Found, check
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.rig import Rig, Shape
-from tests.chaos.run import concluded, finish, recover
+from tests.chaos.run import BROKEN_OFF, concluded, finish, recover
 from tests.chaos.schedule import ZOOKEEPER, Happening, Kind
-from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
 
 SESSION_MS = 18_000
@@ -53,6 +52,6 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
                 with rig.children.lock:
                     found.append(Cost(name, [round(ms, 1) for ms in rig.seen.gap_ms.values()], sum(rig.seen.commands.values()) - commands, rig.seen.lost - lost))
             wrong += [("end", text) for text in finish(rig)]
-        except (ScenarioError, StackError, AssertionError) as error:
+        except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))
     return found, concluded(check(folder), wrong)

@@ -12,6 +12,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +22,13 @@ from kazoo.client import KazooClient
 from tests.chaos.disks import Disk
 from tests.chaos.faking import FakedClock
 from tests.chaos.schedule import BROKER, COORDINATORS, JOURNALS, SESSION_MS, ZOOKEEPER
-from tests.harness.kafka import CHROOT, create_topic, start_broker
+from tests.harness.kafka import CHROOT, create_topic, new_broker
 from tests.harness.proxy import Proxy
 from tests.harness.zookeeper import Ensemble, connect, disconnect
 from zkcoord.core.model import TopicPartition
 from zkcoord.demo.processes import Child, Children, Line
 from zkcoord.demo.story import Story
+from zkcoord.errors import StackError
 from zkcoord.stack.java import Java
 from zkcoord.verdict import engine
 from zkcoord.znodes.paths import Layout
@@ -38,6 +40,7 @@ TOPICS = {"a": "orders", "b": "payments"}
 DISK_MEGABYTES = 64
 WAIT_S = 120.0
 START_S = 600.0
+BROKER_STARTS_MAX = 3
 STARTS = "coordinator starts"
 
 
@@ -183,10 +186,25 @@ class Rig:
                 self._disk(number, member.txn)
             self._disk(JOURNALS, self.folder / "run" / engine.COORDINATORS)
         self.stack.enter_context(self.ensemble)
-        self.broker = start_broker(self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java[BROKER])
+        self.broker = new_broker(self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java[BROKER])
         self.stack.callback(self.broker.stop)
+        self._start_broker()
+        self.starting = self.stack.enter_context(ThreadPoolExecutor(1, "broker"))
         for topic in TOPICS.values():
             create_topic(self.broker.address, topic, self.shape.partitions)
+
+    def broker_again(self) -> Future[None]:
+        """Start the killed broker, which waits until the node of its former life is gone; the start under way, whose result raises `StackError`."""
+        return self.starting.submit(self._start_broker)
+
+    def _start_broker(self) -> None:
+        """A start during which its session expires, on a machine that is too busy, is tried again."""
+        for attempt in range(1, BROKER_STARTS_MAX + 1):
+            try:
+                return self.broker.start()
+            except StackError:
+                if attempt == BROKER_STARTS_MAX:
+                    raise
 
     def _disk(self, of: int | str, folder: Path) -> None:
         self.disks[of] = Disk(folder, DISK_MEGABYTES)

@@ -7,16 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka.errors import KafkaError
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from tests.chaos.checker import Found, check
+from tests.chaos.disks import why_none
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.rig import LEASE_MAX_MS, REBALANCE_TIMEOUT_MS, TOPICS, Rig, Shape
-from tests.chaos.disks import why_none
 from tests.chaos.schedule import CLOCKS, COORDINATORS, DISKS, GAP_MS, SERVERS_CLOCKS, SESSION_MS, SOAK_GAP_MS, Kind, drawn, shown
 from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
 
 BOUND_MS = 2 * SESSION_MS + REBALANCE_TIMEOUT_MS + LEASE_MAX_MS + 5_000
 PATIENCE = 3
+BROKEN_OFF = (ScenarioError, StackError, AssertionError, KafkaError, KazooException, KazooTimeoutError)
+"""What ends a run before its end and is written down as that."""
 
 
 @dataclass
@@ -53,7 +59,7 @@ def play(seed: int, seconds: float, folder: Path, java: Java, say: Callable[[str
             if recovered_ms > BOUND_MS:
                 wrong.append(("I8", f"every partition was fetched again {recovered_ms:.0f} ms after the last fault, the bound is {BOUND_MS}"))
             wrong += [("end", text) for text in finish(rig)]
-        except (ScenarioError, StackError, AssertionError) as error:
+        except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))
     found = concluded(check(folder, clocks_jump=bool(met & {*CLOCKS}), disk_full=Kind.JOURNALS_DISK_FULL in met), wrong)
     rig.keep("outcome.json", {"seed": seed, "recovered_ms": recovered_ms, **vars(found)})

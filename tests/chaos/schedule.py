@@ -2,7 +2,7 @@
 
 Slots are places that processes fill: `k1` and `k2` for coordinators, `a1`.. and `b1`.. for consumers of the groups a and b, `zookeeper` for the ensemble, `broker`, `journals` for the disk that coordinators write theirs to. A killed process is followed by another in its slot.
 Rules that the draw keeps, so that every finding is one of the product and not of the schedule: one fault at a time per slot; a consumer that leaves cleanly is not disturbed while it does, since a close that reaches
-no ensemble cannot commit; nothing happens after `seconds`, and every fault has ended by then.
+no ensemble cannot commit; ZooKeeper is not broken while the broker starts, which would end it; nothing happens after `seconds`, and every fault has ended by then.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Kind(enum.Enum):
     ZOOKEEPER_DISK_FULL = "the disk of the leading ZooKeeper server is full, and it ends; it is started when there is space", Who.ZOOKEEPER, 1_000, 6_000, 1
     ZOOKEEPER_CLOCK = "the wall clocks of all ZooKeeper servers jump by half an hour, and back", Who.ZOOKEEPER, 1_500, 5_000, 1
     BROKER_STOPPED = "the broker is stopped and goes on", Who.BROKER, 500, 3_000, 1
+    BROKER_KILLED = "the broker is killed (kill -9) and started again", Who.BROKER, 12_000, 20_000, 1
     BROKER_CLOCK = "the broker's wall clock jumps by half an hour, and back", Who.BROKER, 1_500, 5_000, 1
     JOURNALS_DISK_FULL = "the disk of the coordinators' journals is full", Who.JOURNALS, 1_000, 8_000, 2
 
@@ -130,8 +131,10 @@ def conflict(one: Happening, other: Happening) -> bool:
     """Whether two happenings may not overlap (with `SETTLE_MS` between them)."""
     if one.end_ms + SETTLE_MS <= other.at_ms or other.end_ms + SETTLE_MS <= one.at_ms:
         return False
-    pair = {one.kind.who, other.kind.who}
-    return one.slot == other.slot or pair == {Who.VISITOR, Who.ZOOKEEPER}
+    for kind, who in ((one.kind, other.kind.who), (other.kind, one.kind.who)):
+        if who is Who.ZOOKEEPER and (kind.who is Who.VISITOR or kind is Kind.BROKER_KILLED):
+            return True
+    return one.slot == other.slot
 
 
 def shown(schedule: Sequence[Happening]) -> list[str]:

@@ -22,13 +22,13 @@ from pathlib import Path
 
 from tests.chaos.checker import Found, check
 from tests.chaos.rig import Rig, Shape
-from tests.chaos.run import concluded, finish
+from tests.chaos.run import BROKEN_OFF, concluded, finish
 from tests.chaos.schedule import COORDINATORS
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER
 from tests.harness.kafka import CHROOT
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.demo.processes import Child
-from zkcoord.errors import ScenarioError, StackError
+from zkcoord.errors import ScenarioError
 from zkcoord.stack.java import Java
 from zkcoord.znodes.paths import Layout
 
@@ -222,7 +222,7 @@ def play_steps(name: str, count: int, folder: Path, java: Java, say: Callable[[s
                 deaths.once()
                 say(f"  {name}: {number + 1} of {count}, {seen.recovered_ms[-1]:.0f} ms until all was fetched and the change done, {seen.commands_to_quiet[-1]} commands to the balanced group")
             wrong += [("end", text) for text in finish(rig)]
-        except (ScenarioError, StackError, AssertionError) as error:
+        except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))
         seen.late = dict(rig.seen.outcomes)
     seen.found = concluded(check(folder), wrong)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.chaos.jumping import HOUR_MS, WallClock
-from tests.chaos.schedule import ATTEMPTS_MAX, COORDINATORS, SESSION_MS, VISITORS, ZOOKEEPER, Happening, Kind, Who, conflict, drawn, shown, slots_of
+from tests.chaos.schedule import ATTEMPTS_MAX, BROKER, COORDINATORS, SESSION_MS, VISITORS, ZOOKEEPER, Happening, Kind, Who, conflict, drawn, shown, slots_of
 
 CONSUMERS = ("a1", "a2", "b1", "b2")
 SEEDS = range(60)
@@ -46,6 +46,8 @@ def test_what_conflicts() -> None:
     assert not conflict(stop, at(9_000, "a2", Kind.CONSUMER_KILLED)), "but of two slots at once"
     assert not conflict(stop, at(20_000, "a1", Kind.CONSUMER_KILLED))
     assert conflict(at(1_000, VISITORS[0], Kind.CONSUMER_VISITS), at(1_500, ZOOKEEPER, Kind.LEADER_KILLED)), "a clean close needs an ensemble"
+    assert conflict(at(1_000, ZOOKEEPER, Kind.LEADER_KILLED), at(1_500, BROKER, Kind.BROKER_KILLED)), "so does a broker's start"
+    assert not conflict(at(1_000, ZOOKEEPER, Kind.LEADER_KILLED), at(1_500, BROKER, Kind.BROKER_STOPPED))
     assert not conflict(at(1_000, COORDINATORS[0], Kind.COORDINATOR_KILLED), at(1_000, ZOOKEEPER, Kind.QUORUM_LOST_LONG)), "a coordinator may die while there is no quorum"
 
 

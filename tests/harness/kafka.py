@@ -34,9 +34,14 @@ KEPT_FOR_EVER = {"log.retention.ms": "-1"}
 def start_broker(home: Path, zookeeper: str, java: Java) -> KafkaBroker:
     """A running broker in `home`, registered under `zookeeper` (a connect string, chroot included), that dies with this process. Records stay, however old a test says they are: a broker deletes a segment whose
     records are older than its retention, now and then, also while the test reads it."""
-    broker = KafkaBroker(home, free_port(), zookeeper, java, owned=True, config=KEPT_FOR_EVER)
+    broker = new_broker(home, zookeeper, java)
     broker.start()
     return broker
+
+
+def new_broker(home: Path, zookeeper: str, java: Java) -> KafkaBroker:
+    """The same, not started yet."""
+    return KafkaBroker(home, free_port(), zookeeper, java, owned=True, config=KEPT_FOR_EVER)
 
 
 def unique(name: str) -> str:
