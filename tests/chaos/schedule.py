@@ -2,7 +2,7 @@
 
 Slots are places that processes fill: `k1` and `k2` for coordinators, `a1`.. and `b1`.. for consumers of the groups a and b, `zookeeper` for the ensemble, `broker`, `journals` for the disk that coordinators write theirs to. A killed process is followed by another in its slot.
 Rules that the draw keeps, so that every finding is one of the product and not of the schedule: one fault at a time per slot; a consumer that leaves cleanly is not disturbed while it does, since a close that reaches
-no ensemble cannot commit; ZooKeeper is not broken while the broker starts, which would end it; nothing happens after `seconds`, and every fault has ended by then.
+no ensemble cannot commit; ZooKeeper is not broken while the broker starts, which would end it; no consumer is started while the only broker is down, which it says and ends; nothing happens after `seconds`, and every fault has ended by then.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Kind(enum.Enum):
 
 CLOCKS = (Kind.COORDINATOR_CLOCK, Kind.CONSUMER_CLOCK)
 SERVERS_CLOCKS = (Kind.ZOOKEEPER_CLOCK, Kind.BROKER_CLOCK)
+STARTING = (Kind.CONSUMER_KILLED, Kind.CONSUMER_VISITS)
 DISKS = (Kind.ZOOKEEPER_DISK_FULL, Kind.JOURNALS_DISK_FULL)
 
 
@@ -131,8 +132,8 @@ def conflict(one: Happening, other: Happening) -> bool:
     """Whether two happenings may not overlap (with `SETTLE_MS` between them)."""
     if one.end_ms + SETTLE_MS <= other.at_ms or other.end_ms + SETTLE_MS <= one.at_ms:
         return False
-    for kind, who in ((one.kind, other.kind.who), (other.kind, one.kind.who)):
-        if who is Who.ZOOKEEPER and (kind.who is Who.VISITOR or kind is Kind.BROKER_KILLED):
+    for kind, with_kind in ((one.kind, other.kind), (other.kind, one.kind)):
+        if with_kind.who is Who.ZOOKEEPER and (kind.who is Who.VISITOR or kind is Kind.BROKER_KILLED) or kind is Kind.BROKER_KILLED and with_kind in STARTING:
             return True
     return one.slot == other.slot
 

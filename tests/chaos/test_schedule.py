@@ -48,6 +48,9 @@ def test_what_conflicts() -> None:
     assert conflict(at(1_000, VISITORS[0], Kind.CONSUMER_VISITS), at(1_500, ZOOKEEPER, Kind.LEADER_KILLED)), "a clean close needs an ensemble"
     assert conflict(at(1_000, ZOOKEEPER, Kind.LEADER_KILLED), at(1_500, BROKER, Kind.BROKER_KILLED)), "so does a broker's start"
     assert not conflict(at(1_000, ZOOKEEPER, Kind.LEADER_KILLED), at(1_500, BROKER, Kind.BROKER_STOPPED))
+    for slot, kind in (("a1", Kind.CONSUMER_KILLED), (VISITORS[0], Kind.CONSUMER_VISITS)):
+        assert conflict(at(1_000, BROKER, Kind.BROKER_KILLED), at(1_500, slot, kind)), "no consumer starts while the only broker is down"
+    assert not conflict(at(1_000, BROKER, Kind.BROKER_KILLED), at(1_500, "a1", Kind.CONSUMER_STOPPED_LONG))
     assert not conflict(at(1_000, COORDINATORS[0], Kind.COORDINATOR_KILLED), at(1_000, ZOOKEEPER, Kind.QUORUM_LOST_LONG)), "a coordinator may die while there is no quorum"
 
 
