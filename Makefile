@@ -94,6 +94,7 @@ chaos: setup ## random schedules of faults on real processes, then the coordinat
 	$(PY) -m tests.chaos --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) || failed="$$failed schedules"; \
 	$(PY) -m tests.chaos --deaths $(or $(DEATHS),20) || failed="$$failed deaths"; \
 	$(PY) -m tests.chaos --quorum || failed="$$failed quorum"; \
+	$(PY) -m tests.chaos --upgrade || failed="$$failed upgrade"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 soak: setup ## faults now and then for a long time, everything checked at the end (MINUTES=60)

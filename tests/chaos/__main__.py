@@ -1,4 +1,4 @@
-"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--kind NAME]... [--deaths N] [--quorum] [--keep DIR]`.
+"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--kind NAME]... [--deaths N] [--quorum] [--upgrade] [--keep DIR]`.
 
 With --deaths the coordinator dies so many times at each named step of its work instead (--only: at one of them). Each seed gives a schedule of faults against coordinators, consumers, ZooKeeper and the broker, and is judged from what everybody wrote down. Prints a table and writes build/reports/chaos.json; 1 when anything is wrong.
 """
@@ -20,6 +20,7 @@ from tests.chaos.rig import Shape
 from tests.chaos.run import BOUND_MS, Outcome, play
 from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown
 from tests.chaos.steps import SCENARIOS, ZOMBIES, StepsFound, play_steps
+from tests.chaos.upgrade import ORDERS, play_upgrade
 from tests.chaos.weakened import RULES
 from zkcoord.stack.java import find_java
 
@@ -87,6 +88,22 @@ def run_quorum(args: argparse.Namespace, folder: Path) -> int:
     return conclude([section], {}, str(java.major), report_named("chaos-quorum", [], []), "chaos-quorum")
 
 
+def run_upgrade(args: argparse.Namespace, folder: Path) -> int:
+    """Rolling upgrades in both orders; the exit status."""
+    java, sections = find_java(), []
+    for order in ORDERS:
+        (folder / order).mkdir(parents=True)
+        upgraded = play_upgrade(order, folder / order, java, say)
+        section = Section(order, f"Every coordinator and consumer replaced by one of the next release, {order}")
+        section.rows += [Row(what, "found", [float(upgraded.found.amounts[what])], (Bar("max", 0),), "in all") for what in (*NAMES, *INVARIANTS.values(), *OTHERS)]
+        section.rows.append(Row("one replaced, to records of every partition", "this program's", upgraded.moved_ms, note=f"{upgraded.found.produced} records produced, {upgraded.found.delivered} handed out"))
+        section.notes += upgraded.found.examples
+        sections.append(section)
+        kept(folder / order, upgraded.found)
+        say("\n".join(lines_of(section)) + "\n")
+    return conclude(sections, {}, str(java.major), report_named("chaos-upgrade", [], []), "chaos-upgrade")
+
+
 def kept(folder: Path, found: Found) -> None:
     """What a run that is not clean wrote stays, without the servers' data."""
     if not found.clean:
@@ -128,6 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--weakened", default="", choices=["", *RULES], metavar="RULE", help=f"leave this rule out: {', '.join(RULES)}")
     parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES", help="one long schedule instead, with a fault now and then")
     parser.add_argument("--quorum", action="store_true", help="instead: what the loss of ZooKeeper's leader and of its quorum costs the application")
+    parser.add_argument("--upgrade", action="store_true", help="instead: every coordinator and consumer is replaced by one of the next release, one at a time, in both orders")
     parser.add_argument("--deaths", type=int, default=0, help="no schedule: the coordinator dies so many times at each named step")
     parser.add_argument("--only", action="append", choices=SCENARIOS, help="at this step only; may be given several times")
     parser.add_argument("--show", action="store_true", help="print the schedule and do nothing")
@@ -136,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.show:
         say("\n".join(shown(drawn(args.seed or 0, args.seconds, Shape().consumers, [Kind[name] for name in args.kind] or Kind))))
         return 0
-    carry_out = run_steps if args.deaths else run_quorum if args.quorum else run
+    carry_out = run_steps if args.deaths else run_quorum if args.quorum else run_upgrade if args.upgrade else run
     return measured_in_a_folder(lambda folder: carry_out(args, args.keep or folder))
 
 

@@ -145,6 +145,7 @@ class Rig:
         self.lives: dict[str, int] = {}
         self.running: dict[str, Child] = {}
         self.ended: list[Child] = []
+        self.newer: set[str] = set()
 
     def __enter__(self) -> Rig:
         return self
@@ -228,7 +229,7 @@ class Rig:
         journal = self.folder / "run" / engine.COORDINATORS / name
         flags = ["coordinator", "--zookeeper", self.zookeeper_of(slot), "--session-timeout-ms", str(SESSION_MS), "--connect-timeout-ms", "0", "--no-http", "--lease-max-ms", str(LEASE_MAX_MS), "--journal-dir", str(journal),
                  "--journal-inputs"]
-        module = ["tests.chaos.stopping", str(self.trap_file(name)), *flags] if self.traps else ["tests.chaos.weakened", self.weakened, *flags] if self.weakened else ["tests.chaos.jumping", *flags]
+        module = ["tests.chaos.stopping", str(self.trap_file(name)), *flags] if self.traps else self._module(slot, flags)
         child = self.children.start(name, module, self.folder / "output" / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
         self.children.follow_folder(name, journal)
         return child
@@ -240,8 +241,11 @@ class Rig:
     def _consumer(self, slot: str, name: str) -> Child:
         flags = ["--zookeeper", self.zookeeper_of(slot), "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
                  "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name]
-        module = ["tests.chaos.weakened", self.weakened, "consumer", *flags] if self.weakened else ["tests.chaos.jumping", "consumer", *flags]
-        return self.children.start(name, module, self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        return self.children.start(name, self._module(slot, ["consumer", *flags]), self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+
+    def _module(self, slot: str, flags: list[str]) -> list[str]:
+        """The program of a coordinator or consumer: of the next release for the slots in `newer`."""
+        return ["tests.chaos.newer", *flags] if slot in self.newer else ["tests.chaos.weakened", self.weakened, *flags] if self.weakened else ["tests.chaos.jumping", *flags]
 
     def start_producer(self, group: str, topic: str) -> None:
         """The producer of a group's topic."""

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.newer import NEXT_VERSION
+from tests.chaos.rig import Shape
 from tests.chaos.run import BOUND_MS, play
 from tests.chaos.schedule import DISKS, SERVERS_CLOCKS, Kind
 from tests.chaos.steps import DEPOSED, SCENARIOS, ZOMBIES, play_steps
+from tests.chaos.upgrade import COORDINATORS_FIRST, ORDERS, play_upgrade
 from zkcoord.demo.processes import environment
 from zkcoord.stack.java import Java
 
 WEAK_SEED = 0
 DISKS_SEED = 5
+SMALL = Shape(members=2, partitions=4, rate=100)
 
 pytestmark = pytest.mark.nightly
 
@@ -44,6 +48,17 @@ def test_a_coordinator_that_dies_at_a_step_takes_nothing_with_it(tmp_path: Path,
     assert seen.deaths == 1 and seen.commands_to_quiet == [0]
     assert name not in ZOMBIES or seen.late and not seen.late.get("OK")
     assert name != DEPOSED or seen.late["FENCED"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_rolling_upgrade_loses_nothing(tmp_path: Path, java: Java, order: str) -> None:
+    """Either kind of process may be the newer one, and a group of both is served."""
+    upgraded = play_upgrade(order, tmp_path, java, print, SMALL)
+    assert upgraded.found.clean, upgraded.found.examples
+    old, new, count = NEXT_VERSION - 1, NEXT_VERSION, 2 * SMALL.members
+    first_done = (new, (old,) * count) if order == COORDINATORS_FIRST else (old, (new,) * count)
+    assert first_done in upgraded.versions and upgraded.versions[-1] == (new, (new,) * count), upgraded.versions
+    assert any(set(registered) == {old, new} for _, registered in upgraded.versions)
 
 
 def test_members_without_a_lease_are_found(tmp_path: Path, java: Java) -> None:
