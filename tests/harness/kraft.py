@@ -8,7 +8,6 @@ Its jars come like all others, by a lock file:
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from zkcoord.stack import jars
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import HOST
 from zkcoord.stack.process import owned_command
-from zkcoord.stack.servers import KAFKA_HEAP_MB, OFFSETS_TOPIC_PARTITIONS, START_TIMEOUT_S, Server
+from zkcoord.stack.servers import KAFKA_HEAP_MB, OFFSETS_TOPIC_PARTITIONS, START_TIMEOUT_S, KafkaServer
 
 V4 = jars.Artifact("org.apache.kafka", "kafka_2.13", "4.3.1", Path(__file__).parent / "kafka-4.3.1.lock", megabytes=66, seconds=60)
 CLUSTER_ID = "c2lkZS1ieS1zaWRlLTAwMA"
@@ -27,21 +26,15 @@ CONTROLLER = 1
 FORMAT_TIMEOUT_S = 120.0
 
 
-class KRaftNode(Server):
+class KRaftNode(KafkaServer):
     """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the usual ones."""
 
     kind = "Kafka 4 node"
 
     def __init__(self, home: Path, port: int, java: Java, number: int, controller_port: int, config: Mapping[str, str] | None = None) -> None:
-        super().__init__(home, java, owned=True)
-        self.port = port
+        super().__init__(home, port, java, owned=True, config=config)
         self.number = number
         self.controller_port = controller_port
-        self.config = dict(config or {})
-
-    @property
-    def address(self) -> str:
-        return f"{HOST}:{self.port}"
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
         """Start it and return when it takes connections; the first time its folder is formatted. That the controller counts it among the living is asked by who needs it (`tests.bench.side.ground`)."""
@@ -51,13 +44,6 @@ class KRaftNode(Server):
             self._format(class_path, config)
         process = self._launch(class_path, ["kafka.Kafka", str(config)], KAFKA_HEAP_MB, {})
         process.wait_ready(self._accepts, START_TIMEOUT_S, f"Kafka 4 at {self.address}")
-
-    def _accepts(self) -> bool:
-        try:
-            socket.create_connection((HOST, self.port), 1.0).close()
-        except OSError:
-            return False
-        return True
 
     def _format(self, class_path: str, config: Path) -> None:
         command = [str(self.java.executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(config)]
@@ -88,9 +74,7 @@ class KRaftNode(Server):
             "group.initial.rebalance.delay.ms": 0,
             "controlled.shutdown.enable": "false",
         }
-        path = self.home / "server.properties"
-        path.write_text("\n".join(f"{name}={value}" for name, value in {**values, **self.config}.items()) + "\n", encoding="utf-8")
-        return path
+        return self._write_properties(values)
 
 
 def main() -> int:

@@ -227,7 +227,33 @@ class ZooKeeperEnsemble:
         return [member for member in self.members.values() if member.alive() and member.mode() == "follower"]
 
 
-class KafkaBroker(Server):
+class KafkaServer(Server):
+    """A Kafka process that listens on one port without encryption, of whatever release."""
+
+    def __init__(self, home: Path, port: int, java: Java, owned: bool, config: Mapping[str, str] | None) -> None:
+        super().__init__(home, java, owned)
+        self.port = port
+        self.config = dict(config or {})
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def _accepts(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.port), 1.0).close()
+        except OSError:
+            return False
+        return True
+
+    def _write_properties(self, values: Mapping[str, object]) -> Path:
+        """The configuration file: `values`, and over them `config`."""
+        path = self.home / "server.properties"
+        path.write_text("\n".join(f"{name}={value}" for name, value in {**values, **self.config}.items()) + "\n", encoding="utf-8")
+        return path
+
+
+class KafkaBroker(KafkaServer):
     """A Kafka broker in ZooKeeper mode. `zookeeper` is a connect string and may end in a chroot, which Kafka creates; `artifact` is the release to run."""
 
     kind = "Kafka broker"
@@ -235,16 +261,10 @@ class KafkaBroker(Server):
     def __init__(
         self, home: Path, port: int, zookeeper: str, java: Java, owned: bool, broker_id: int = 0, config: Mapping[str, str] | None = None, artifact: jars.Artifact = jars.KAFKA
     ) -> None:
-        super().__init__(home, java, owned)
-        self.port = port
+        super().__init__(home, port, java, owned, config)
         self.artifact = artifact
         self.zookeeper = zookeeper
         self.broker_id = broker_id
-        self.config = dict(config or {})
-
-    @property
-    def address(self) -> str:
-        return f"{HOST}:{self.port}"
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
         """Start it and return when it is registered and takes connections. The first start on a machine fetches its jars."""
@@ -255,13 +275,6 @@ class KafkaBroker(Server):
                 raise StackError(f"Another broker {self.broker_id} is registered at {self.zookeeper}: stop it first.")
             process = self._launch(class_path, ["kafka.Kafka", str(self._write_config())], KAFKA_HEAP_MB, {})
             process.wait_ready(lambda: registered() is not None and self._accepts(), START_TIMEOUT_S, f"Kafka at {self.address}")
-
-    def _accepts(self) -> bool:
-        try:
-            socket.create_connection((HOST, self.port), 1.0).close()
-        except OSError:
-            return False
-        return True
 
     def _write_config(self) -> Path:
         values = {
@@ -283,7 +296,4 @@ class KafkaBroker(Server):
             "group.initial.rebalance.delay.ms": 0,
             "controlled.shutdown.enable": "false",
         }
-        lines = [f"{name}={value}" for name, value in {**values, **self.config}.items()]
-        path = self.home / "server.properties"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
+        return self._write_properties(values)
