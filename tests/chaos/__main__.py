@@ -1,4 +1,4 @@
-"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--kind NAME]... [--deaths N] [--quorum] [--upgrade] [--keep DIR]`.
+"""Chaos on real processes: `python -m tests.chaos [--seed N | --seeds N] [--seconds S] [--weakened RULE] [--soak MINUTES] [--kind NAME]... [--jobs N] [--deaths N] [--quorum] [--upgrade] [--keep DIR]`.
 
 With --deaths the coordinator dies so many times at each named step of its work instead (--only: at one of them). Each seed gives a schedule of faults against coordinators, consumers, ZooKeeper and the broker, and is judged from what everybody wrote down. Prints a table and writes build/reports/chaos.json; 1 when anything is wrong.
 """
@@ -9,6 +9,8 @@ import argparse
 import random
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 from tests.bench.figures import Bar, Busy, Row, Section, lines_of
@@ -113,6 +115,11 @@ def kept(folder: Path, found: Found) -> None:
         say(f"    its files: {to}")
 
 
+def say_of(seed: int, text: str) -> None:
+    """Progress of one of several schedules."""
+    say("\n".join(f"{seed}: {line}" for line in text.splitlines()))
+
+
 def run(args: argparse.Namespace, folder: Path) -> int:
     """All seeds; the exit status."""
     first = random.randrange(FRESH_MAX) if args.seed is None else args.seed
@@ -122,13 +129,19 @@ def run(args: argparse.Namespace, folder: Path) -> int:
     private_mounts()
     java, busy = find_java(), Busy()
     outcomes: list[Outcome] = []
-    for seed in seeds:
-        (folder / f"seed-{seed}").mkdir(parents=True)
-        outcomes.append(play(seed, seconds, folder / f"seed-{seed}", java, say, weakened=args.weakened, kinds=kinds, gap_ms=gap_ms))
-        say(outcomes[-1].text)
-        for example in outcomes[-1].found.examples:
-            say(f"    {example}")
-        kept(folder / f"seed-{seed}", outcomes[-1].found)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        begun = {}
+        for seed in seeds:
+            (folder / f"seed-{seed}").mkdir(parents=True)
+            tell = partial(say_of, seed) if args.jobs > 1 else say
+            begun[pool.submit(play, seed, seconds, folder / f"seed-{seed}", java, tell, weakened=args.weakened, kinds=kinds, gap_ms=gap_ms)] = seed
+        for ended in as_completed(begun):
+            outcome = ended.result()
+            outcomes.append(outcome)
+            say("\n".join([outcome.text, *(f"    {example}" for example in outcome.found.examples)]))
+            kept(folder / f"seed-{outcome.seed}", outcome.found)
+            if not args.keep:
+                shutil.rmtree(folder / f"seed-{outcome.seed}")  # two hundred of them fill a disk
     section = section_of(outcomes, what)
     section.busy_percent, section.seconds = busy.percent, busy.seconds
     say("\n".join(lines_of(section)) + "\n")
@@ -139,7 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="the first seed (default: a fresh one, which is printed)")
-    parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other (default: 1)")
+    parser.add_argument("--seeds", type=int, default=1, help="how many (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at the same time (default: 1): on two processors two are done sooner, and what they show is slower")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for how long there are faults (default: {SECONDS:g})")
     parser.add_argument("--kind", action="append", default=[], choices=[kind.name for kind in Kind], metavar="NAME", help="faults of this kind only; may be given several times: " + ", ".join(kind.name for kind in Kind))
     parser.add_argument("--weakened", default="", choices=["", *RULES], metavar="RULE", help=f"leave this rule out: {', '.join(RULES)}")

@@ -64,16 +64,20 @@ class Group:
         return isinstance(found, GroupMetadata) and any(problem.startswith(f"{member} owns nothing") for problem in found.problems)
 
     def obstruct(self, old: LegacyConsumer, leaving: str) -> str:
-        """Replace the owner node of a partition that the old consumer gets when `leaving` has left; its path."""
-        now, names = owners(self.client, self.name), registered(self.client, self.name)
-        after = self.computed(names.keys() - {leaving})
-        wanted = min(partition for partition, thread in after.items() if thread.startswith(f"{old.id}-") and not now[partition].startswith(f"{old.id}-"))
-        path = f"/consumers/{self.name}/owners/{self.topic}/{wanted.partition}"
-        replaced = self.client.transaction()
-        replaced.delete(path)
-        replaced.create(path, b"somebody-0")
-        assert not [result for result in replaced.commit() if isinstance(result, Exception)]
-        return path
+        """Replace the owner node of a partition that the old consumer gets when `leaving` has left; its path. An old consumer may rebalance once more after all was owned: only where nothing is under way."""
+
+        def replaced() -> str:
+            now, names = owners(self.client, self.name), registered(self.client, self.name)
+            if now != self.computed(names):
+                return ""
+            after = self.computed(names.keys() - {leaving})
+            wanted = min(partition for partition, thread in after.items() if thread.startswith(f"{old.id}-") and not now[partition].startswith(f"{old.id}-"))
+            path = f"/consumers/{self.name}/owners/{self.topic}/{wanted.partition}"
+            replacing = self.client.transaction()
+            replacing.delete(path)
+            replacing.create(path, b"somebody-0")
+            return path if not [result for result in replacing.commit() if isinstance(result, Exception)] else ""
+        return wait_until(replaced, WAIT_S, f"an owner node of {self.name} to replace")
 
 
 def play(broker: KafkaBroker, client: KazooClient, legacy: LegacyProcess) -> tuple[float, float, float]:
