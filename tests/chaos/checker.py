@@ -10,7 +10,7 @@ Beside them the invariants: I1 (one coordinator per epoch, epochs rise), I3 (nob
 recorded term decides the same again). And nothing unexpected in any log.
 
 A member that loses its session under a fault hears of it late: what it had not committed comes again to its successor, as after a crash. So its ownership is taken to end right before its successor's begins, as a killed one's;
-whatever it does after that is a finding.
+whatever it does after that is a finding. The same holds for what it had just given up: that counts when ZooKeeper has it, and if the session ended before the member heard of anything new, perhaps it never did.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from zkcoord.demo.processes import environment
 from zkcoord.verdict import engine
-from zkcoord.verdict.facts import Assigned, Delivered, End, Fact, Partition, Produced, Released
+from zkcoord.verdict.facts import Assigned, Delivered, End, Fact, Partition, Produced, Released, SessionEnded
 from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Rule
 
@@ -79,7 +80,7 @@ class Ownership:
 
 
 def settled(facts: Iterable[Fact]) -> list[Fact]:
-    """The facts, with a lost or killed member's ownerships ended right before the next owner's begin, all as killed (see the module). By time."""
+    """The facts, with a lost or killed member's ownerships ended right before the next owner's begin, all as killed (see the module), and what was given up without being heard of as if killed then. By time."""
     everything = list(facts)
     open_: dict[tuple[str, Partition], Ownership] = {}
     begins: dict[Partition, list[tuple[int, str]]] = defaultdict(list)
@@ -87,9 +88,14 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
         if isinstance(fact, Assigned):
             begins[fact.partition].append((fact.t_ns, fact.member))
     found: list[Fact] = []
+    given_up: dict[str, list[int]] = defaultdict(list)  # by member: where in `found` stands what it gave up since it was last assigned something
     for fact in everything:
         if isinstance(fact, Assigned):
             open_.setdefault((fact.member, fact.partition), Ownership(fact.member, fact.t_ns))
+            given_up.pop(fact.member, None)
+        if isinstance(fact, SessionEnded) or isinstance(fact, Released) and fact.end is End.KILLED:
+            for index in given_up.pop(fact.member, ()):
+                found[index] = replace(cast(Released, found[index]), end=End.KILLED)
         if not isinstance(fact, Released):
             found.append(fact)
             continue
@@ -99,6 +105,7 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
             if fact.end in (End.LOST, End.KILLED):
                 found.append(replace(fact, partition=key[1], end=End.KILLED, t_ns=_until(begins[key[1]], ownership, fact.t_ns)))
             else:
+                given_up[fact.member] += [len(found)] if fact.end is End.REVOKED else []
                 found.append(replace(fact, partition=key[1]))
     return sorted(found, key=lambda fact: fact.t_ns)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.checker import Found, check, elections, judged
 from tests.chaos.run import concluded
-from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Fact, Partition, Produced, Released
+from zkcoord.verdict.facts import Assigned, Committed, Delivered, End, Fact, Partition, Produced, Released, SessionEnded
 
 P = Partition("orders", 0)
 
@@ -67,6 +67,16 @@ def test_after_a_kill_only_what_was_not_committed_may_come_again_and_once() -> N
 def test_a_member_that_hears_late_of_its_loss_did_nothing_wrong() -> None:
     found = run(PRODUCED, assigned(2, "one", 0), delivered(3, "one", 0, 4), assigned(60, "two", 0), delivered(61, "two", 0, 9), LOST)
     assert found.clean and found.excused == 5
+
+
+def test_what_was_given_up_just_before_the_session_ended_may_not_have_been_written() -> None:
+    begin = (PRODUCED, assigned(2, "one", 0), delivered(3, "one", 0, 5), Committed(4, P, "one", 4), Released(5, P, "one", End.REVOKED))
+    again = (assigned(60, "two", 4), delivered(61, "two", 4, 9))
+    for end in (SessionEnded(90, "one"), Released(50, None, "one", End.KILLED)):
+        found = run(*sorted((*begin, end, *again), key=lambda fact: fact.t_ns))
+        assert found.clean and found.excused == 2
+    assert run(*begin, *again).amounts == {"duplicate": 2}, "its session lives"
+    assert run(*begin, Assigned(50, Partition("orders", 1), "one", 0), *again, SessionEnded(90, "one")).amounts["duplicate"] == 2, "it went on, so that was written"
 
 
 def test_a_zombie_that_is_handed_records_after_another_began_is_found() -> None:

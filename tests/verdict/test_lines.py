@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import Assigned, CommandSeen, Committed, Delivered, End, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Started, Steady, StepBalanced, StepBegan, Stored
+from zkcoord.verdict.facts import Assigned, CommandSeen, Committed, Delivered, End, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, SessionEnded, Started, Steady, StepBalanced, StepBegan, Stored
 
 AT = Partition("my-orders", 3)
 
@@ -29,6 +29,7 @@ def test_a_consumers_lines() -> None:
     assert facts(event="committed", error="no") == []
     assert facts(event="first_fetch", partition="my-orders-3") == [FirstFetch(7, AT, "c1")]
     assert facts(event="notice", kind="command", detail={}) == [CommandSeen(7, "c1")]
+    assert facts(event="notice", kind="session lost", detail={}) == facts(event="notice", kind="evicted", detail={}) == [SessionEnded(7, "c1")]
     assert facts(event="notice", kind="lease lapsed", detail={}) == []
     assert facts(event="closing") == [Released(7, None, "c1", End.CLOSED)]
     assert facts(event="revoke", partitions=["my-orders-3"]) == []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import Assigned, CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, Started, Steady, StepBalanced, StepBegan
+from zkcoord.verdict.facts import Assigned, CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, SessionEnded, Started, Steady, StepBalanced, StepBegan
 from zkcoord.verdict.lines import Line, Parse
 from zkcoord.verdict.outcome import Step, Verdict
 from zkcoord.verdict.rules import PartitionJudge
@@ -45,8 +45,8 @@ class Court:
             self._balanced(fact)
         elif isinstance(fact, Rebalanced):
             self._verdict.rebalances.append(fact)
-        elif isinstance(fact, Started):
-            return  # all processes of a run are on one machine
+        elif isinstance(fact, (Started, SessionEnded)):
+            return  # all processes of a run are on one machine; what a session's end means for partitions is told of each
         elif isinstance(fact, (Steady, ProducerStopped)) or (isinstance(fact, Released) and fact.partition is None):
             for judge in self._judges.values():
                 judge.fact(fact)

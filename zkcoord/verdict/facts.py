@@ -148,6 +148,14 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionEnded:
+    """`member` heard that its session was over, or that its registration was gone."""
+
+    t_ns: int
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandSeen:
     """`member` saw a command of a coordinator."""
 
@@ -184,5 +192,5 @@ class Rebalanced:
     moved: int
 
 
-ScenarioFact = Union[Started, FirstFetch, CommandSeen, StepBegan, StepBalanced, Rebalanced]
+ScenarioFact = Union[Started, FirstFetch, SessionEnded, CommandSeen, StepBegan, StepBalanced, Rebalanced]
 Fact = Union[PartitionFact, ScenarioFact]

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, Started, Steady,
+from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, SessionEnded, Started, Steady,
                                    StepBalanced, StepBegan, Stored)
 
 MS_NS = 1_000_000
+SESSION_ENDS = ("session lost", "evicted")
 
 Line = Mapping[str, Any]
 Parse = Callable[[str, Line], Iterable[Fact]]
@@ -46,6 +47,8 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
         yield FirstFetch(t, partition(line["partition"]), member)
     elif event == "notice" and line["kind"] == "command":
         yield CommandSeen(t, member)
+    elif event == "notice" and line["kind"] in SESSION_ENDS:
+        yield SessionEnded(t, member)
     elif event in ("closing", "closed"):
         yield Released(t, None, member, End.CLOSED)
     elif event == "start":
