@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from consumer.core.messages import Close, FromFetcher, ToFetcher
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
+from consumer.failsafe import Failsafe
 from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
 from consumer.standing import Standing
 from zkcoord.guardian.client import Guardian, Off
@@ -59,7 +60,7 @@ def agent_options(options: ConsumerOptions) -> AgentOptions:
     return AgentOptions(group=group, host=socket.gethostname(), client=str(c["client_id"]), consumer_id=c["consumer_id"], process=secrets.token_hex(8), assignors=options.assignors,
                         instance=c["group_instance_id"], grace_ms=int(c["group_instance_grace_ms"]), protocols=PROTOCOLS[c["rebalance_protocol"]],
                         auto_commit=bool(c["enable_auto_commit"]), stores_offsets=c["offsets_storage"] != "kafka", tells_stored=c["offsets_storage"] == "dual", max_poll_interval_ms=int(c["max_poll_interval_ms"]), poll_slack_ms=POLLED_EVERY_MS, rebalance_timeout_ms=int(options.rebalance_timeout_ms),
-                        coordinator_warning_ms=int(c["coordinator_warning_ms"]))
+                        coordinator_warning_ms=int(c["coordinator_warning_ms"]), failsafe=c["failsafe"])
 
 
 class AgentThread:
@@ -76,7 +77,8 @@ class AgentThread:
         self._closing = False
         ensemble = KazooEnsemble(zk, self._post)
         self.layout = layout_named(options.config["zookeeper_layout"])
-        self.driver = AgentDriver(ensemble, self.layout, self.agent, boot_ms, wall_ms, self._new_id, to_fetcher, self._journal, zk.acl, self._on_session)
+        self._outage = Failsafe(zk.servers, zk.tls.context() if zk.tls else None, zk.session_timeout_ms, self._post, boot_ms) if self.agent.failsafe else None
+        self.driver = AgentDriver(ensemble, self.layout, self.agent, boot_ms, wall_ms, self._new_id, to_fetcher, self._journal, zk.acl, self._on_session, self._outage)
 
     def start(self) -> None:
         """Start the thread; the session is opened when the application subscribes."""
@@ -174,6 +176,8 @@ class AgentThread:
 
     def _abandon_session(self) -> None:
         """Nobody drives the session any more: close it without waiting, lest its connection keep partitions for this process that nobody fetches."""
+        if self._outage is not None:
+            self._outage.end()
         port = self.driver.port
         if port is not None:
             port.close()

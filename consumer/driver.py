@@ -7,6 +7,7 @@ and multis through the port, and their answers into events. Every write of a mem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from zkcoord.core.model import Malformed, Subscription, TopicPartition
 from zkcoord.zk.backoff import at_once_then, delay_ms
@@ -29,13 +30,23 @@ OWNER_CREATED_VERSION = 0
 OWNER_OURS_VERSION = 1
 
 
+class Outage(Protocol):
+    """Looks whether the ensemble serves anybody while this member is cut off from it."""
+
+    def begin(self, proved: Callable[[int], None]) -> None:
+        """From now on `proved(at_ms)` is called, on the loop's thread, whenever it is certain that there was no quorum at some moment since `at_ms`."""
+
+    def end(self) -> None:
+        """No more."""
+
+
 class AgentDriver:
     """One member. `new_id()` draws a consumer id for each session; `to_fetcher` takes what the fetching side must hear; `on_session(session_id)` tells of a new session; `finished`
-    becomes true after `Close`, when the session is closed."""
+    becomes true after `Close`, when the session is closed. `outage`: where leases are prolonged while nobody serves (`AgentOptions.failsafe`)."""
 
     def __init__(self, ensemble: Ensemble, layout: Layout, options: AgentOptions, clock: Callable[[], int], wall_clock: Callable[[], int], new_id: Callable[[], str],
                  to_fetcher: Callable[[msg.ToFetcher], None], journal: Callable[[dict[str, object]], None], acl: tuple[AclEntry, ...] = OPEN_ACL,
-                 on_session: Callable[[int], None] = lambda session_id: None) -> None:
+                 on_session: Callable[[int], None] = lambda session_id: None, outage: Outage | None = None) -> None:
         self.ensemble = ensemble
         self.layout = layout
         self.options = options
@@ -46,12 +57,14 @@ class AgentDriver:
         self.journal = journal
         self.acl = acl
         self.on_session = on_session
+        self.outage = outage
         self.core = Agent(options)
         self.reopen_at_ms: int | None = None
         self.failures = 0
         self._forget_session()
 
     def _forget_session(self) -> None:
+        self._looks_no_more()
         self.port: Port | None = None
         self.session_id = 0
         self.name = ""
@@ -130,6 +143,7 @@ class AgentDriver:
 
     def _close(self) -> None:
         self.connected = False
+        self._looks_no_more()
         if self.port is not None:
             self.port.close()
         elif self.reopen_at_ms is not None:
@@ -145,6 +159,8 @@ class AgentDriver:
         elif isinstance(event, Suspended):
             self.connected = False
             self._feed(ev.SessionSuspended(now))
+            if self.outage is not None and self.core.proof_ms is not None:
+                self.outage.begin(self._nobody_serves)
         elif isinstance(event, Fired):
             self._fired(event)
         elif isinstance(event, (Expired, Closed)):
@@ -154,9 +170,18 @@ class AgentDriver:
             self._forget_session()
             self._feed(ev.JoinFailed(now, msg.FailureCode.REFUSED, event.reason))
 
+    def _looks_no_more(self) -> None:
+        if self.outage is not None:
+            self.outage.end()
+
+    def _nobody_serves(self, at_ms: int) -> None:
+        if not self.connected:
+            self._feed(ev.NobodyServes(self.clock(), at_ms))
+
     def _connected(self, event: Connected) -> None:
         again = self.session_id == event.session_id
         self.connected = True
+        self._looks_no_more()
         if not again:
             self.session_id = event.session_id
             self.name = self.new_id()

@@ -20,6 +20,7 @@ _QUIET = {NoticeKind.COMMAND: logging.DEBUG, NoticeKind.REGISTERED: logging.INFO
 _SENTENCES = {
     NoticeKind.LEASE_LAPSED: "ZooKeeper did not confirm this member in time, so its lease is over: nothing of its {held} partitions is handed out until ZooKeeper answers",
     NoticeKind.LEASE_BACK: "ZooKeeper answers again: this member goes on with what it has",
+    NoticeKind.FAILSAFE: "no server of ZooKeeper serves anybody, so nobody can take this member's {held} partitions: it goes on with them and commits nothing until ZooKeeper is back (failsafe)",
     NoticeKind.SESSION_LOST: "the ZooKeeper session of member {name} ended, and its partitions with it: joining again",
     NoticeKind.EVICTED: "member {name} was taken out of the group (it did not carry out a command in time, or somebody deleted its node): joining again",
     NoticeKind.COORDINATOR_BACK: "a coordinator is alive again",

@@ -57,6 +57,7 @@ OWN_DEFAULTS: dict[str, Any] = {
     "commit_timeout_ms": COMMIT_TIMEOUT_MS,
     "coordinator_warning_ms": 5_000,
     "guardian": True,
+    "failsafe": False,
     "observer": None,
 }
 
@@ -199,6 +200,8 @@ def _check_group(config: Mapping[str, Any]) -> None:
     if config["offsets_storage"] not in OFFSETS_STORAGES:
         raise ConsumerOptionError(f"offsets_storage is {config['offsets_storage']!r}: write 'zookeeper', 'dual' (in ZooKeeper, mirrored to what Kafka keeps of the group), or "
                                   "'kafka' (in Kafka alone, without a fence)")
+    if not isinstance(config["failsafe"], bool):
+        raise ConsumerOptionError(f"failsafe is {config['failsafe']!r}: write True, to go on with what is owned while no server of ZooKeeper serves anybody, or False")
     if config["rebalance_protocol"] not in PROTOCOLS:
         raise ConsumerOptionError(f"rebalance_protocol is {config['rebalance_protocol']!r}: write 'cooperative', or 'eager' for a group that shall stop all its partitions in each rebalance")
 

@@ -140,7 +140,7 @@ class Verifiable:
         """The consumer's options."""
         a = self.args
         configs: dict[str, Any] = {
-            "zookeeper_connect": a.zookeeper, "group_id": a.group, "zookeeper_session_timeout_ms": a.session_timeout_ms, "zookeeper_layout": a.layout, "zookeeper_connection_timeout_ms": a.connection_timeout_ms, "guardian": not a.no_guardian,
+            "zookeeper_connect": a.zookeeper, "group_id": a.group, "zookeeper_session_timeout_ms": a.session_timeout_ms, "zookeeper_layout": a.layout, "zookeeper_connection_timeout_ms": a.connection_timeout_ms, "guardian": not a.no_guardian, "failsafe": a.failsafe,
             "enable_auto_commit": a.commit == "auto", "auto_commit_interval_ms": a.commit_interval_ms, "auto_offset_reset": a.reset, "max_poll_records": a.max_poll_records,
             "partition_assignment_strategy": a.assignor.split(","), "observer": Reporter(self.journal), "default_offset_commit_callback": self.committed}
         for name in ("consumer_id", "group_instance_id", "group_instance_grace_ms", "rebalance_protocol", "bootstrap_servers", "max_poll_interval_ms", "rebalance_timeout_ms", "client_id", "initial_offsets", "offsets_storage"):
@@ -236,6 +236,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--group-instance-grace-ms", type=int, help="for how long its partitions are kept for its return")
     p.add_argument("--rebalance-protocol", choices=("cooperative", "eager"))
     p.add_argument("--no-guardian", action="store_true")
+    p.add_argument("--failsafe", action="store_true", help="go on with what is owned while no ZooKeeper server serves anybody")
     p.add_argument("--listener", action="store_true", help="subscribe with a rebalance listener and report its calls")
     return p
 

@@ -342,5 +342,5 @@ class Agent(Sharing):
         ev.SessionOpened: Writing._opened, ev.SessionSuspended: Writing._suspended, ev.SessionResumed: Writing._resumed, ev.SessionOver: Writing._over,
         ev.JoinFailed: Writing._join_failed, ev.Registered: Writing._registered, ev.Told: Writing._told, ev.EpochRead: _epoch_read, ev.CommandsRead: _commands_read,
         ev.CommandVanished: _command_vanished, ev.RegistrationTouched: _registration_touched, ev.PartitionsRead: _partitions_read, ev.Wrote: Writing._wrote, ev.LeaderSeen: _leader_seen,
-        ev.ModeRead: Sharing._mode_read, ev.AroundTouched: Sharing._around_touched, ev.AroundRead: Sharing._around_read,
+        ev.ModeRead: Sharing._mode_read, ev.AroundTouched: Sharing._around_touched, ev.AroundRead: Sharing._around_read, ev.NobodyServes: Writing._nobody_serves,
         ev.AgentTick: _tick}

@@ -188,6 +188,14 @@ class AroundRead:
 
 
 @dataclass(frozen=True, slots=True)
+class NobodyServes:
+    """At some moment from `at_ms` until now the ensemble had no quorum: no session ended then, and each gets its whole timeout again when there is one."""
+
+    now_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """The fetching side said something."""
 
@@ -203,7 +211,7 @@ class AgentTick:
 
 
 AgentEvent = Union[SessionOpened, SessionSuspended, SessionResumed, SessionOver, JoinFailed, Registered, EpochRead, CommandsRead, CommandVanished, RegistrationTouched,
-                   PartitionsRead, Wrote, LeaderSeen, ModeRead, AroundTouched, AroundRead, Told, AgentTick]
+                   PartitionsRead, Wrote, LeaderSeen, ModeRead, AroundTouched, AroundRead, NobodyServes, Told, AgentTick]
 
 
 @dataclass(frozen=True, slots=True)

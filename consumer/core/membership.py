@@ -47,7 +47,7 @@ class Membership:
         self.name = name
         self.incarnation = 0
         self.proof_ms: int | None = None
-        self.lapsed = False
+        self.lapsed = self.unserved = False
         self.lease_max_ms = 0
         self.known_epoch = 0
         self.seen_epoch = 0

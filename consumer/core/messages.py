@@ -140,6 +140,7 @@ class NoticeKind(enum.Enum):
     EVICTED = "evicted"
     LEASE_LAPSED = "lease lapsed"
     LEASE_BACK = "lease back"
+    FAILSAFE = "failsafe"
     NO_COORDINATOR = "no coordinator"
     COORDINATOR_BACK = "coordinator back"
     TOPIC_MISSING = "topic missing"

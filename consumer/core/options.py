@@ -13,7 +13,8 @@ class AgentOptions:
     nonce of the consumer, which tells its own earlier sessions from another process with the same instance. `protocols` are the forms of rebalance that it takes part in, in order of preference.
     `stores_offsets` False: offsets are kept elsewhere, by the fetching side: it is asked where each partition begins, and the answer to a `Commit` only says whether this member may write it there.
     `tells_stored`: the fetching side hears of every offset that is stored. `user_data` is what it tells a custom assignor, where the application says nothing else when it subscribes. A member that was sent away for a while comes back after `rejected_backoff_ms`,
-    doubled each time up to `rejected_backoff_max_ms`. In a group that is shared with old consumers everything is given up within `release_ms` of a change: they try four times, two seconds apart."""
+    doubled each time up to `rejected_backoff_max_ms`. `failsafe`: its lease is prolonged while it is proved that no server of the ensemble serves anybody (`NobodyServes`).
+    In a group that is shared with old consumers everything is given up within `release_ms` of a change: they try four times, two seconds apart."""
 
     group: str = ""
     host: str = ""
@@ -25,6 +26,7 @@ class AgentOptions:
     protocols: tuple[str, ...] = ("cooperative", "eager")
     assignors: tuple[str, ...] = ("sticky",)
     user_data: str = ""
+    failsafe: bool = False
     auto_commit: bool = True
     stores_offsets: bool = True
     tells_stored: bool = False

@@ -15,6 +15,7 @@ from . import messages as msg
 from .current import Asked, CommitIntent, DropIntent, Duty, Stage, Waiting
 from .holdings import Held, Step
 from .membership import Membership
+from .phases import Phase
 
 
 class Writing(Membership):
@@ -72,6 +73,19 @@ class Writing(Membership):
 
     # how it ended
 
+    def _nobody_serves(self, e: ev.NobodyServes) -> None:
+        """As good as a proof of membership while the lease lasts: until then the session cannot have ended, and without a quorum nobody's does. A lease that is over comes back with ZooKeeper only.
+        Old consumers promise nothing of the kind, so it is none in a shared group."""
+        if self.phase is not Phase.MEMBER or self.proof_ms is None or not self._may_prolong(e.now_ms):
+            return
+        self.proof_ms, self.lapsed = max(self.proof_ms, e.at_ms), False
+        if not self.unserved:
+            self.unserved = True
+            self._notice(msg.NoticeKind.FAILSAFE, held=len(self.held))
+
+    def _may_prolong(self, now_ms: int) -> bool:
+        return self.options.failsafe and not self.shared and not self.connected and not self.lapsed and now_ms < self.lease_until_ms
+
     def _wrote(self, e: ev.Wrote) -> None:
         waiting = self.waiting
         if waiting is None or waiting.token != e.token:
@@ -79,8 +93,8 @@ class Writing(Membership):
         self.waiting = None
         if e.ending is ev.Ending.OK:
             self.proof_ms = max(self.proof_ms or 0, e.sent_ms)
-            if self.lapsed and e.now_ms < self.lease_until_ms:
-                self.lapsed = False
+            if (self.lapsed or self.unserved) and e.now_ms < self.lease_until_ms:
+                self.lapsed = self.unserved = False
                 self._notice(msg.NoticeKind.LEASE_BACK)
             self._happened(waiting, e.versions)
         elif e.ending is ev.Ending.EVICTED:

@@ -69,6 +69,7 @@ REFUSED: dict[str, str] = {
     "startingTimestamp": "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime",
     "startingOffsetsByTimestamp": "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime",
     "startingOffsetsByTimestampStrategy": "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime",
+    "failsafe": "a batch counts once its offsets are stored in ZooKeeper, so there is nothing to go on with while it is away: leave it out",
     "groupIdPrefix": "the group is named by groupId, which applications share on purpose",
     "maxRecordsPerPartition": "a range that outweighs the others is split by itself; minPartitions says into how many tasks a batch goes",
     "maxBytesPerTrigger": "give maxOffsetsPerTrigger",

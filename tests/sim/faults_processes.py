@@ -64,6 +64,24 @@ def _strand_member(world: World) -> str | None:
     return process.host.name
 
 
+def _cut_into_outage(world: World) -> str | None:
+    """A member is cut off, perhaps without its registration; then nobody is served, and meanwhile its link heals, perhaps for as long as nobody is served: what it believed of itself when the outage began may be long untrue."""
+    able = [c for c in consumers_of(world) if f"{world.places.ids(c.wishes.group)}/{c.driver.name}" in world.zk.tree.nodes]
+    if not able:
+        return None
+    kernel, process = world.kernel, world.kernel.rng.choice(able)
+    outage_after = kernel.rng.choice((100, 100, process.timeout_ms * 2 // 3, process.timeout_ms + 1_500)) + kernel.between(0, 300)
+    duration = kernel.between(1_000, 6_000)
+    world.zk.cut_link(process.host, outage_after + kernel.between(50, 700))
+    if kernel.chance(0.5):
+        world.zk.commit([Delete(f"{world.places.ids(process.wishes.group)}/{process.driver.name}")], 0, "operator")
+    world.later(outage_after, lambda: world.zk.outage(duration))
+    if kernel.chance(0.5):
+        again = kernel.between(300, 2_000)
+        world.later(outage_after + duration - 10, lambda: world.zk.cut_link(process.host, again))
+    return f"{process.host.name}, nobody is served {outage_after} ms later for {duration} ms"
+
+
 def _pause_leader(world: World) -> str | None:
     leader = world.leader()
     if leader is None or not leader.running or leader.host.paused:
@@ -188,6 +206,7 @@ PROCESS_FAULTS: tuple[FaultKind, ...] = (
     FaultKind("pause_member_at_edge", _pause_member_at_edge),
     FaultKind("cut_member_at_edge", _cut_member_at_edge),
     FaultKind("strand_member", _strand_member),
+    FaultKind("cut_into_outage", _cut_into_outage),
     FaultKind("pause_leader", _pause_leader),
     FaultKind("cut_leader", _cut_leader),
     FaultKind("zombie_leader", _zombie_leader),

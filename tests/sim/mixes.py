@@ -79,6 +79,8 @@ _MOMENTS = "at_start_sent at_stop_sent at_start_acked at_stop_acked at_offset_st
 _MOMENTS_BESIDE = "join close_consumer resubscribe grow_topic make_topic_again kill_coordinator lossy lagging_followers"
 _MIXED = "legacy_join legacy_leave legacy_kill legacy_pause legacy_cut poison obstacle set_mode join close_consumer kill_consumer kill_coordinator"
 _MIXED_BESIDE = "pause_member_at_edge cut_link delete_registration pause_long resubscribe grow_topic bad_weather stop_coordinator application_hangs outage"
+_FAILSAFE = "cut_into_outage quorum_lost outage server_leader_lost full_restart delete_registration never_acks pause_member_at_edge cut_member_at_edge mute_link cut_link"
+_FAILSAFE_BESIDE = "join close_consumer kill_consumer kill_coordinator pause_leader lossy grow_topic application_hangs stall_link"
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
 
@@ -112,6 +114,19 @@ def _network(kernel: Kernel) -> Plan:
 def _ensemble(kernel: Kernel) -> Plan:
     plan = _base(kernel, _ENSEMBLE, _ENSEMBLE_BESIDE)
     plan.servers = kernel.rng.choice((3, 3, 5))
+    return plan
+
+
+def _failsafe(kernel: Kernel) -> Plan:
+    """Members that go on while nobody serves, some beside others that do not; coordinators that outlive what is gone, and some that do not."""
+    plan = _base(kernel, _FAILSAFE, _FAILSAFE_BESIDE)
+    plan.failsafe_chance = kernel.rng.choice((1.0, 1.0, 0.5))
+    plan.coordinator_session_ms = kernel.rng.choice((4_000, 12_000, 30_000))
+    plan.lease_max_ms = kernel.rng.choice((1_500, 3_000))
+    plan.fault_every_ms = kernel.rng.choice((300, 700, 2_000))
+    plan.deadline_ms = kernel.rng.choice((1_500, 3_000))
+    plan.drift_per_mille_max = kernel.rng.choice((0, 0, 20))
+    plan.rate_per_s = 100
     return plan
 
 
@@ -240,6 +255,8 @@ _MIXES = (
         {"commands": 3500, "lost_reply": 200, "lost_read_reply": 100, "lost_watch_reply": 100, "lost_welcome": 100, "lease lapsed": 1300, "session lost": 700, "agent rows": 24}),
     Mix("ensemble", "the leading server lost, the quorum away for longer than a session, everything restarted, followers that lag or are alone", _ensemble, tuple(_ENSEMBLE.split()),
         {"commands": 2000, "lease lapsed": 1200, "lease back": 900, "term elected": 1000, "group rows": 16}),
+    Mix("failsafe", "members that go on with what they own while nobody serves: the quorum away, registrations deleted, evictions, links that are cut before and during it", _failsafe, tuple(_FAILSAFE.split()),
+        {"commands": 2000, "nobody serves": 2000, "failsafe": 500, "lease lapsed": 500, "evictions": 50, "group rows": 16}),
     Mix("static", "static members restarted within and beyond their grace, with the coordinator dying in between; two processes of one instance", _static, tuple(_STATIC.split()),
         {"commands": 4500, "static promise judged": 250, "static replaced": 60, "session_expired": 300, "group rows": 18}),
     Mix("eager", "eager groups, and groups whose members vote them from one form into the other", _eager, tuple(_EAGER.split()),

@@ -60,6 +60,7 @@ class Plan:
     retries_forgotten_ms: int = 4_000
     members_per_group_max: int = 10_000
     rejected_backoff_max_ms: int = 60_000
+    failsafe_chance: float = 0.0  # of a consumer that goes on while nobody serves
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
 

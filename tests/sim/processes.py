@@ -24,6 +24,7 @@ from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 
 WALL_START_MS = 1_700_000_000_000
 TIMER_LATE_MAX_MS = 3
+LOOK_EVERY_MS = (50, 600)
 END_LATE_MAX_MS = 5  # a process outlives its driver a little: a second close may still arrive
 
 
@@ -142,6 +143,43 @@ class Wishes:
     max_poll_interval_ms: int = 0
     stillborn: bool = False
     rejected_backoff_max_ms: int = 60_000
+    failsafe: bool = False
+
+
+class Lookout:
+    """`consumer.driver.Outage` of a process: what it hears of the servers while it looks, over its own link."""
+
+    def __init__(self, process: Process, ensemble: SimEnsemble) -> None:
+        self.process = process
+        self.ensemble = ensemble
+        self.looking = 0
+
+    def begin(self, proved: Callable[[int], None]) -> None:
+        """See `Outage`."""
+        self.looking += 1
+        self._look(self.looking, proved)
+
+    def end(self) -> None:
+        """See `Outage`."""
+        self.looking += 1
+
+    def _look(self, token: int, proved: Callable[[int], None]) -> None:
+        """The servers are asked at some moment, and heard of at another."""
+        if token == self.looking:
+            kernel, host = self.process.kernel, self.process.host
+            began = self.process.clock()
+            kernel.after(self.ensemble.latency_ms(), lambda: self._asked(token, began, proved))
+            host.after(kernel.between(*LOOK_EVERY_MS), lambda: self._look(token, proved), timer=True)
+
+    def _asked(self, token: int, began: int, proved: Callable[[int], None]) -> None:
+        kernel, host = self.process.kernel, self.process.host
+        if self.ensemble.frozen_until_ms > kernel.now and host.link_bad_until() <= kernel.now:
+            kernel.after(self.ensemble.latency_ms(), lambda: host.do(lambda: self._heard(token, began, proved)))
+
+    def _heard(self, token: int, began: int, proved: Callable[[int], None]) -> None:
+        if token == self.looking:
+            self.process.kernel.happened["nobody serves"] += 1
+            proved(began)
 
 
 class ConsumerProcess(Process):
@@ -156,8 +194,8 @@ class ConsumerProcess(Process):
         self.closing = False
         options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic, consumer_id=wishes.consumer_id,
                                process=name, instance=wishes.instance, grace_ms=wishes.grace_ms, protocols=wishes.protocols,
-                               assignors=wishes.assignors, max_poll_interval_ms=wishes.max_poll_interval_ms, rejected_backoff_max_ms=wishes.rejected_backoff_max_ms)
-        self.driver = AgentDriver(self.zk, layout, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record)
+                               assignors=wishes.assignors, max_poll_interval_ms=wishes.max_poll_interval_ms, rejected_backoff_max_ms=wishes.rejected_backoff_max_ms, failsafe=wishes.failsafe)
+        self.driver = AgentDriver(self.zk, layout, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record, outage=Lookout(self, ensemble) if wishes.failsafe else None)
         self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, self._lease_left, wishes.group)
         self.launch()
         if wishes.stillborn:

@@ -7,11 +7,13 @@ import pytest
 from zkcoord.zk.port import Delete
 
 from tests.sim.plan import Plan
+from tests.sim.variants import VARIANTS
 from tests.sim.world import World
 
 LONG_MS, SHORT_MS = 12_000, 1_500
 STEP_MS = 3_000
 PATIENCE_MS = 30_000
+CUT_MS, OUTAGE_MS = 400, 5_000
 
 
 @pytest.mark.parametrize("later", [1, 2], ids=["its successor", "the successor's successor"])
@@ -35,3 +37,33 @@ def test_what_a_cut_off_member_holds_is_left_alone_for_the_longest_lease_that_it
     others = [m for m in world.members("g0") if m is not victim]
     world.kernel.run_until(cut_ms + PATIENCE_MS, stop=lambda: theirs <= {tp for m in others for tp in m.app.fetching()})
     assert not world.checker.violations and cut_ms + LONG_MS < world.kernel.now < cut_ms + PATIENCE_MS
+
+
+def stranded_through_an_outage(seed: int) -> World:
+    """A member loses link and registration, then nobody is served for longer than an orphan is left alone; meanwhile its link heals, so it learns that and goes on; afterwards it is cut off again."""
+    world = World(seed, plan=Plan(coordinators=0, consumers=3, topics=1, session_ms=60_000, coordinator_session_ms=60_000, guardian_chance=1.0, failsafe_chance=1.0))
+    world._populate()
+    world.add_coordinator(SHORT_MS)
+    world.kernel.run_until(PATIENCE_MS, stop=lambda: world.kernel.now % STEP_MS == 0 and not world.unsettled())
+    victim = max(world.members("g0"), key=lambda m: len(m.app.fetching()))
+    assert victim.app.fetching()
+    world.zk.cut_link(victim.host, CUT_MS)
+    world.zk.commit([Delete(f"{world.places.ids('g0')}/{victim.driver.name}")], 0, "operator")
+    world.kernel.run_until(world.kernel.now + CUT_MS // 2, stop=lambda: False)
+    world.zk.outage(OUTAGE_MS)
+    world.kernel.run_until(world.kernel.now + OUTAGE_MS - 10, stop=lambda: False)
+    assert victim.driver.core.unserved and victim.app.fetching()
+    world.zk.cut_link(victim.host, PATIENCE_MS)
+    world.kernel.run_until(world.kernel.now + PATIENCE_MS, stop=lambda: False)
+    assert not victim.app.fetching() or victim.driver.core.lapsed
+    return world
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_waits_for_a_lease_counts_again_after_an_outage(seed: int) -> None:
+    assert not stranded_through_an_outage(seed).checker.violations
+
+
+def test_without_the_recount_two_members_fetch() -> None:
+    with VARIANTS["no_recount"].applied():
+        assert {v.invariant for v in stranded_through_an_outage(0).checker.violations} == {"I3"}

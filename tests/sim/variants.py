@@ -27,6 +27,7 @@ from zkcoord.core.group import Group
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.statics import Statics
+from zkcoord.core.timers import Timers
 from zkcoord.core.trouble import Trouble
 from zkcoord.core.view import GroupView, Place
 from zkcoord.zk import writer
@@ -34,6 +35,7 @@ from zkcoord.zk.port import Check, Create, Delete, GetData, Node, Op, Port, Read
 
 from tests.sim.invariants import Violation
 from tests.sim.mixes import DEFAULT
+from tests.sim.processes import Lookout
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,27 @@ def _read_renews(original: Callable[..., None]) -> Callable[..., None]:
         port.read([GetData(path)], self._when(port, answered))
 
     return write
+
+
+def _whatever_it_hears(original: Callable[..., None]) -> Callable[..., None]:
+    def begin(self: Lookout, proved: Callable[[int], None]) -> None:
+        original(self, proved)
+        proved(self.process.clock())
+
+    return begin
+
+
+class _NeverCleared(dict[int, int]):
+    def clear(self) -> None:
+        """What was counted goes on."""
+
+
+def _counted_on(original: Callable[..., None]) -> Callable[..., None]:
+    def made(self: Timers, options: CoordinatorOptions) -> None:
+        original(self, options)
+        self.gone_since = _NeverCleared()
+
+    return made
 
 
 def _no_wait(original: property) -> property:
@@ -318,6 +341,9 @@ _ALL = (
     Variant("lease_by_read", "an idle member renews its lease by reading its registration", (Patch(AgentDriver, "_write", _read_renews),)),
     Variant("no_eviction_wait", "owner nodes without a registration are removed at once", (Patch(CoordinatorOptions, "orphan_wait_ms", _no_wait),)),
     Variant("no_older_lease", "a coordinator waits for its own lease, though the one before let members have a longer one", (Patch(CoordinatorOptions, "orphan_wait_ms", _own_lease),), "coordinators", ("I3",)),
+    Variant("no_recount", "an outage counts as part of the wait before an orphaned owner node is removed", (Patch(Timers, "__init__", _counted_on),), "failsafe", ("I3",)),
+    Variant("failsafe_unproved", "a member that is cut off takes it that nobody serves", (Patch(Lookout, "begin", _whatever_it_hears),), "failsafe", ("I3",)),
+    Variant("failsafe_revives", "a lease that is over comes back when nobody serves", (Patch(Writing, "_may_prolong", _always),), "failsafe", ("I3",)),
     Variant("no_version_fence", "offsets are written whatever their version", (Patch(consumer.driver, "SetData", _any_version),)),
     Variant("no_adoption", "after an unknown start, owner nodes of one's own are not adopted", (Patch(Agent, "_judge_start", _nothing_adopted),)),
     Variant("no_resume", "a stop that was withdrawn is not resumed", (Patch(Writing, "_withdraw", _not_resumed),)),

@@ -237,6 +237,7 @@ class World:
             wishes.instance, wishes.grace_ms = f"i{name}", self.plan.grace_ms
         if self.kernel.chance(self.plan.eager_chance):
             wishes.protocols = ("eager",)
+        wishes.failsafe = bool(self.plan.failsafe_chance) and self.kernel.chance(self.plan.failsafe_chance)
         if again is not None:
             before = again.wishes
             wishes.subscription, wishes.instance, wishes.grace_ms, wishes.protocols, wishes.assignors = before.subscription, before.instance, before.grace_ms, before.protocols, before.assignors

@@ -436,8 +436,7 @@ class SimEnsemble:
     def _expire(self, session: Session, token: int) -> None:
         if token != session.watchdog or not session.alive or not session.silent:
             return
-        if self.frozen_until_ms > self.kernel.now:
-            session.last_heard_ms = self.frozen_until_ms  # a new leader starts every session's clock again
+        session.last_heard_ms = max(session.last_heard_ms, self.frozen_until_ms)  # a new leader starts every session's clock again, however the outage grew meanwhile
         if ((session.last_heard_ms + session.timeout_ms) // self.weather.tick_ms) * self.weather.tick_ms >= self.kernel.now:
             self._arm(session)
             return

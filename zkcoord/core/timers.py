@@ -9,7 +9,7 @@ from .view import GroupView
 
 class Timers:
     """All in ms of the process's own clock; None = not running. `deadlines` are of outstanding commands, by member and node; `gone_since` says when a session with owner nodes was first seen
-    without a registration; `empty_channels` when an idle channel is to be deleted; `deaf` when a member without a channel, whom nobody can tell anything, is to be evicted. A `storm` begins with many assignments in a short time and lasts until nothing has changed for that long."""
+    without a registration (counted again when all is read again: while nobody was served, its lease may have been prolonged); `empty_channels` when an idle channel is to be deleted; `deaf` when a member without a channel, whom nobody can tell anything, is to be evicted. A `storm` begins with many assignments in a short time and lasts until nothing has changed for that long."""
 
     def __init__(self, options: CoordinatorOptions) -> None:
         self.options = options
@@ -42,6 +42,7 @@ class Timers:
         touched = {*delta.members, *delta.channels, *(m for m, _ in delta.commands)}
         if delta.full:
             touched.update(view.channels, self.empty_channels, self.deaf)
+            self.gone_since.clear()
         done = [key for key in self.deadlines if key[1] not in view.live.get(key[0], {})]
         for key in done:
             del self.deadlines[key]

@@ -4,7 +4,7 @@ A script is blocks of input lines, each block followed by `----` and all that th
 
     options [auto_commit=false|max_poll_interval_ms=MS|...]
     subscribe TOPIC[,..] [data=TEXT] | polled | close [TP=POSITION ..] [era=E]
-    opened NAME [timeout=MS] | suspended | resumed | over
+    opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
     command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT] [topics=TOPIC:INCARNATION,..]   one command read after its creation was seen; its node is E-S
     channel                                  the whole channel as read: the commands of lines `has E-S start|stop TP[,..]` before it
@@ -187,6 +187,9 @@ class World:
 
     def do_suspended(self) -> ev.AgentEvent:
         return ev.SessionSuspended(self.now)
+
+    def do_nobodyserves(self, ago_ms: str) -> ev.AgentEvent:
+        return ev.NobodyServes(self.now, self.now - int(ago_ms))
 
     def do_resumed(self) -> ev.AgentEvent:
         return ev.SessionResumed(self.now)

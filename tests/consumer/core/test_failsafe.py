@@ -1,0 +1,28 @@
+"""Where failsafe mode is none (the rest: scripts/failsafe*.txt)."""
+
+from __future__ import annotations
+
+from consumer.core import events as ev
+from tests.consumer.core.script import World
+
+
+def member(*lines: str) -> World:
+    world = World()
+    for line in ("options failsafe=true", "subscribe t", "opened m", "registered 1", "channel", *lines):
+        world.run(line)
+    return world
+
+
+def test_old_consumers_share_the_group() -> None:
+    world = member()
+    world.agent.shared = True
+    before = world.agent.lease_until_ms
+    for line in ("suspended", "tick 5000", "nobodyserves 0"):
+        world.run(line)
+    assert world.agent.lease_until_ms == before
+
+
+def test_one_that_is_no_member_gets_no_lease() -> None:
+    world = member("over", "nobodyserves 0")
+    assert world.agent.lease_until_ms == 0
+    assert not [action for action in world.agent.step(ev.NobodyServes(world.now, world.now)) if isinstance(action, ev.Tell)]
