@@ -17,7 +17,7 @@ from tests.bench.figures import Bar, Busy, Row, Section, lines_of
 from tests.bench.running import conclude, measured_in_a_folder, report_named, say
 from tests.chaos.checker import INVARIANTS, NAMES, Found
 from tests.chaos.disks import private_mounts
-from tests.chaos.quorum import costs
+from tests.chaos.quorum import FAILSAFE, costs
 from tests.chaos.rig import Shape
 from tests.chaos.run import BOUND_MS, Outcome, play
 from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown
@@ -82,7 +82,7 @@ def run_quorum(args: argparse.Namespace, folder: Path) -> int:
     found, judged = costs(folder / "quorum", java, say)
     section = Section("chaos-quorum", "The longest time without a record of a partition, consumers' sessions of 18 s, leases of 12 s")
     for cost in found:
-        section.rows.append(Row(cost.name, "per partition", cost.gap_ms, note=f"{cost.commands} commands, {cost.lost} partitions lost"))
+        section.rows += [Row(cost.name, "failsafe" if group == FAILSAFE else "by default", gap_ms, note=f"{cost.commands} commands, {cost.lost} partitions lost") for group, gap_ms in cost.gap_ms.items()]
     section.rows.append(Row("wrong", "in all", [float(sum(judged.amounts.values()))], (Bar("max", 0),), "findings"))
     section.notes += judged.examples
     kept(folder / "quorum", judged)

@@ -1,4 +1,5 @@
-"""What an ensemble's troubles cost the application, at the default session timeout: the longest time without a record of a partition, for each trouble; and whether anything moved."""
+"""What an ensemble's troubles cost the application, at the default session timeout: the longest time without a record of a partition, for each trouble, in a group as it is by default and in one in failsafe mode; and
+whether anything moved."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from pathlib import Path
 
 from tests.chaos.checker import Found, check
 from tests.chaos.nemesis import Nemesis
-from tests.chaos.rig import Rig, Shape
+from tests.chaos.rig import TOPICS, Rig, Shape
 from tests.chaos.run import BROKEN_OFF, concluded, finish, recover
 from tests.chaos.schedule import ZOOKEEPER, Happening, Kind
 from zkcoord.stack.java import Java
 
 SESSION_MS = 18_000
+FAILSAFE = "b"
 TROUBLES = {
     "leader killed, back after 6 s": (Kind.LEADER_KILLED, 6_000),
     "leader stopped for 6 s": (Kind.LEADER_STOPPED, 6_000),
@@ -25,10 +27,10 @@ TROUBLES = {
 
 @dataclass(frozen=True)
 class Cost:
-    """`gap_ms`: the longest time without a record of a partition from the trouble on, by partition. `commands`, `lost`: commands that members saw meanwhile, and partitions that they lost."""
+    """`gap_ms`: by group, the longest time without a record of each partition from the trouble on. `commands`, `lost`: commands that members saw meanwhile, and partitions that they lost."""
 
     name: str
-    gap_ms: list[float]
+    gap_ms: dict[str, list[float]]
     commands: int
     lost: int
 
@@ -37,7 +39,7 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
     """Each trouble once, one after the other; then the judgement of the whole."""
     found: list[Cost] = []
     wrong: list[tuple[str, str]] = []
-    with Rig(folder, java, Shape(session_ms=SESSION_MS)) as rig:
+    with Rig(folder, java, Shape(session_ms=SESSION_MS, failsafe=(FAILSAFE,))) as rig:
         try:
             rig.start()
             for name, (kind, for_ms) in TROUBLES.items():
@@ -50,7 +52,8 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
                 quiet_ns = time.time_ns()
                 rig.wait(lambda: rig.fetched_since(quiet_ns), "records of every partition")
                 with rig.children.lock:
-                    found.append(Cost(name, [round(ms, 1) for ms in rig.seen.gap_ms.values()], sum(rig.seen.commands.values()) - commands, rig.seen.lost - lost))
+                    gaps = {group: [round(ms, 1) for at, ms in rig.seen.gap_ms.items() if at.startswith(f"{topic}-")] for group, topic in TOPICS.items()}
+                    found.append(Cost(name, gaps, sum(rig.seen.commands.values()) - commands, rig.seen.lost - lost))
             wrong += [("end", text) for text in finish(rig)]
         except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))

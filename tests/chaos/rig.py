@@ -46,12 +46,14 @@ STARTS = "coordinator starts"
 
 @dataclass(frozen=True)
 class Shape:
-    """How big. `members`: consumers of each group; `partitions` of each topic; `rate`: records per second and topic; `session_ms`: of consumers."""
+    """How big. `members`: consumers of each group; `partitions` of each topic; `rate`: records per second and topic; `session_ms`: of consumers.
+    `failsafe`: groups whose members go on while nobody is served; they reach ZooKeeper without proxies, which take connections also for a server that is gone."""
 
     members: int = 3
     partitions: int = 8
     rate: int = 300
     session_ms: int = SESSION_MS
+    failsafe: tuple[str, ...] = ()
 
     @property
     def consumers(self) -> tuple[str, ...]:
@@ -213,6 +215,8 @@ class Rig:
 
     def zookeeper_of(self, slot: str) -> str:
         """The connect string of a slot: its own proxies."""
+        if slot[0] in self.shape.failsafe:
+            return self.ensemble.hosts + CHROOT
         if slot not in self.proxies:
             self.proxies[slot] = [self.stack.enter_context(Proxy(member.port)) for member in self.ensemble.members.values()]
         return ",".join(proxy.address for proxy in self.proxies[slot]) + CHROOT
@@ -240,7 +244,7 @@ class Rig:
 
     def _consumer(self, slot: str, name: str) -> Child:
         flags = ["--zookeeper", self.zookeeper_of(slot), "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
-                 "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name]
+                 "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name, *(["--failsafe"] if slot[0] in self.shape.failsafe else [])]
         return self.children.start(name, self._module(slot, ["consumer", *flags]), self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
 
     def _module(self, slot: str, flags: list[str]) -> list[str]:
