@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from kafka.errors import KafkaError
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from zkcoord import __version__
 from zkcoord.demo.summary import machine
 from zkcoord.errors import ZkcoordError
 
 PACKAGES = ("kazoo", "kafka-python", "pyspark")
+BROKEN_OFF = (ZkcoordError, AssertionError, KafkaError, KazooException, KazooTimeoutError)
+"""What ends a part of a run before its end and is written down as that."""
 REPORT = Path(__file__).parents[2] / "build" / "reports" / "bench-rebalance.json"
 
 
@@ -101,7 +106,7 @@ class Section:
         """Do a part; when it cannot be finished, say why and go on with the others."""
         try:
             act()
-        except (ZkcoordError, AssertionError) as error:
+        except BROKEN_OFF as error:
             self.failure = "; ".join(filter(None, (self.failure, f"{what}: {error}")))
 
     def step(self, label: str, name: str, value: float) -> None:

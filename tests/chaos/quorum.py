@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.figures import BROKEN_OFF
 from tests.chaos.checker import Found, check
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.rig import TOPICS, Rig, Shape
-from tests.chaos.run import BROKEN_OFF, concluded, finish, recover
+from tests.chaos.run import concluded, finish, recover
 from tests.chaos.schedule import ZOOKEEPER, Happening, Kind
 from zkcoord.stack.java import Java
 

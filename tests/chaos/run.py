@@ -7,22 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka.errors import KafkaError
-from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import KazooTimeoutError
-
+from tests.bench.figures import BROKEN_OFF
 from tests.chaos.checker import Found, check
 from tests.chaos.disks import why_none
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.rig import LEASE_MAX_MS, REBALANCE_TIMEOUT_MS, TOPICS, Rig, Shape
 from tests.chaos.schedule import CLOCKS, COORDINATORS, DISKS, GAP_MS, SERVERS_CLOCKS, SESSION_MS, SOAK_GAP_MS, Kind, drawn, shown
-from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
 
 BOUND_MS = 2 * SESSION_MS + REBALANCE_TIMEOUT_MS + LEASE_MAX_MS + 5_000
 PATIENCE = 3
-BROKEN_OFF = (ScenarioError, StackError, AssertionError, KafkaError, KazooException, KazooTimeoutError)
-"""What ends a run before its end and is written down as that."""
 
 
 @dataclass

@@ -20,9 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.bench.figures import BROKEN_OFF
 from tests.chaos.checker import Found, check
 from tests.chaos.rig import Rig, Shape
-from tests.chaos.run import BROKEN_OFF, concluded, finish
+from tests.chaos.run import concluded, finish
 from tests.chaos.schedule import COORDINATORS
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER
 from tests.harness.kafka import CHROOT

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.bench.figures import BROKEN_OFF
 from tests.chaos.checker import Found, check
 from tests.chaos.rig import TOPICS, Rig, Shape
 from tests.chaos.run import finish
 from tests.chaos.schedule import COORDINATORS
 from tests.harness.kafka import CHROOT
 from tests.harness.zookeeper import connect, disconnect
-from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData
@@ -79,7 +79,7 @@ def play_upgrade(order: str, folder: Path, java: Java, say: Callable[[str], None
                 wrong += [("end", text) for text in replace(rig, slot, upgraded)]
                 say(f"  {order}: {slot} replaced in {upgraded.moved_ms[-1]:.0f} ms; coordinator: version {upgraded.versions[-1][0]}, consumers: {', '.join(map(str, upgraded.versions[-1][1]))}")
             wrong += [("end", text) for text in finish(rig)]
-        except (ScenarioError, StackError, AssertionError) as error:
+        except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))
     upgraded.found = check(folder)
     for kind, text in wrong:
