@@ -176,13 +176,14 @@ class Producer:
 
 @dataclass
 class Outcome:
-    """What one run showed. `doubles`: records that somebody delivered again though who had them was not killed. `blocked`: of the rebalances given up, those whose last attempt found a node of ours."""
+    """What one run showed. `doubles`: records that somebody delivered again though who had them was not killed; `after_kill_ms`: of the others, how long after the kill. `blocked`: of the rebalances given up, those whose last attempt found a node of ours."""
 
     events: list[str] = field(default_factory=list)
     records: int = 0
     lost: int = 0
     again: int = 0
     doubles: list[str] = field(default_factory=list)
+    after_kill_ms: list[float] = field(default_factory=list)
     gave_up: int = 0
     blocked: list[str] = field(default_factory=list)
     owned_s: float = 0.0
@@ -300,6 +301,8 @@ def judge(found: Outcome, everybody: Sequence[Subject], ends: Sequence[int], old
         found.again += 1
         if before[1].killed_ns is None or when < before[1].killed_ns:
             found.doubles.append(f"partition {number} @{offset}: {'old' if before[1].old else 'ours'}, then {'old' if member.old else 'ours'} {(when - before[0]) / 1e9:.1f} s later")
+        else:
+            found.after_kill_ms.append((when - before[1].killed_ns) / 1e6)
     found.records = sum(ends)
     found.lost = found.records - len(last)
     threads = [thread for member in everybody for thread in member.gave_up()]
@@ -315,6 +318,7 @@ def section_of(title: str, name: str, found: Outcome, control: Outcome | None) -
     section.rows += [
         Row("records that nobody delivered", f"of {found.records}", [float(found.lost)], NONE if mixed else (), unit="records"),
         Row("records of a member that lives, delivered by another", f"{found.again} in all were delivered again", [float(len(found.doubles))], NONE if mixed else (), unit="records", note="; ".join(found.doubles[:3])),
+        Row("not committed when its member was killed, delivered again", "since the kill", found.after_kill_ms),
         Row("rebalances given up by old consumers", "their logs", [float(found.gave_up)], limit, unit=""),
         Row("of these, a node of ours in the last attempt's way", "their logs", [float(len(found.blocked))], NONE if mixed else (), unit="", note="; ".join(found.blocked[:3])),
         Row("everything owned after the last event", "owner nodes", [found.owned_s * 1000], (Bar("max", 10_000),) if mixed else ()),
