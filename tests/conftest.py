@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy
+from tests.harness.quick_java import quick_java
 from tests.harness.zookeeper import OLDEST, Ensemble, fresh_chroot, of_release, start_server
 from zkcoord.stack import ports
-from zkcoord.stack.java import Java, find_java
+from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 
 
@@ -40,7 +41,7 @@ draw_ports_of_ones_own()
 @pytest.fixture(scope="session")
 def java() -> Java:
     """The Java that runs the servers."""
-    return find_java()
+    return quick_java()
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown
 from tests.chaos.steps import SCENARIOS, ZOMBIES, StepsFound, play_steps
 from tests.chaos.upgrade import ORDERS, play_upgrade
 from tests.chaos.weakened import RULES
-from zkcoord.stack.java import find_java
+from tests.harness.quick_java import quick_java
 
 SECONDS = 60.0
 FRESH_MAX = 10**6
@@ -63,7 +63,7 @@ def section_of_steps(seen: StepsFound) -> Section:
 
 def run_steps(args: argparse.Namespace, folder: Path) -> int:
     """Deaths at named steps; the exit status."""
-    java = find_java()
+    java = quick_java()
     sections: list[Section] = []
     only = args.only or list(SCENARIOS)
     for name in only:
@@ -77,7 +77,7 @@ def run_steps(args: argparse.Namespace, folder: Path) -> int:
 
 def run_quorum(args: argparse.Namespace, folder: Path) -> int:
     """What an ensemble's troubles cost; the exit status."""
-    java = find_java()
+    java = quick_java()
     (folder / "quorum").mkdir(parents=True)
     found, judged = costs(folder / "quorum", java, say)
     section = Section("chaos-quorum", "The longest time without a record of a partition, consumers' sessions of 18 s, leases of 12 s")
@@ -92,7 +92,7 @@ def run_quorum(args: argparse.Namespace, folder: Path) -> int:
 
 def run_upgrade(args: argparse.Namespace, folder: Path) -> int:
     """Rolling upgrades in both orders; the exit status."""
-    java, sections = find_java(), []
+    java, sections = quick_java(), []
     for order in ORDERS:
         (folder / order).mkdir(parents=True)
         upgraded = play_upgrade(order, folder / order, java, say)
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace, folder: Path) -> int:
     seeds = range(first, first + count)
     kinds = [Kind[name] for name in args.kind] or [*Kind]
     private_mounts()
-    java, busy = find_java(), Busy()
+    java, busy = quick_java(), Busy()
     outcomes: list[Outcome] = []
     with ProcessPoolExecutor(args.jobs) as pool:
         begun = {}

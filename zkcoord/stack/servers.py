@@ -99,7 +99,7 @@ class Server:
         logging.write_text(_LOG_CONFIG.format(log=self.log, level="info"), encoding="utf-8")
         options = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={logging}", "-Dzookeeper.jmx.log4j.disable=true"]
         options += [f"-D{name}={value}" for name, value in properties.items()]
-        command = [str(self.java.executable), *options, "-cp", class_path, *main]
+        command = [str(self.java.executable), *self.java.flags, *options, "-cp", class_path, *main]
         self.process = ServerProcess.start(command, self.log, self.owned)
         self.on_launch(self.process.id)
         return self.process
