@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy
-from tests.harness.quick_java import quick_java
 from tests.harness.zookeeper import OLDEST, Ensemble, fresh_chroot, of_release, start_server
 from zkcoord.stack import ports
-from zkcoord.stack.java import Java
+from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 
 
@@ -41,7 +40,7 @@ draw_ports_of_ones_own()
 @pytest.fixture(scope="session")
 def java() -> Java:
     """The Java that runs the servers."""
-    return quick_java()
+    return find_java()
 
 
 @pytest.fixture(scope="session")
