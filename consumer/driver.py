@@ -175,8 +175,7 @@ class AgentDriver:
             self.outage.end()
 
     def _nobody_serves(self, at_ms: int) -> None:
-        if not self.connected:
-            self._feed(ev.NobodyServes(self.clock(), at_ms))
+        self._feed(ev.NobodyServes(self.clock(), at_ms))
 
     def _connected(self, event: Connected) -> None:
         again = self.session_id == event.session_id

@@ -78,7 +78,7 @@ class Writing(Membership):
         Old consumers promise nothing of the kind, so it is none in a shared group."""
         if self.phase is not Phase.MEMBER or self.proof_ms is None or not self._may_prolong(e.now_ms):
             return
-        self.proof_ms, self.lapsed = max(self.proof_ms, e.at_ms), False
+        self.proof_ms = max(self.proof_ms, e.at_ms)
         if not self.unserved:
             self.unserved = True
             self._notice(msg.NoticeKind.FAILSAFE, held=len(self.held))
