@@ -1,7 +1,8 @@
 """Puts the figures of the last reports into docs/benchmarks.md: `python -m tests.bench.tables`.
 
 What stands between two marks there is replaced by what the reports in build/reports (`REPORTS`) say, as far as they are there, and the reports of their parts (--only): the newest report of a section counts, and each section says
-when it was measured. Of the side by side (`make bench`) there is a picture too, `PICTURE`. The rest of the page is written by people.
+when it was measured. Of the side by side (`make bench`) there is a picture too, `PICTURE`; each of its sizes takes an hour, so its reports are kept in `KEPT` beside the page: a size that was measured another day stays. The rest of
+the page is written by people.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from tests.bench.figures import REPORT, Bar, peer_of
 from tests.bench.side.plot import draw
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-SIDE = REPORT.with_name("bench.json")
+SIDE = REPORT.with_name("bench-members.json")
 REPORTS = {"figures": REPORT, "side": SIDE, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}}
 """What stands in the marks, `<!-- NAME: begin -->` and `<!-- NAME: end -->`, and where its figures come from."""
+TARGETS = ("bench", *(report.stem for report in REPORTS.values() if report != SIDE))
 PICTURE = PAGE.parent / "img" / "bench.png"
+KEPT = PAGE.parent / "figures"
 SHOWN = "![How long each takes](img/bench.png)\n\n"
 
 
@@ -76,22 +79,31 @@ def put(page: str, name: str, text: str) -> str:
 
 
 def parts(report: Path) -> list[Path]:
-    """A report and those of its parts; a part of the side by side does not count."""
-    return sorted(report.parent.glob(report.name if report == SIDE else f"{report.stem}*.json"))
+    """A report and those of its parts."""
+    return sorted(report.parent.glob(f"{report.stem}*.json"))
+
+
+def keep(reports: Iterable[Path], folder: Path) -> list[Path]:
+    """Copies of these reports, and what else was kept there."""
+    for report in reports:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / report.name).write_text(json.dumps(json.loads(report.read_text(encoding="utf-8")), separators=(",", ":")) + "\n", encoding="utf-8")
+    return sorted(folder.glob("*.json"))
 
 
 def main() -> int:
     """Rewrite the page."""
-    found = {name: [json.loads(part.read_text(encoding="utf-8")) for part in parts(report)] for name, report in REPORTS.items()}
+    paths = {name: keep(parts(report), KEPT) if name == "side" else parts(report) for name, report in REPORTS.items()}
+    found = {name: [json.loads(path.read_text(encoding="utf-8")) for path in of] for name, of in paths.items()}
     if not any(found.values()):
-        print(f"There is no report in {REPORT.parent}: run one of {', '.join(f'`make {report.stem}`' for report in REPORTS.values())} first.", file=sys.stderr)
+        print(f"There is no report in {REPORT.parent}: run one of {', '.join(f'`make {target}`' for target in TARGETS)} first.", file=sys.stderr)
         return 1
     page = PAGE.read_text(encoding="utf-8")
     for name, reports in found.items():
         page = put(page, name, (SHOWN if name == "side" else "") + rendered(reports)) if reports else page
     PAGE.write_text(page, encoding="utf-8")
-    for report in found["side"]:
-        draw(report, PICTURE)
+    if found["side"]:
+        draw({"sections": [section for section, _ in gathered(found["side"])]}, PICTURE)
     print(f"Written: {PAGE} ({', '.join(name for name, reports in found.items() if reports)})")
     return 0
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.bench import tables
-from tests.bench.tables import PAGE, REPORTS, gathered, parts, put
+from tests.bench.tables import PAGE, REPORTS, gathered, keep, parts, put
 
 
 def report(time: str, **sections: str) -> dict[str, Any]:
@@ -29,9 +26,18 @@ def test_each_benchmark_has_its_place_on_the_page() -> None:
         assert f"<!-- {name}: begin -->\nfigures of {name}\n<!-- {name}: end -->" in put(page, name, f"figures of {name}")
 
 
-def test_other_benchmarks_are_no_parts_of_the_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    side, scale, part = (tmp_path / f"{name}.json" for name in ("bench", "bench-scale", "bench-scale-ack"))
-    for path in (side, scale, part, tmp_path / "bench-part.json"):
+def test_other_benchmarks_are_no_parts_of_the_side_by_side(tmp_path: Path) -> None:
+    side, small, scale, part = (tmp_path / f"bench-{name}.json" for name in ("members", "members-4", "scale", "scale-ack"))
+    for path in (small, scale, part, tmp_path / "bench.json", tmp_path / "bench-part.json"):
         path.touch()
-    monkeypatch.setattr(tables, "SIDE", side)
-    assert parts(side) == [side] and parts(scale) == [part, scale]
+    assert parts(side) == [small] and parts(scale) == [part, scale]
+
+
+def test_a_size_that_was_measured_another_day_stays(tmp_path: Path) -> None:
+    new, kept = tmp_path / "bench-members-4.json", tmp_path / "figures"
+    for text in ('{"time": "yesterday"}', '{"time": "today"}'):
+        new.write_text(text)
+        assert keep([new], kept) == [kept / new.name]
+    new.rename(other := tmp_path / "bench-members-24.json")
+    assert keep([other], kept) == [kept / other.name, kept / new.name]
+    assert (kept / new.name).read_text() == '{"time":"today"}\n' and keep([], kept) == [kept / other.name, kept / new.name]

@@ -3,11 +3,12 @@
     python -m tests.bench.side [--quick] [--members 4 24 96] [--rounds N] [--systems NAME ...] [--events NAME ...] [--seed N]
 
     python -m tests.bench.side                                              everything: about three hours
+    python -m tests.bench.side --members 24                                 one size, all systems beside each other
     python -m tests.bench.side --quick                                      groups of 4, few rounds: about half an hour
     python -m tests.bench.side --members 4 --systems zkcoord old --events join leave --rounds 5
 
-Prints a table with what zkcoord has to reach and writes build/reports/bench.json (with --systems or --events build/reports/bench-part.json); `python -m tests.bench.tables` makes the picture of it. The exit status is
-1 when zkcoord is not first (10 % is a tie) or something could not be measured.
+Prints a table with what zkcoord has to reach and writes build/reports/bench.json (with --systems, --events, --rounds or --quick build/reports/bench-part.json), and as soon as all systems were measured at one size
+build/reports/bench-members-SIZE.json, too: `python -m tests.bench.tables` makes page and picture of these, whichever run each is from. The exit status is 1 when zkcoord is not first (10 % is a tie) or something could not be measured.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 
@@ -42,6 +44,11 @@ REPORT = figures.REPORT.with_name("bench.json")
 PART = figures.REPORT.with_name("bench-part.json")
 
 
+def size_report(size: int) -> Path:
+    """Where the figures of one size go."""
+    return figures.REPORT.with_name(f"bench-members-{size}.json")
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to do."""
@@ -54,8 +61,8 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """Is everything in it that stands beside each other?"""
-        return self.systems == SYSTEMS and self.events == EVENTS
+        """Is everything in it that stands beside each other, as often as it should?"""
+        return self.systems == SYSTEMS and self.events == EVENTS and self.rounds == Rounds()
 
 
 def one(plan: Plan, at: Ground, java: Java, folder: Path, found: Found) -> None:
@@ -75,20 +82,28 @@ def run(plan: Plan, folder: Path, report: Path) -> int:
     java = find_java()
     if any(system.kind == "old" for system in plan.systems):
         harness_classpath(V1_1, java, say)
-    founds: list[Found] = []
+    made: list[figures.Section] = []
     with bytecode_in(folder / "bytecode"), terminable(), ground(folder / "servers", java, say, any(system.modern for system in plan.systems)) as at:
         for size in plan.sizes:
+            founds: list[Found] = []
             for system in plan.systems:
                 if not set(system.events).isdisjoint(plan.events):
                     say(f"{system.label}, {size} members ...")
                     founds.append(Found(system, size))
                     one(plan, at, java, folder / f"{system.name}-{size}", founds[-1])
-    made = sections(founds)
-    for section in made:
-        say("\n".join(figures.lines_of(section)) + "\n")
-    options = {"sizes": plan.sizes, "systems": [system.name for system in plan.systems], "events": plan.events, "rounds": asdict(plan.rounds), "seed": plan.seed, "beats_ms": {size: beat_ms(size) for size in plan.sizes},
-               "kafka_4": V4.version, "kafka_3": jars.KAFKA.version, "old_consumer": V1_1, "librdkafka": confluent_kafka.libversion()[0]}
-    return conclude(made, options, str(java.major), report, "bench")
+            of_size = sections(founds, size)
+            for section in of_size:
+                say("\n".join(figures.lines_of(section)) + "\n")
+            if plan.whole:
+                figures.write(of_size, options_of(plan, (size,)), str(java.major), size_report(size), "bench")
+            made += of_size
+    return conclude(made, options_of(plan, plan.sizes), str(java.major), report, "bench")
+
+
+def options_of(plan: Plan, sizes: Sequence[int]) -> dict[str, Any]:
+    """What a report says of how it was made."""
+    return {"sizes": sizes, "systems": [system.name for system in plan.systems], "events": plan.events, "rounds": asdict(plan.rounds), "seed": plan.seed, "beats_ms": {size: beat_ms(size) for size in sizes},
+            "kafka_4": V4.version, "kafka_3": jars.KAFKA.version, "old_consumer": V1_1, "librdkafka": confluent_kafka.libversion()[0]}
 
 
 def plan_of(args: argparse.Namespace) -> Plan:

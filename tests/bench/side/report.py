@@ -1,4 +1,4 @@
-"""What was found, as sections of a report: per event, size and system a row, and after each size's rows how zkcoord stands to the best of the others. All values are ms but for requests."""
+"""What was found at one size, as sections of a report: per event and system a row, and after these how zkcoord stands to the best of the others. All values are ms but for requests."""
 
 from __future__ import annotations
 
@@ -27,11 +27,6 @@ def named(size: int, text: str) -> str:
     return f"{size} members: {text}"
 
 
-def sizes_of(founds: Iterable[Found]) -> list[int]:
-    """In order."""
-    return sorted({found.size for found in founds})
-
-
 def is_ours(found: Found) -> bool:
     """The default, which is compared; its variants are shown."""
     return found.system.name == OURS
@@ -43,9 +38,8 @@ def best_of_others(founds: Iterable[Found], event: str, figure: str) -> tuple[fl
     return min(medians, key=lambda pair: pair[0], default=None)
 
 
-def compared(founds: Sequence[Found], size: int, event: str, figure: str, what: str = "") -> list[Row]:
-    """One event's figure at one size: a row for each system, and how zkcoord stands. Of times the quotient of the medians counts; of silences, which cannot be told apart more finely than records come, the difference."""
-    here = [found for found in founds if found.size == size]
+def compared(here: Sequence[Found], size: int, event: str, figure: str, what: str = "") -> list[Row]:
+    """One event's figure: a row for each system, and how zkcoord stands. Of times the quotient of the medians counts; of silences, which cannot be told apart more finely than records come, the difference."""
     rows = [Row(named(size, f"{what}{found.system.label}"), CLOCKS[event] if figure == "took" else SILENCE, values, note=f"busy {found.busy.get(event, 0):.0f} %")
             for found in here if (values := found.values.get(event, {}).get(figure))]
     mine = next((values for found in here if is_ours(found) and (values := found.values.get(event, {}).get(figure))), None)
@@ -65,7 +59,7 @@ def kept_rows(founds: Sequence[Found], size: int) -> list[Row]:
     rows: list[Row] = []
     for event in (JOIN, LEAVE, CRASH, SLOW, COORDINATOR):
         rows += compared(founds, size, event, KEPT, f"{event}, ")
-        quiet = next((values for found in founds if found.size == size and is_ours(found) and (values := found.values.get(event, {}).get("quiet"))), None)
+        quiet = next((values for found in founds if is_ours(found) and (values := found.values.get(event, {}).get("quiet"))), None)
         if quiet:
             rows.append(Row(named(size, f"{event}, zkcoord just before, without an event"), SILENCE, quiet))
     return rows
@@ -74,17 +68,17 @@ def kept_rows(founds: Sequence[Found], size: int) -> list[Row]:
 def plain_rows(founds: Sequence[Found], size: int, figure: str, clock: str, unit: str = "ms") -> list[Row]:
     """A figure of all events, without a bar."""
     return [Row(named(size, f"{event}, {found.system.label}"), clock, values, unit=unit)
-            for event in CLOCKS for found in founds if found.size == size and (values := found.values.get(event, {}).get(figure))]
+            for event in CLOCKS for found in founds if (values := found.values.get(event, {}).get(figure))]
 
 
-def sections(founds: Sequence[Found]) -> list[Section]:
-    """All that was found."""
-    sizes = sizes_of(founds)
-    made = [Section(event, title, [row for size in sizes for row in compared(founds, size, event, "took")]) for event, title in TITLES.items()]
-    made.append(Section(KEPT, "The longest silence of a partition that stays where it is", [row for size in sizes for row in kept_rows(founds, size)]))
-    made.append(Section(MOVED, "The longest silence of a partition that moves", [row for size in sizes for row in plain_rows(founds, size, MOVED, SILENCE)]))
-    made.append(Section(REQUESTS, "Requests to ZooKeeper", [row for size in sizes for row in plain_rows(founds, size, REQUESTS, "counted by the server", "requests")]))
-    made = [section for section in made if section.rows] or [Section("bench", "Nothing was measured")]
+def sections(founds: Sequence[Found], size: int) -> list[Section]:
+    """All that was found at one size. Each title has the size in it: sizes may be measured in runs of their own."""
+    of = f", {size} members"
+    made = [Section(event, f"{title}{of}", compared(founds, size, event, "took")) for event, title in TITLES.items()]
+    made.append(Section(KEPT, f"The longest silence of a partition that stays where it is{of}", kept_rows(founds, size)))
+    made.append(Section(MOVED, f"The longest silence of a partition that moves{of}", plain_rows(founds, size, MOVED, SILENCE)))
+    made.append(Section(REQUESTS, f"Requests to ZooKeeper{of}", plain_rows(founds, size, REQUESTS, "counted by the server", "requests")))
+    made = [section for section in made if section.rows] or [Section("bench", f"Nothing was measured{of}")]
     made[0].notes += [note for found in founds for note in found.notes]
     made[0].failure = "; ".join(found.failure for found in founds if found.failure)
     for section in made:

@@ -24,6 +24,7 @@ def test_two_systems(tmp_path: Path) -> None:
     assert [section["failure"] for section in report["sections"]] == [""] * 5
     assert status == (1 if report["missed"] else 0), "not to be first is the exit status"
     join, leave, kept, moved, requests = report["sections"]
+    assert all(section["title"].endswith(", 3 members") for section in report["sections"])
     for section in (join, leave):
         ours, theirs, first = section["rows"]
         assert [row["what"] for row in (ours, theirs, first)] == ["3 members: zkcoord", "3 members: librdkafka, range", "3 members: zkcoord by the best of the others"]
