@@ -1,8 +1,8 @@
 """Puts the figures of the last reports into docs/benchmarks.md: `python -m tests.bench.tables`.
 
 What stands between two marks there is replaced by what the reports in build/reports (`REPORTS`) say, as far as they are there, and the reports of their parts (--only): the newest report of a section counts, and each section says
-when it was measured. Of the side by side (`make bench`) there is a picture too, `PICTURE`; each of its sizes takes an hour, so its reports are kept in `KEPT` beside the page: a size that was measured another day stays. The rest of
-the page is written by people.
+when it was measured. Of the side by side (`make bench`) there is a picture too, `PICTURE`. What takes hours (`LONG`) may be measured in parts, on several days: these reports are kept beside the page, in `KEPT`, and a part that was
+measured another day stays. The rest of the page is written by people.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from tests.bench.side.plot import draw
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 SIDE = REPORT.with_name("bench-members.json")
-REPORTS = {"figures": REPORT, "side": SIDE, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}}
+REPORTS = {"figures": REPORT, "side": SIDE, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}, "handovers": REPORT.with_name("chaos-spark.json")}
 """What stands in the marks, `<!-- NAME: begin -->` and `<!-- NAME: end -->`, and where its figures come from."""
 TARGETS = ("bench", *(report.stem for report in REPORTS.values() if report != SIDE))
 PICTURE = PAGE.parent / "img" / "bench.png"
 KEPT = PAGE.parent / "figures"
+LONG = ("side", "handovers")
 SHOWN = "![How long each takes](img/bench.png)\n\n"
 
 
@@ -83,17 +84,17 @@ def parts(report: Path) -> list[Path]:
     return sorted(report.parent.glob(f"{report.stem}*.json"))
 
 
-def keep(reports: Iterable[Path], folder: Path) -> list[Path]:
-    """Copies of these reports, and what else was kept there."""
-    for report in reports:
+def keep(report: Path, folder: Path) -> list[Path]:
+    """Copies of a report and of its parts, and of what was kept of them before."""
+    for part in parts(report):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / report.name).write_text(json.dumps(json.loads(report.read_text(encoding="utf-8")), separators=(",", ":")) + "\n", encoding="utf-8")
-    return sorted(folder.glob("*.json"))
+        (folder / part.name).write_text(json.dumps(json.loads(part.read_text(encoding="utf-8")), separators=(",", ":")) + "\n", encoding="utf-8")
+    return parts(folder / report.name)
 
 
 def main() -> int:
     """Rewrite the page."""
-    paths = {name: keep(parts(report), KEPT) if name == "side" else parts(report) for name, report in REPORTS.items()}
+    paths = {name: keep(report, KEPT) if name in LONG else parts(report) for name, report in REPORTS.items()}
     found = {name: [json.loads(path.read_text(encoding="utf-8")) for path in of] for name, of in paths.items()}
     if not any(found.values()):
         print(f"There is no report in {REPORT.parent}: run one of {', '.join(f'`make {target}`' for target in TARGETS)} first.", file=sys.stderr)

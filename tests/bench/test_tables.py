@@ -33,11 +33,13 @@ def test_other_benchmarks_are_no_parts_of_the_side_by_side(tmp_path: Path) -> No
     assert parts(side) == [small] and parts(scale) == [part, scale]
 
 
-def test_a_size_that_was_measured_another_day_stays(tmp_path: Path) -> None:
-    new, kept = tmp_path / "bench-members-4.json", tmp_path / "figures"
+def test_a_part_that_was_measured_another_day_stays(tmp_path: Path) -> None:
+    whole, kept = tmp_path / "bench-members.json", tmp_path / "figures"
+    new = tmp_path / "bench-members-4.json"
     for text in ('{"time": "yesterday"}', '{"time": "today"}'):
         new.write_text(text)
-        assert keep([new], kept) == [kept / new.name]
+        assert keep(whole, kept) == [kept / new.name]
     new.rename(other := tmp_path / "bench-members-24.json")
-    assert keep([other], kept) == [kept / other.name, kept / new.name]
-    assert (kept / new.name).read_text() == '{"time":"today"}\n' and keep([], kept) == [kept / other.name, kept / new.name]
+    assert keep(whole, kept) == [kept / other.name, kept / new.name]
+    assert (kept / new.name).read_text() == '{"time":"today"}\n'
+    assert keep(tmp_path / "chaos-spark.json", kept) == [], "another benchmark's"

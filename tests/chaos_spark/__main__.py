@@ -4,7 +4,7 @@
 
 Two applications share a group under load, first with the fenced sink, then with a plain one. Graceful moves, then crashes: each hits one of the two at a gate, so always at the same point: past its session while the batch goes on
 (a zombie, which must come to the fence every time), in a batch, between Spark's commit and ZooKeeper's, between the multi and the move of the files. With the fenced sink nothing may be lost or duplicated; with a plain one at most the planned batch
-of each crash may be there twice, and the audit lists it. Prints a table and writes build/reports/chaos-spark.json; 1 when a bar was missed.
+of each crash may be there twice, and the audit lists it. Prints a table and writes build/reports/chaos-spark.json (a part: chaos-spark-SINK-KIND.json); 1 when a bar was missed.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def run(args: argparse.Namespace, folder: Path) -> int:
                     parts[kind] = TITLES[kind], lambda rig, section: moves(rig, args.moves, section)
                 elif sink == "fenced" or kind in WITHOUT_FENCE:
                     parts[kind] = TITLES[kind], lambda rig, section, kind=kind: crashes(rig, kind, args.handovers, section)  # type: ignore[misc]
-            parts["audit"] = "all of that, by the audit", audited
+            parts["audit"] = f"by the audit: {', '.join(kinds)}", audited
             try:
                 for name, (title, act) in parts.items():
                     say(f"{name}, {sink} sink ...")
@@ -143,8 +143,9 @@ def run(args: argparse.Namespace, folder: Path) -> int:
                     say("\n".join(line for section in found for line in lines_of(section)) + "\n")
             finally:
                 groups.close()
-    options = {"handovers": args.handovers, "moves": args.moves, "only": list(kinds)}
-    return conclude(sections, options, str(find_java().major), report_named("chaos-spark", kinds, KINDS), "chaos-spark")
+    sinks = args.sink or SINKS
+    options = {"handovers": args.handovers, "moves": args.moves, "only": list(kinds), "sinks": list(sinks)}
+    return conclude(sections, options, str(find_java().major), report_named("chaos-spark", (*sinks, *kinds), (*SINKS, *KINDS)), "chaos-spark")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
