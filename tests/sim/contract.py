@@ -45,6 +45,7 @@ class Contract:
         self.violate = violate
         self.seen: dict[str, frozenset[tuple[str, int]]] = {}
         self.shared_since: dict[str, int] = {}
+        self.told_since: dict[tuple[str, str], int] = {}
 
     def committed(self, txn: Txn) -> None:
         """Look at one transaction, just after it happened."""
@@ -59,29 +60,43 @@ class Contract:
             mode = tree.nodes.get(f"{world.places.group(group)}/mode")
             if mode is None or b'"mixed"' not in mode.data:
                 self.shared_since.pop(group, None)
+                self.told_since = {key: since_ms for key, since_ms in self.told_since.items() if key[0] != group}
             else:
                 self.shared_since.setdefault(group, world.kernel.now)
+                self._told(group)
             ids = world.places.ids(group)
             if any(path.startswith(f"{ids}/") for path, _, _ in txn.changes):
                 self._registrations(group, ids)
+
+    def _told(self, group: str) -> None:
+        """Since when each member may know that its group is shared: who could not be reached then, later (seed 709172382188)."""
+        world, now = self.world, self.world.kernel.now
+        for member in world.members(group):
+            since_ms = self.told_since.setdefault((group, member.host.name), now)
+            if now - since_ms < SLACK_MS:
+                cut_until_ms = max(member.host.link_bad_until(), world.zk.frozen_until_ms, *(server.isolated_until_ms for server in world.zk.servers))
+                self.told_since[(group, member.host.name)] = max(since_ms, cut_until_ms)
+
+    def knows(self, group: str, host: str) -> bool:
+        """Whether a member must know that its group is shared."""
+        return self.world.kernel.now - self.told_since.get((group, host), self.world.kernel.now) >= SLACK_MS
 
     def _registrations(self, group: str, ids: str) -> None:
         tree = self.world.zk.tree
         now = frozenset((name, tree.nodes[f"{ids}/{name}"].czxid) for name in tree.children.get(ids, ()) if _readable(tree.nodes[f"{ids}/{name}"].data) and tree.nodes[f"{ids}/{name}"].owner)
         before, self.seen[group] = self.seen.get(group), now
-        since_ms = self.shared_since.get(group)
-        if before is None or before == now or since_ms is None or self.world.kernel.now - since_ms < SLACK_MS:
-            return
-        self._all_let_go(group, "")
+        if before is not None and before != now and group in self.shared_since:
+            self._all_let_go(group, "")
 
     def _topic(self, topic: str) -> None:
         """A topic has other partitions: who owns some of it lets go of those."""
-        for group, since_ms in list(self.shared_since.items()):
-            if self.world.kernel.now - since_ms >= SLACK_MS:
-                self._all_let_go(group, topic)
+        for group in list(self.shared_since):
+            self._all_let_go(group, topic)
 
     def _all_let_go(self, group: str, topic: str) -> None:
         for member in self.world.members(group):
+            if not self.knows(group, member.host.name):
+                continue
             held = {path: czxid for path, czxid in self._held(group, member.host.name).items() if not topic or path.split("/")[-2] == topic}
             if held:
                 self._await(group, member.host, held)

@@ -65,6 +65,7 @@ class Fetching:
     reset_zxid: int = 0
     begun_zxid: int = 0
     foreign_zxid: int = 0  # when an old consumer wrote its offset last
+    foreign: int = 0  # how often that was, as far as nobody has taken it for an operator's
     resets: int = 0  # how often an operator wrote or deleted its offset
     seeks: dict[str, int] = field(default_factory=dict)  # how often each host was told of one
     by_host: dict[str, int] = field(default_factory=dict)
@@ -163,6 +164,7 @@ class Checker:
             if value is not None:
                 part = self.part((place.group, place.partition))
                 part.foreign_zxid = txn.zxid
+                part.foreign += 1
                 part.handed, part.processed = max(part.handed, value), max(part.processed, value)
 
     def _place(self, path: str) -> Place:
@@ -343,9 +345,12 @@ class Checker:
             self.failing.discard(host)
 
     def _judge_seek(self, app: Application, partition: TopicPartition) -> None:
-        """What a member takes for an operator's reset was one: never more of them than there were."""
+        """What a member takes for an operator's reset was one: never more of them than there were. Who does not know that its group is shared takes what an old consumer wrote for one, too: nothing is lost by that, it had processed as much."""
         part = self.part((app.group, partition))
         part.seeks[app.host.name] = part.seeks.get(app.host.name, 0) + 1
+        if part.seeks[app.host.name] > part.resets and part.foreign and not self.knows_shared(app.group, app.host.name):
+            part.foreign -= 1
+            part.resets += 1
         if part.seeks[app.host.name] > part.resets:
             self.violate("I13", f"{app.host.name} is told of a reset of {partition} that nobody made")
 
@@ -375,6 +380,7 @@ class Checker:
 
     role_session: Callable[[int], str] = staticmethod(lambda _session: "")
     handed_beside: Callable[[str, str, TopicPartition], None] = staticmethod(lambda _group, _host, _partition: None)
+    knows_shared: Callable[[str, str], bool] = staticmethod(lambda _group, _host: False)
 
     def handed_out(self, app: Application, partition: TopicPartition, first: int, next_offset: int) -> None:
         """Records were given to the application's code."""

@@ -82,7 +82,7 @@ class World:
         self.checker.role_session = self.host_of_session
         self.contract = Contract(self, self.checker.violate) if self.plan.shared else None
         if self.contract is not None:
-            self.checker.handed_beside = self.contract.handed_out
+            self.checker.handed_beside, self.checker.knows_shared = self.contract.handed_out, self.contract.knows
         groups = self.checker.groups
         groups.slots = self.plan.groups_in_flight_max
         if not self.plan.custom_chance:  # what an assignor said, and when, is in no transaction

@@ -7,7 +7,8 @@ assigned by their maths over all registrations, old and ours; ours let go at onc
 A group's mode is an operator's word: `legacy` (ours are sent away, the coordinator only watches and reports), `mixed` (both, as above), `coordinated` (ours alone). Without one, and in a coordinated group that an old
 consumer joins nevertheless, nothing is commanded while old consumers are there: they assume that nobody moves their partitions.
 
-An old consumer that gave up is revived by a registration that is made and deleted in one transaction (`Rescue`): no reader ever sees it, and all look again.
+An old consumer that gave up is revived by a registration that is made and deleted in one transaction (`Rescue`): no reader ever sees it, and all look again. So is one that lost an owner node and does not know: old consumers
+delete the nodes of what they had by name, and where two move at once, one deletes what the other has just made (simulator seed 1014254771636).
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ def shared_target(group: str, world: TargetInput, members: Mapping[str, Member],
 
 
 class Sharing:
-    """What one group's coordinator knows of the old consumers in it. Times are ms of its own clock: `idle` since when an old consumer owns nothing of what it shall have, `dead` are those that have given up and own nothing since, `odd` since when it owns something else,
+    """What one group's coordinator knows of the old consumers in it. Times are ms of its own clock: `idle` since when an old consumer owns nothing of what it shall have, or so many of it while nobody has the rest, `dead` are those that have given up at that, `odd` since when it owns something else,
     `foreign` since when an owner node belongs to nobody who is registered."""
 
     def __init__(self, group: str, options: CoordinatorOptions) -> None:
         self.group = group
         self.options = options
         self.mode: Mode | None = None
-        self.idle: dict[str, int] = {}
+        self.idle: dict[tuple[str, int], int] = {}
         self.odd: dict[str, int] = {}
-        self.dead: set[str] = set()
+        self.dead: set[tuple[str, int]] = set()
         self.foreign: dict[TopicPartition, int] = {}
         self.rescued_ms: int | None = None
         self.rescues = 0
@@ -140,21 +141,22 @@ class Sharing:
             if isinstance(owner, Owner):
                 owns.setdefault(view.by_session.get(owner.session, ""), set()).add(tp)
         old = [name for name, member in view.members.items() if member.legacy]
-        self._since(now_ms, self.idle, [m for m in old if wants.get(m) and not owns.get(m)])
-        self._since(now_ms, self.odd, [m for m in old if owns.get(m) and owns[m] != wants.get(m, set())])
+        lacks = {m: wants.get(m, set()) - owns.get(m, set()) for m in old}
+        blocked = {m: sum(1 for tp in lacks[m] if tp in view.owners) for m in old}
+        idle = {m: len(owns.get(m, ())) for m in old if lacks[m] and (not owns.get(m) or owns[m] < wants[m] and not blocked[m])}
+        self._since(now_ms, self.idle, idle.items())
+        self._since(now_ms, self.odd, [m for m in old if owns.get(m) and owns[m] != wants.get(m, set()) and m not in idle])
         lasting = self._lasting(now_ms, self.idle, self.options.legacy_attempts_ms)
-        self.dead = {m for m in self.idle if m in lasting or m in self.dead}
-        dead = sorted(self.dead)
+        self.dead = {who for who in self.idle if who in lasting or who in self.dead}
         odd = self._lasting(now_ms, self.odd, self.options.legacy_odd_ms)
         if lasting and self.mode is not None and self.mode.kind is GroupMode.MIXED:
-            self._rescue_when_free(now_ms, view, [m for m in lasting if not any(tp in view.owners for tp in wants[m])])
-        elif not dead:
+            self._rescue_when_free(now_ms, [m for m, _ in lasting if not blocked[m]])
+        elif not self.dead:
             self.rescues = 0
-        blocked = {m: sum(1 for tp in wants[m] if tp in view.owners) for m in dead}
-        return [f"{m} owns nothing of its {len(wants[m])} partitions and tries no more" + (f" ({blocked[m]} of them are owned by others)" if blocked[m] else "") for m in dead] + [
+        return [f"{m} owns {owned or 'nothing'} of its {len(wants[m])} partitions and tries no more" + (f" ({blocked[m]} of them are owned by others)" if blocked[m] else "") for m, owned in sorted(self.dead)] + [
             f"{m} owns other partitions than {self.mode.strategy if self.mode else ''} gives it: its partition.assignment.strategy or its version is another" for m in odd]
 
-    def _rescue_when_free(self, now_ms: int, view: GroupView, free: list[str]) -> None:
+    def _rescue_when_free(self, now_ms: int, free: list[str]) -> None:
         pause_ms = min(self.options.legacy_attempts_ms * 2 ** min(self.rescues, 8), self.options.legacy_rescue_max_ms)
         at_ms = now_ms if self.rescued_ms is None or not self.rescues else self.rescued_ms + pause_ms
         self.due = bool(free) and at_ms <= now_ms
