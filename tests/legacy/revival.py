@@ -1,7 +1,7 @@
-"""Old consumers that gave up: how soon that is reported, and how soon all is owned again once nothing stands in their way. A part of `make legacy-mixed`.
+"""Old consumers that gave up, or lost an owner node without knowing: how soon that is reported, and how soon all is owned again once nothing stands in their way. A part of `make legacy-mixed`.
 
 A real old consumer and two of ours share a group, everything at its defaults; the owner node of a partition that the old one is about to get is replaced by a foreign one, and one of ours leaves. Four attempts later
-the old one owns nothing and tries no more; then the foreign node goes.
+the old one owns nothing and tries no more; then the foreign node goes. When all is owned again, one of its nodes is deleted, as another old consumer deletes it that moves at the same time: by name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zkcoord.znodes.paths import Layout
 
 ROUNDS, PARTITIONS = 5, 12
 WAIT_S = 180.0
-REPORTED_MS, OWNED_MS = 10_000, 3_000
+REPORTED_MS, OWNED_MS, ROBBED_MS = 10_000, 3_000, 20_000
 
 
 def share(client: KazooClient, group: str) -> None:
@@ -80,8 +80,14 @@ class Group:
         return wait_until(replaced, WAIT_S, f"an owner node of {self.name} to replace")
 
 
-def play(broker: KafkaBroker, client: KazooClient, legacy: LegacyProcess) -> tuple[float, float, float]:
-    """One round, in ms: from the old consumer's last owner node and from its giving up to the report, and from the obstacle's end to everything owned."""
+    def rob(self, old: LegacyConsumer) -> None:
+        """Delete one of its owner nodes, by name."""
+        mine = min(partition for partition, thread in owners(self.client, self.name).items() if thread.startswith(f"{old.id}-"))
+        self.client.delete(f"/consumers/{self.name}/owners/{self.topic}/{mine.partition}")
+
+
+def play(broker: KafkaBroker, client: KazooClient, legacy: LegacyProcess) -> tuple[float, float, float, float]:
+    """One round, in ms: from the old consumer's last owner node and from its giving up to the report, from the obstacle's end to everything owned, and from the loss of an owner node to everything owned."""
     group = Group(client, broker)
     arguments = ("--zookeeper", broker.zookeeper, "--group", group.name, "--topic", group.topic, "--layout", "isolated")
     old = legacy.consumer(group.name, {group.topic: 1}, name="A")
@@ -97,22 +103,26 @@ def play(broker: KafkaBroker, client: KazooClient, legacy: LegacyProcess) -> tup
         client.delete(path)
         began = time.monotonic()
         owned = group.owned_by(2) - began
+        began = time.monotonic()
+        group.rob(old)
+        robbed = group.owned_by(2) - began
         assert len(old.gave_up()) == 1, f"{old.id} gave up again"
     old.close()
-    return 1000 * (reported - nothing), 1000 * (reported - gave_up), 1000 * owned
+    return 1000 * (reported - nothing), 1000 * (reported - gave_up), 1000 * owned, 1000 * robbed
 
 
 def revive(folder: Path, broker: KafkaBroker, client: KazooClient, rounds: int, into: list[Section]) -> None:
     """The section of the report."""
     section = Section("revival", f"Old consumers 1.1.1 that gave up, beside two of ours, {PARTITIONS} partitions, {rounds} rounds; all options at their defaults")
     into.append(section)
-    found: list[tuple[float, float, float]] = []
+    found: list[tuple[float, float, float, float]] = []
     with coordinator(broker.zookeeper, layout=Layout.ISOLATED), LegacyProcess(folder / "revival", V1_1, broker.zookeeper, broker.java) as legacy:
         for number in range(rounds):
             section.attempt(f"round {number + 1}", lambda: found.append(play(broker, client, legacy)))
-    nothing, gave_up, owned = (list(values) for values in zip(*found)) if found else ([], [], [])
+    nothing, gave_up, owned, robbed = (list(values) for values in zip(*found)) if found else ([], [], [], [])
     section.rows += [
         Row("reported in the group's node", "since it owns nothing", nothing),
         Row("reported in the group's node", "since it gave up, by its log", gave_up, (Bar("max", REPORTED_MS),)),
         Row("revived: everything owned", "since nothing stands in its way", owned, (Bar("max", OWNED_MS),)),
+        Row("robbed of an owner node: everything owned", "since it was deleted by name", robbed, (Bar("max", ROBBED_MS),)),
     ]
