@@ -203,7 +203,7 @@ class PartitionJudge:
             return
         self._moved = True
         self._wrote(holding, fact.order, fact.t_ns)
-        if fact.end is End.REVOKED or fact.end is End.CLOSED:  # who was killed did nothing any more: it may have stood still since its session was over
+        if fact.end is not End.LOST:
             self._confirm(holding, fact.t_ns)
         if self._excuses and fact.end is End.KILLED and holding.committed < holding.handed_out:
             self._excused.add(holding.committed, holding.handed_out)
