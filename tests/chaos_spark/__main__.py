@@ -123,10 +123,10 @@ class Groups:
 def run(args: argparse.Namespace, folder: Path) -> int:
     """Everything that was asked for; the exit status."""
     sections: list[Section] = []
-    kinds = args.only or KINDS
+    kinds, sinks = args.only or KINDS, args.sink or SINKS
     with running_stack(folder / "stack", progress=say) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None
-        for sink in args.sink or SINKS:
+        for sink in sinks:
             groups = Groups(folder / "run", stack.zookeeper.address, stack.kafka.address, sink)
             parts: dict[str, tuple[str, Callable[[Rig, Section], None]]] = {}
             for kind in kinds:
@@ -143,7 +143,6 @@ def run(args: argparse.Namespace, folder: Path) -> int:
                     say("\n".join(line for section in found for line in lines_of(section)) + "\n")
             finally:
                 groups.close()
-    sinks = args.sink or SINKS
     options = {"handovers": args.handovers, "moves": args.moves, "only": list(kinds), "sinks": list(sinks)}
     return conclude(sections, options, str(find_java().major), report_named("chaos-spark", (*sinks, *kinds), (*SINKS, *KINDS)), "chaos-spark")
 

@@ -45,7 +45,7 @@ class Contract:
         self.violate = violate
         self.seen: dict[str, frozenset[tuple[str, int]]] = {}
         self.shared_since: dict[str, int] = {}
-        self.told_since: dict[tuple[str, str], int] = {}
+        self.told_since: dict[str, dict[str, int]] = {}
 
     def committed(self, txn: Txn) -> None:
         """Look at one transaction, just after it happened."""
@@ -60,7 +60,7 @@ class Contract:
             mode = tree.nodes.get(f"{world.places.group(group)}/mode")
             if mode is None or b'"mixed"' not in mode.data:
                 self.shared_since.pop(group, None)
-                self.told_since = {key: since_ms for key, since_ms in self.told_since.items() if key[0] != group}
+                self.told_since.pop(group, None)
             else:
                 self.shared_since.setdefault(group, world.kernel.now)
                 self._told(group)
@@ -69,17 +69,17 @@ class Contract:
                 self._registrations(group, ids)
 
     def _told(self, group: str) -> None:
-        """Since when each member may know that its group is shared: who could not be reached then, later (seed 709172382188)."""
-        world, now = self.world, self.world.kernel.now
+        """Since when each member may know that its group is shared: since it is, but who could not be reached then, later (seed 709172382188)."""
+        world, told = self.world, self.told_since.setdefault(group, {})
         for member in world.members(group):
-            since_ms = self.told_since.setdefault((group, member.host.name), now)
-            if now - since_ms < SLACK_MS:
-                cut_until_ms = max(member.host.link_bad_until(), world.zk.frozen_until_ms, *(server.isolated_until_ms for server in world.zk.servers))
-                self.told_since[(group, member.host.name)] = max(since_ms, cut_until_ms)
+            since_ms = told.setdefault(member.host.name, self.shared_since[group])
+            if world.kernel.now - since_ms < SLACK_MS:
+                told[member.host.name] = max(since_ms, member.host.link_bad_until(), world.zk.frozen_until_ms, *(server.isolated_until_ms for server in world.zk.servers))
 
     def knows(self, group: str, host: str) -> bool:
         """Whether a member must know that its group is shared."""
-        return self.world.kernel.now - self.told_since.get((group, host), self.world.kernel.now) >= SLACK_MS
+        now = self.world.kernel.now
+        return now - self.told_since.get(group, {}).get(host, self.shared_since.get(group, now)) >= SLACK_MS
 
     def _registrations(self, group: str, ids: str) -> None:
         tree = self.world.zk.tree

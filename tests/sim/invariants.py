@@ -65,7 +65,7 @@ class Fetching:
     reset_zxid: int = 0
     begun_zxid: int = 0
     foreign_zxid: int = 0  # when an old consumer wrote its offset last
-    foreign: int = 0  # how often that was, as far as nobody has taken it for an operator's
+    foreign_heard: int = 0  # which of those was taken for an operator's reset last
     resets: int = 0  # how often an operator wrote or deleted its offset
     seeks: dict[str, int] = field(default_factory=dict)  # how often each host was told of one
     by_host: dict[str, int] = field(default_factory=dict)
@@ -164,7 +164,6 @@ class Checker:
             if value is not None:
                 part = self.part((place.group, place.partition))
                 part.foreign_zxid = txn.zxid
-                part.foreign += 1
                 part.handed, part.processed = max(part.handed, value), max(part.processed, value)
 
     def _place(self, path: str) -> Place:
@@ -345,11 +344,11 @@ class Checker:
             self.failing.discard(host)
 
     def _judge_seek(self, app: Application, partition: TopicPartition) -> None:
-        """What a member takes for an operator's reset was one: never more of them than there were. Who does not know that its group is shared takes what an old consumer wrote for one, too: nothing is lost by that, it had processed as much."""
+        """What a member takes for an operator's reset was one: never more of them than there were. Who does not know that its group is shared takes what an old consumer wrote over its own for one, too, once: nothing is lost by that, it had processed as much."""
         part = self.part((app.group, partition))
         part.seeks[app.host.name] = part.seeks.get(app.host.name, 0) + 1
-        if part.seeks[app.host.name] > part.resets and part.foreign and not self.knows_shared(app.group, app.host.name):
-            part.foreign -= 1
+        if part.seeks[app.host.name] > part.resets and part.foreign_zxid > max(part.begun_zxid, part.foreign_heard) and not self.knows_shared(app.group, app.host.name):
+            part.foreign_heard = part.foreign_zxid
             part.resets += 1
         if part.seeks[app.host.name] > part.resets:
             self.violate("I13", f"{app.host.name} is told of a reset of {partition} that nobody made")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from consumer.core.messages import Notice, NoticeKind, Seek
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import Check, Committed, Create, Delete, Op, SetData
@@ -28,7 +30,7 @@ class Bench:
         self.kernel = Kernel(1)
         self.zk = SimEnsemble(self.kernel, 1)
         self.apps: list[Application] = []
-        self.checker = Checker(self.kernel, self.zk.tree, lambda host: {"k": "coordinator", "c": "consumer"}.get(host[0], "operator"), lambda: self.apps)
+        self.checker = Checker(self.kernel, self.zk.tree, lambda host: {"k": "coordinator", "c": "consumer", "l": "legacy"}.get(host[0], "operator"), lambda: self.apps)
         self.checker.role_session = lambda session: self.zk.sessions[session].host.name
         self.zk.observers.append(self.checker.committed)
         self.ports: dict[str, SimPort] = {}
@@ -305,6 +307,19 @@ def test_i13_a_reset_that_nobody_made() -> None:
     assert bench.seen() == []
     bench.checker.told(bench.app("c1"), Seek(TP, 4, 2))
     assert bench.seen() == ["I13"]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_i13_what_an_old_consumer_wrote_is_taken_for_a_reset_once_and_only_by_who_does_not_know_of_it(knows: bool) -> None:
+    bench = _bench()
+    bench.process("l1")
+    bench.checker.knows_shared = lambda _group, _host: knows
+    _own(bench, "c1", offset=b"0")
+    bench.do("l1", SetData(OFFSET, b"4", -1))
+    bench.checker.told(bench.app("c1"), Seek(TP, 4, 1))
+    assert bench.seen() == (["I13"] if knows else [])
+    bench.checker.told(bench.app("c1"), Seek(TP, 4, 2))
+    assert "I13" in bench.seen()
 
 
 def test_a_reset_of_what_is_stored_of_an_earlier_topic_may_be_respected_by_its_owner_and_overwritten_by_the_next() -> None:
