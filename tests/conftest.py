@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from zkcoord.core import values
+
+values.FREEZE = True  # before anything is imported that makes classes with it: that values are not changed is checked here, not in production
+
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy
 from tests.harness.zookeeper import OLDEST, Ensemble, fresh_chroot, of_release, start_server

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.zk import mirror
 from zkcoord.zk.port import Create, Delete, SetData
 from zkcoord.znodes.paths import Layout
 
@@ -41,6 +42,7 @@ from tests.sim.zookeeper import SimEnsemble, Weather
 QUIET_MS = 3_000
 UNDER_WAY = ("PreparingRebalance", "CompletingRebalance", "Quarantined")
 LOOK_EVERY_MS = 250
+SLICES_MAX = 4
 TAKEOVER_MS = 3_000
 OLD_ATTEMPTS_MS = 40_000  # of old consumers: four attempts, what a rescue waits for, four more
 
@@ -71,6 +73,7 @@ class World:
         self.mix = mix
         self.kernel = Kernel(seed, tracing)
         self.plan = plan or MIXES[mix].draw(self.kernel)
+        mirror.GROUPS_PER_SLICE = -(-self.plan.groups // SLICES_MAX) if seed % 2 else self.plan.groups  # a takeover reads all groups at once, or a few after the other
         self.places = Places.ISOLATED if self.plan.layout is Layout.ISOLATED else Places.DRAFT
         self.zk = SimEnsemble(self.kernel, self.plan.servers, Weather(tick_ms=self.kernel.rng.choice((100, 500))))
         self.log = Log(self.kernel, self.plan.rate_per_s)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Union
 
 from .assignment import Assignment, AssignmentInput
 from .model import Command, GroupMetadata, Malformed, Member, Mode, Owner, Pattern, Request, Topic, TopicPartition
+from .values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Elected:
     """A term begins: forget everything."""
 
@@ -23,7 +24,7 @@ class Elected:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicsChanged:
     """Topics read; None = gone. `matches` holds, for every wildcard whose matches changed, all topics that it matches now."""
 
@@ -32,7 +33,7 @@ class TopicsChanged:
     matches: Mapping[Pattern, frozenset[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupDelta:
     """What was read of a group. With `full`, whatever is not named here is gone. None = gone. `channels` maps a member to whether its channel exists;
     `commands` maps (member, node) to the command, `requests` the node of an operator's request to it; `mode` has the group's mode, where it was read, under "mode". What one ack changes together is always in one delta."""
@@ -47,7 +48,7 @@ class GroupDelta:
     mode: Mapping[str, Mode | Malformed | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupChanged:
     """A group was read, whole or in part. `matches` as in `TopicsChanged`, for wildcards of members that are new here."""
 
@@ -57,7 +58,7 @@ class GroupChanged:
     matches: Mapping[Pattern, frozenset[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupGone:
     """The group's node is gone."""
 
@@ -65,21 +66,21 @@ class GroupGone:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ready:
     """The world has been read, at the beginning of a term or again after `Paused`: decide from now on."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Paused:
     """The connection is gone: decide nothing before the next `Ready`."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupUnread:
     """A group must be read as a whole (it is new, or its node was deleted or made again). The core asks for it once no write of the group is under way: what a whole read says must
     not be older than a write that is known to have happened."""
@@ -88,7 +89,7 @@ class GroupUnread:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupLeftAlone:
     """A group has more nodes than are read: nothing is known of it any more, and it is left alone. Its next changes are not told; the core asks again by and by."""
 
@@ -106,7 +107,7 @@ class Outcome(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Written:
     """How the write `token` of `group` ended. For OK, `nodes` are the names of the commands created, in the order of the write; else `why` says what refused."""
 
@@ -118,7 +119,7 @@ class Written:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignorAnswered:
     """What a custom assignor said to the `Assign` with this token; without an `answer`, `failure` is a sentence."""
 
@@ -129,7 +130,7 @@ class AssignorAnswered:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Time passed."""
 
@@ -139,14 +140,14 @@ class Tick:
 Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, GroupUnread, GroupLeftAlone, Ready, Paused, Written, AssignorAnswered, Tick]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Create this command in its member's channel."""
 
     command: Command
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteCommand:
     """Delete a command: its member is gone, or another incarnation, or an older epoch wrote it."""
 
@@ -154,14 +155,14 @@ class DeleteCommand:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteRegistration:
     """Evict: delete a member's registration."""
 
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteOwner:
     """Delete an orphaned owner node (only with the version of a node of ours)."""
 
@@ -169,26 +170,26 @@ class DeleteOwner:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteChannel:
     """Delete the empty channel of a member that is gone."""
 
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteRequest:
     """Delete an operator's request: it was taken up."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rescue:
     """Have old consumers look again: make and delete a registration in the one multi. Alone in its write."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PutMetadata:
     """Write the group node's data. The edge fills in `since_ms`, and turns the times of static instances that left into wall clock."""
 
@@ -198,7 +199,7 @@ class PutMetadata:
 WriteOp = Union[Send, DeleteCommand, DeleteRegistration, DeleteOwner, DeleteChannel, DeleteRequest, Rescue, PutMetadata]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Write:
     """One fenced multi for a group. At most one is outstanding per group; `Written` with this token answers it."""
 
@@ -207,7 +208,7 @@ class Write:
     ops: tuple[WriteOp, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadGroup:
     """Sync, then read the whole group, then `GroupChanged(full)`."""
 
@@ -215,7 +216,7 @@ class ReadGroup:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assign:
     """Ask a custom assignor; `AssignorAnswered` with this token follows. A later `Assign` of the same group supersedes it."""
 
@@ -225,14 +226,14 @@ class Assign:
     given: AssignmentInput
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resign:
     """Stop leading: close the session."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Record:
     """Something for the journal and the metrics: flat, printable values."""
 

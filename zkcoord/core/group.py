@@ -118,7 +118,7 @@ class Group:
             else:
                 news.append(name)
         for name in joined:
-            place = self.statics.joined(members[name], self.targets.topics_of(members[name]))
+            place = self.statics.joined(members[name], self.targets.topics_of) if members[name].instance is not None else None
             if place is None or not fits(members[name], self.result, self.options):
                 news.append(name)
             else:

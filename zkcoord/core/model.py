@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Union
+
+from .values import value
 
 MALFORMED_NAME_CHARS_MAX = 300
 
@@ -34,7 +36,7 @@ class Thread(NamedTuple):
         return f"{self.member}-{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Topic:
     """A topic as it is now. A re-created topic is another topic: `incarnation` says which one it is (see `same_incarnation`), `created` is the transaction that made its node, so an
     owner node that is older was made for an earlier one."""
@@ -59,7 +61,7 @@ class PatternKind(enum.Enum):
     BLACK_LIST = "black_list"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pattern:
     """A wildcard subscription: a full-match regular expression (RE2 syntax) over topic names; over Kafka's internal topics only with `internal`."""
 
@@ -68,7 +70,7 @@ class Pattern:
     internal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subscription:
     """What a member wants: `topics` maps a topic to its number of streams; with a `pattern`, `topics` is empty and `streams` counts for every match."""
 
@@ -77,7 +79,7 @@ class Subscription:
     streams: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Member:
     """One registration. `session` is the ephemeralOwner that its owner nodes carry too."""
 
@@ -97,7 +99,7 @@ class Member:
     legacy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Malformed:
     """Something in ZooKeeper that is not what it should be: named, counted and left out, never deleted."""
 
@@ -120,7 +122,7 @@ class Option(enum.Enum):
     NOTIFY = "notify"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Command:
     """A command in a member's channel.
 
@@ -152,7 +154,7 @@ class Command:
         return tuple(self.start) if self.option is Option.START else self.stop
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Owner:
     """An owner node: belongs to the registration with the same `session`; its text only says which thread. `version` is 1 for a node of ours, 0 for a legacy member's; `created` is its czxid."""
 
@@ -168,7 +170,7 @@ class RequestKind(enum.Enum):
     REBALANCE = "rebalance"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Request:
     """An operator's request, a node that the coordinator deletes when it has taken it up. `fresh`: assign as if nobody owned anything. `by` says who asked."""
 
@@ -185,7 +187,7 @@ class GroupMode(enum.Enum):
     COORDINATED = "coordinated"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mode:
     """An operator's word about a group. `strategy` is the maths of the old consumers in it, which nothing in ZooKeeper says."""
 
@@ -194,7 +196,7 @@ class Mode:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Departed:
     """A static instance: what it has, or had when it left at `since_ms` (0: it was there when this was written), and how long that is kept for it. In the core `since_ms` is on the
     process's own clock, in ZooKeeper it is wall clock, for people: a new coordinator counts again. `numbers` are the threads of its partitions (0 where it names none), `topics` what it
@@ -219,7 +221,7 @@ class GroupState(enum.Enum):
     QUARANTINED = "Quarantined"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cause:
     """Why a rebalance began: Kafka-like reason, and the member or topic that triggered it."""
 
@@ -227,7 +229,7 @@ class Cause:
     trigger: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupMetadata:
     """The group node's data: a report and a hint for the next coordinator. `since_ms` is wall clock, for people; `failure` says why a group is quarantined, `mode` whose it is, and `problems` what is wrong with the
     old consumers in it."""

@@ -22,7 +22,7 @@ class RebalanceLog:
         self.cause = Cause()
         self.moved = 0
         self.unassigned = 0
-        self.commands = dict.fromkeys(Option, 0)
+        self.commands: dict[Option, int] = {}
         self.sent_ms: dict[str, int] = {}
         self.waited_ms: dict[str, int] = {}
         self.done: list[tuple[int, Cause, dict[str, object]]] = []
@@ -33,7 +33,7 @@ class RebalanceLog:
         if self.began_ms is None or self.takeover:
             self.began_ms, self.cause = now_ms, cause
             self.moved = self.unassigned = 0
-            self.commands = dict.fromkeys(self.commands, 0)
+            self.commands = {}
             self.waited_ms = {}
 
     def assigned(self, now_ms: int, moved: int, result: Targets) -> None:
@@ -43,7 +43,7 @@ class RebalanceLog:
 
     def sent(self, now_ms: int, command: Command) -> None:
         """A command was created."""
-        self.commands[command.option] += 1
+        self.commands[command.option] = self.commands.get(command.option, 0) + 1
         self.sent_ms[command.member] = now_ms
 
     def acked(self, now_ms: int, member: str) -> None:
@@ -56,13 +56,13 @@ class RebalanceLog:
         """The group changed state; at rest, the rebalance is over."""
         if self.began_ms is None or state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED):
             return
-        if self.takeover and not any(self.commands.values()):
+        if self.takeover and not self.commands:
             self.began_ms = None
             return
         slowest = sorted(self.waited_ms.items(), key=lambda item: (-item[1], item[0]))[:WAITED_FOR_MAX]
         detail: dict[str, object] = {
             "cause": self.cause.reason, "trigger": self.cause.trigger, "duration_ms": now_ms - self.began_ms, "moved": self.moved,
-            "stops": self.commands[Option.STOP], "starts": self.commands[Option.START], "members": len(view.members), "unassigned": self.unassigned,
+            "stops": self.commands.get(Option.STOP, 0), "starts": self.commands.get(Option.START, 0), "members": len(view.members), "unassigned": self.unassigned,
             "assignor": result.assignor, "state": state.value, "waited_for": [{"member": m, "ms": ms} for m, ms in slowest]}
         self.done.append((now_ms, self.cause, detail))
         self.began_ms = None

@@ -72,15 +72,15 @@ class Statics:
         promise.member, promise.left_ms = member, now_ms
         return True
 
-    def joined(self, member: Member, topics: Mapping[str, int]) -> str | None:
-        """A member joined that subscribes to these topics now. Returns the name whose place in the target it takes, if nothing changes for the others."""
+    def joined(self, member: Member, topics_of: Callable[[Member], Mapping[str, int]]) -> str | None:
+        """A member joined. Returns the name whose place in the target it takes, if nothing changes for the others."""
         promise = self.promises.get(member.instance) if member.instance is not None else None
         if promise is None or promise.left_ms is None:
             return None
         before = promise.member
         promise.member, promise.left_ms = member, None
         promise.grace_ms = min(member.grace_ms, self.grace_max_ms)
-        return before.name if before is not None and topics == promise.topics and _same_wishes(before, member) else None
+        return before.name if before is not None and topics_of(member) == promise.topics and _same_wishes(before, member) else None
 
     def away(self) -> dict[str, Member]:
         """Stand-ins of those expected back, by their names."""

@@ -105,7 +105,7 @@ def prepare(group: str, world: TargetInput, members: Mapping[str, Member], away:
     deterministic."""
     accepted, rejected = _admit(members, options)
     assignor = _vote([_supported(m, options) for m in accepted.values()], options.default_assignor)
-    protocol = _vote([_protocols(m) for m in accepted.values()], COOPERATIVE)
+    protocol = _vote(list(map(_protocols, accepted.values())), COOPERATIVE)
     taking = {**accepted, **away}
     aliases = {name: alias_of(m.instance) if m.instance is not None else name for name, m in taking.items()}
     wants = {aliases[name]: world.topics_of(m) for name, m in taking.items()}
@@ -182,12 +182,16 @@ def _known(named: tuple[str, ...], known: tuple[str, ...], more: Collection[str]
 
 def _admit(members: Mapping[str, Member], options: CoordinatorOptions) -> tuple[dict[str, Member], dict[str, Rejection]]:
     """Oldest first, as long as all share an assignor and a protocol, and no instance is there twice."""
+    by_age = sorted(members.values(), key=_age)
+    if len({(m.assignors, m.protocols, m.instance) for m in by_age}) == 1 and by_age[0].instance is None and len(by_age) <= options.members_per_group_max \
+            and _supported(by_age[0], options) and _protocols(by_age[0]):
+        return {m.name: m for m in by_age}, {}  # most groups: all name the same
     accepted: dict[str, Member] = {}
     rejected: dict[str, Rejection] = {}
     assignors: set[str] | None = None
     protocols: set[str] = set(PROTOCOLS)
     instances: dict[str, str] = {}
-    for member in sorted(members.values(), key=lambda m: (m.incarnation, m.name)):
+    for member in by_age:
         supported = set(_supported(member, options))
         shared = supported if assignors is None else assignors & supported
         if member.instance is not None and member.instance in instances:
@@ -209,6 +213,10 @@ def _admit(members: Mapping[str, Member], options: CoordinatorOptions) -> tuple[
             if member.instance is not None:
                 instances[member.instance] = member.name
     return accepted, rejected
+
+
+def _age(member: Member) -> tuple[int, str]:
+    return member.incarnation, member.name
 
 
 def _vote(ballots: list[tuple[str, ...]], default: str) -> str:

@@ -39,6 +39,8 @@ class Timers:
     def watch(self, now_ms: int, delta: GroupDelta, view: GroupView, departed: set[str]) -> list[str]:
         """Start the clocks of what is seen for the first time, stop those of what is gone. Looks only at the members that were read; `departed` are those seen to go. Returns the members whose
         command is gone."""
+        if view.channels == view.members.keys() and not (view.live or view.orphans or view.legacy or self.deadlines or self.gone_since or self.empty_channels or self.deaf):
+            return []  # whoever is registered can be told things, and nobody waits for anything
         touched = {*delta.members, *delta.channels, *(m for m, _ in delta.commands)}
         if delta.full:
             touched.update(view.channels, self.empty_channels, self.deaf)

@@ -70,42 +70,37 @@ class GroupView:
 
     def apply(self, delta: GroupDelta) -> tuple[str, ...]:
         """Take what was read. Returns the names of the members whose arrival, departure or change calls for a new target, sorted."""
-        members = dict(delta.members)
-        owners = dict(delta.owners)
-        commands = dict(delta.commands)
-        channels = dict(delta.channels)
+        members, owners, commands, channels = delta.members, delta.owners, delta.commands, delta.channels
         if delta.full:
-            known = set(self.members) | {name for what, name in self.malformed if what == "registration"}
-            members.update({n: None for n in known if n not in delta.members})
-            owners.update({tp: None for tp in self.owners if tp not in delta.owners})
-            gone = {(m, n): None for m, nodes in self.commands.items() for n in nodes if (m, n) not in delta.commands}
-            commands.update(gone)
-            channels.update({m: False for m in self.channels if m not in delta.channels})
-        for node in [n for n in self.requests if delta.full and n not in delta.requests]:
-            self._take_request(node, None)
+            known = {*self.members, *(name for what, name in self.malformed if what == "registration")}
+            members = {**members, **{n: None for n in known if n not in members}}
+            owners = {**owners, **{tp: None for tp in self.owners if tp not in owners}}
+            commands = {**commands, **{(m, n): None for m, nodes in self.commands.items() for n in nodes if (m, n) not in commands}}
+            channels = {**channels, **{m: False for m in self.channels if m not in channels}}
+            for node in [n for n in self.requests if n not in delta.requests]:
+                self._take_request(node, None)
         for node, request in delta.requests.items():
             self._take_request(node, request)
         for name, there in channels.items():
             (self.channels.add if there else self.channels.discard)(name)
-        unreadable = any(isinstance(m, Malformed) or ("registration", name) in self.malformed for name, m in members.items())
+        unreadable = Malformed in map(type, members.values()) or bool(self.malformed) and any(("registration", name) in self.malformed for name in members)
         changed = tuple(sorted(name for name, m in members.items() if self._take_member(name, m)))
         touched: set[TopicPartition] = set(self.owners) if unreadable else set()
         for (member, node), command in commands.items():
             touched.update(self._take_command(member, node, command))
-        for tp, owner in owners.items():
-            self._take_owner(tp, owner)
-            touched.add(tp)
+        touched.update(owners)
+        self._take_owners(owners)
         for name in changed:
             touched.update(self._refile_commands(name))
         if changed:
             touched.update(self.owners, self.target)
-        self.refile(touched if self.aimed else [tp for tp in touched if self._unsettled(tp)])
+        self.refile(touched if self.aimed else self._unsettled(touched))
         return changed
 
-    def _unsettled(self, tp: TopicPartition) -> bool:
+    def _unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Before a target exists what a live member owns is settled: all of it is filed when there is one."""
-        owner = self.owners.get(tp)
-        return not isinstance(owner, Owner) or owner.session not in self.by_session or tp in self.place
+        owners, by_session, place = self.owners, self.by_session, self.place
+        return [tp for tp in partitions if not isinstance(owner := owners.get(tp), Owner) or owner.session not in by_session or tp in place]
 
     def _judge_form(self, what: str, name: str, value: object) -> None:
         """Note a node that is not what it should be, and forget the note of one that is again."""
@@ -200,28 +195,31 @@ class GroupView:
                 touched.update(command.partitions)
         return touched
 
-    def _take_owner(self, tp: TopicPartition, owner: Owner | Malformed | None) -> None:
-        if self.malformed or isinstance(owner, Malformed):
-            self._judge_form("owner", str(tp), owner)
-        if owner is None:
-            self.owners.pop(tp, None)
-            self.misled.discard(tp)
-        else:
-            self.owners[tp] = owner
+    def _take_owners(self, owners: Mapping[TopicPartition, Owner | Malformed | None]) -> None:
+        if self.malformed or Malformed in map(type, owners.values()):
+            for tp, owner in owners.items():
+                self._judge_form("owner", str(tp), owner)
+        for tp, owner in owners.items():
+            if owner is not None:
+                self.owners[tp] = owner
+            else:
+                self.owners.pop(tp, None)
+                self.misled.discard(tp)
 
     def retarget(self, target: Mapping[TopicPartition, Thread]) -> None:
         """Take a new target."""
         touched = {*self.target, *target, *self.owners}
         self.target = dict(target)
         self.aimed = True
-        self.refile([tp for tp in touched if not self._plainly_settled(tp)])
+        self.refile(touched if self.recalled or self.outdated else self._not_plainly_settled(touched))
 
-    def _plainly_settled(self, tp: TopicPartition) -> bool:
-        """Whether there is nothing to file: the usual case, found out with less than the general one takes (a new coordinator asks for every partition that there is)."""
-        owner, topic = self.owners.get(tp), self.topics.get(tp.topic)
-        if not isinstance(owner, Owner) or owner.thread != self.target.get(tp) or self.by_session.get(owner.session) != owner.thread.member:
-            return False
-        return not self.recalled and topic is not None and owner.created >= topic.created and not self.outdated and tp not in self.misled and tp not in self.place
+    def _not_plainly_settled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Without those of which there is nothing to file: the usual case, found out with less than the general one takes (a new coordinator asks for every partition that there is)."""
+        owners, target, topics, by_session, place, misled = self.owners, self.target, self.topics, self.by_session, self.place, self.misled
+        return [
+            tp for tp in partitions
+            if not isinstance(owner := owners.get(tp), Owner) or owner.thread != target.get(tp) or by_session.get(owner.session) != owner.thread.member
+            or (topic := topics.get(tp.topic)) is None or owner.created < topic.created or tp in misled or tp in place]
 
     def count_moves(self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]) -> None:
         """Who must give in a storm of joins gives what has moved least, from one target to the next. What a member leaves behind counts as not moved: of those who come and go each gets the same,
@@ -353,10 +351,7 @@ class GroupView:
 
     def current_owners(self) -> dict[TopicPartition, Thread]:
         """Who holds what among the live members, as threads."""
-        held: dict[TopicPartition, Thread] = {}
-        for tp, owner in self.owners.items():
-            if isinstance(owner, Owner):
-                holder = self.by_session.get(owner.session)
-                if holder is not None:
-                    held[tp] = owner.thread if owner.thread.member == holder else Thread(holder, owner.thread.number)
-        return held
+        holder_of = self.by_session.get
+        return {
+            tp: owner.thread if owner.thread.member == holder else Thread(holder, owner.thread.number)
+            for tp, owner in self.owners.items() if isinstance(owner, Owner) and (holder := holder_of(owner.session)) is not None}

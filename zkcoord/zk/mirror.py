@@ -7,7 +7,7 @@ Why an event for a path that is being read right now marks nothing: ZooKeeper se
 happened before that answer was made. An ack of 24 partitions raises 25 events and costs one read.
 
 A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level (children, registrations and channels, then commands, then owner nodes), at most
-`READS_PER_REQUEST_MAX` reads a request. Commands are read before owner nodes. Events during a sweep mark, and are read after it.
+`READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read before owner nodes. Events during a sweep mark, and are read after it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from dataclasses import replace
 
 from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupLeftAlone, GroupUnread, Ready, TopicsChanged
 from zkcoord.core.model import Command, Malformed, Member, Mode, Owner, Pattern, Request, Topic, TopicPartition
-from zkcoord.znodes import codec, names, paths
+from zkcoord.znodes import names, paths
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
 
-from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode, reads_that_fit
-from .sweep import BAD_NAME, GroupRead, Sweep, decode
+from .answers import command_of, member_of, mode_of, owner_of, request_of, topic_of
+from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode, reads_that_fit
+from .sweep import BAD_NAME, GroupRead, Sweep
 from .wants import SizeLimits, Sizes, Want, Wants
+
+GROUPS_PER_SLICE = 500
+SLICES_UNDER_WAY_MAX = 2
+"""ZooKeeper reads one while the other is decoded; what was read of a few groups is still in the processor's cache when the core takes it."""
 
 COUNTED = (paths.RegistrationAt, paths.ChannelAt, paths.CommandAt, paths.OwnerAt)
 
@@ -53,7 +58,8 @@ class Mirror:
         self.swept_last = False
         self.inflight: frozenset[Want] = frozenset()
         self.sweeps: dict[str, None] = {}
-        self.sweep: Sweep | None = None
+        self.unswept: list[Sequence[str]] = []
+        self.slices = 0
         self.busy = False
         self.dead = False
         self.begun = False
@@ -180,7 +186,7 @@ class Mirror:
             self._ask(self.wants.take(self.reads_max))
         else:
             self._sweep(sorted(self.sweeps))
-        self.swept_last = self.sweep is not None
+        self.swept_last = self.slices > 0
 
     def _sweep(self, groups: Sequence[str]) -> None:
         self.sweeps.clear()
@@ -193,13 +199,20 @@ class Mirror:
         self.left_alone.difference_update(groups)
         for group in groups:
             self.sizes.drop(group)
-        self.sweep = Sweep(self.port, self.layout, groups, self.limits, self.reads_max, self._swept)
-        self.sweep.begin()
+        self.unswept = [groups[at : at + GROUPS_PER_SLICE] for at in range(0, len(groups), GROUPS_PER_SLICE)] or [()]
+        for _ in range(SLICES_UNDER_WAY_MAX):
+            self._next_slice()
+
+    def _next_slice(self) -> None:
+        if self.unswept:
+            self.slices += 1
+            Sweep(self.port, self.layout, self.unswept.pop(0), self.limits, self.reads_max, self._swept).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:
         if self.dead:
             return
-        self.busy, self.sweep = False, None
+        self.slices -= 1
+        self._next_slice()  # it is read while this one is taken
         for group, read in groups.items():
             if read.left_alone is not None:
                 self._follow_no_more(group)
@@ -210,6 +223,9 @@ class Mirror:
             else:
                 self.sizes.read(group, read.registrations, read.nodes)
                 self._emit_group(group, read.delta)
+        if self.slices:
+            return
+        self.busy = False
         if not self.begun:
             self.begun = True
             late, self.sweeps = list(self.sweeps), {}
@@ -254,7 +270,7 @@ class Mirror:
         topics: dict[str, Topic | Malformed | None] = {}
         for want, answer in zip(wants, result.answers):
             if want.kind == "topic":
-                topics[want.node] = self._topic(want.node, answer)
+                topics[want.node] = topic_of(answer, want.node)
             elif want.kind == "topics":
                 topics.update(self._topic_names(answer))
             elif want.kind == "groups":
@@ -278,15 +294,15 @@ class Mirror:
 
     def _take(self, delta: Delta, want: Want, answer: ReadAnswer) -> None:
         if want.kind == "registration":
-            delta.members[want.member] = decode(answer, "registration", want.member, lambda n: codec.decode_registration(want.member, n.data, n.stat))
+            delta.members[want.member] = member_of(answer, want.member)
         elif want.kind == "command":
-            delta.commands[(want.member, want.node)] = decode(answer, "command", f"{want.member}/{want.node}", lambda n: codec.decode_command(want.member, want.node, n.data))
+            delta.commands[(want.member, want.node)] = command_of(answer, want.member, want.node)
         elif want.kind == "owner":
-            delta.owners[want.tp] = decode(answer, "owner", str(want.tp), lambda n: codec.decode_owner(str(want.tp), n.data, n.stat))
+            delta.owners[want.tp] = owner_of(answer, want.tp)
         elif want.kind == "request":
-            delta.requests[want.node] = decode(answer, "request", want.node, lambda n: codec.decode_request(want.node, n.data))
+            delta.requests[want.node] = request_of(answer, want.node)
         elif want.kind == "mode":
-            delta.mode["mode"] = decode(answer, "mode", "mode", lambda n: codec.decode_mode(n.data))
+            delta.mode["mode"] = mode_of(answer)
         elif want.kind == "channel":
             there = isinstance(answer, Children)
             delta.channels[want.member] = there
@@ -305,11 +321,6 @@ class Mirror:
             self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
             self.wants.add(Want("topic", node=name))
         return {name: None for name in sorted(set(self.topics) - present)}
-
-    def _topic(self, name: str, answer: ReadAnswer) -> Topic | Malformed | None:
-        if isinstance(answer, Node) and not answer.data:
-            return None  # the node exists before the broker writes its partitions: not a topic yet
-        return decode(answer, "topic", name, lambda n: codec.decode_topic(name, n.data, n.stat))
 
     def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
         before = set(self.topics)

@@ -15,9 +15,13 @@ Two implementations exist: `zkcoord.zk.session` (kazoo, the real thing) and the 
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple, Protocol, Union
+
+from zkcoord.core.values import value
 
 
 class ZkError(enum.Enum):
@@ -64,7 +68,7 @@ class Stat(NamedTuple):
     num_children: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Create:
     """Create a node. With `sequential`, ZooKeeper appends a 10-digit suffix to `path`."""
 
@@ -75,7 +79,7 @@ class Create:
     acl: tuple[AclEntry, ...] = OPEN_ACL
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SetData:
     """Set a node's data if its version is `version` (-1: any)."""
 
@@ -84,7 +88,7 @@ class SetData:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delete:
     """Delete a node if its version is `version` (-1: any)."""
 
@@ -92,7 +96,7 @@ class Delete:
     version: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Check:
     """Fail the multi unless the node exists and has this version."""
 
@@ -103,14 +107,14 @@ class Check:
 Op = Union[Create, SetData, Delete, Check]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Created:
     """Result of a `Create`: the path, with the suffix where it was sequential."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Done:
     """Result of a `Delete` or a `Check`."""
 
@@ -118,14 +122,14 @@ class Done:
 OpResult = Union[Created, Stat, Done]  # Stat is the result of a SetData
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Committed:
     """A multi that happened; one result per operation, in order."""
 
     results: tuple[OpResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejected:
     """A multi that did not happen: the first operation that failed, and why."""
 
@@ -133,7 +137,7 @@ class Rejected:
     error: ZkError
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unanswered:
     """No answer: connection lost, deadline passed, or not connected. It may or may not have happened."""
 
@@ -141,14 +145,14 @@ class Unanswered:
 MultiResult = Union[Committed, Rejected, Unanswered]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GetData:
     """Read a node's data and stat."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GetChildren:
     """Read the names of a node's children."""
 
@@ -165,19 +169,19 @@ class Node(NamedTuple):
     stat: Stat
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Children:
     """Answer to `GetChildren`, sorted."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Missing:
     """There is no such node."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Denied:
     """The node cannot be read (ACL or another refusal)."""
 
@@ -187,7 +191,7 @@ class Denied:
 ReadAnswer = Union[Node, Children, Missing, Denied]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadDone:
     """Answers of one multiRead, in the order of its reads: one snapshot of the server that answered."""
 
@@ -213,7 +217,7 @@ class Change(enum.Enum):
     CHILDREN = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Connected:
     """The session is (again) usable. `session_id` differs from the last one after an expiry that went unnoticed."""
 
@@ -221,31 +225,31 @@ class Connected:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Suspended:
     """The connection is gone; the session may live. All watches are gone. `answer_too_large`: it was dropped because an answer was larger than is taken; asking for less at once helps."""
 
     answer_too_large: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Expired:
     """The session is over for certain: it expired, or was closed by somebody. The port is dead."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Closed:
     """The session was closed by `Port.close`. The port is dead."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refused:
     """The ensemble cannot be used as configured (chroot missing, authentication failed, not a ZooKeeper ...): one sentence for the user. The port is dead."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fired:
     """A watch saw a change. A hint to read, nothing to conclude from."""
 
@@ -288,23 +292,15 @@ class Ensemble(Protocol):
 READS_PER_REQUEST_MAX = 1_000
 READS_DIVISOR = 16
 READS_BYTES_MAX = 512 * 1024
+READ_FIXED_BYTES = 16
 OPS_PER_MULTI_MAX = 500
 MULTI_BYTES_MAX = 512 * 1024
 
 
 def reads_that_fit(reads: Sequence[Read], reads_max: int) -> int:
-    """How many of the first of these reads go into one request: at most `reads_max` and `READS_BYTES_MAX` bytes of paths, at least one."""
-    total_bytes = 0
-    for index, read in enumerate(reads[:reads_max]):
-        total_bytes += read_bytes(read)
-        if index and total_bytes > READS_BYTES_MAX:
-            return index
-    return min(len(reads), reads_max)
-
-
-def read_bytes(read: Read) -> int:
-    """Upper bound of a read's size on the wire, where its path is ASCII."""
-    return 16 + len(read.path)
+    """How many of the first of these reads go into one request: at most `reads_max` and `READS_BYTES_MAX` bytes (of paths that are ASCII), at least one."""
+    sizes = accumulate([READ_FIXED_BYTES + len(read.path) for read in reads[:reads_max]])
+    return max(bisect_right(list(sizes), READS_BYTES_MAX), min(len(reads), 1))
 
 
 def fewer_reads(reads_max: int) -> int:

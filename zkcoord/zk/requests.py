@@ -71,9 +71,14 @@ UNANSWERED_CODES = frozenset({-4, -7, SESSION_EXPIRED, SESSION_MOVED, -122, SASL
 CONNECTION_OVER_CODES = frozenset({SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED})
 """After these the server closes the connection, or nothing sent on it is worth anything."""
 
-DATA_ASKED, CHILDREN_ASKED, END_OF_READS = (wire.multiheader_struct.pack(kind, kind == ERROR, -1) for kind in (GET_DATA, GET_CHILDREN, ERROR))
-ANSWER_STRUCT = struct.Struct(f"{wire.multiheader_struct.format}i")
-"""How each answer of a multiRead begins: its header, then the length of the data, the number of names, or an error's code."""
+END_OF_READS = wire.multiheader_struct.pack(ERROR, True, -1)
+READ_STRUCT = struct.Struct(f"{wire.multiheader_struct.format}i")
+"""How each read of a multiRead and its answer begin: a header, then the length of the path; the length of the data, the number of names, or an error's code."""
+
+STAT_STRUCT = struct.Struct("!qq16xii4xq4xi8x")
+"""The fields of `Stat` among those of a znode's stat."""
+
+_MISSING = Missing()
 
 SINCE_3_6 = frozenset({MULTI_READ, ADD_WATCH, REMOVE_WATCHES})
 """What older servers answer with `UNIMPLEMENTED`, and by closing the connection (the last one since 3.5)."""
@@ -158,7 +163,7 @@ def _decode_multi(chroot: str, count: int, err: int, body: bytes, offset: int) -
             results.append(Created(relative(chroot, path)))
         elif kind == SET_DATA:
             results.append(_stat(body, offset))
-            offset += wire.stat_struct.size
+            offset += STAT_STRUCT.size
         elif kind in (DELETE, CHECK):
             results.append(Done())
         elif kind == ERROR:
@@ -183,11 +188,12 @@ def _result_kind(body: bytes, offset: int) -> tuple[int, int]:
 
 
 def read_request(chroot: str, reads: Sequence[Read]) -> Request:
-    """One multiRead. Answer: `ReadDone` with one answer per read, or `Unanswered`."""
+    """One multiRead. Answer: `ReadDone` with one answer per read, or `Unanswered`. A takeover asks some hundred thousand questions, so as little as possible is done for each."""
     parts: list[bytes] = []
+    begins = READ_STRUCT.pack
     for read in reads:
-        path = absolute(chroot, read.path).encode()
-        parts += (DATA_ASKED if isinstance(read, GetData) else CHILDREN_ASKED, wire.int_struct.pack(len(path)), path, b"\0")
+        path = (chroot + read.path if read.path != "/" else chroot or "/").encode()
+        parts.append(begins(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, False, -1, len(path)) + path + b"\0")
     parts.append(END_OF_READS)
     count = len(reads)
 
@@ -204,23 +210,23 @@ def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
     if err:
         return ReadDone((Denied(error_of(err)),) * count)
     answers: list[ReadAnswer] = []
-    begins, stat = ANSWER_STRUCT.unpack_from, wire.stat_struct.unpack_from
+    begins, stat, named = READ_STRUCT.unpack_from, STAT_STRUCT.unpack_from, tuple.__new__  # what makes a `NamedTuple`, without the function around it
+    head, tail = READ_STRUCT.size, STAT_STRUCT.size
     for _ in range(count):
         kind, is_end, _, number = begins(body, offset)
-        offset += ANSWER_STRUCT.size
+        offset += head
         if is_end:
             raise ValueError("an answer holds fewer results than were asked for")
         if kind == GET_DATA:
             data = body[offset : offset + number] if number > 0 else b""
             offset += len(data)
-            czxid, mzxid, _, _, version, cversion, _, owner, _, children, _ = stat(body, offset)
-            offset += wire.stat_struct.size
-            answers.append(Node(data, Stat(czxid, mzxid, version, cversion, owner, children)))
+            answers.append(named(Node, (data, named(Stat, stat(body, offset)))))
+            offset += tail
         elif kind == GET_CHILDREN:
             names, offset = _names(body, offset, number)
             answers.append(Children(names))
         elif kind == ERROR:
-            answers.append(Missing() if number == NO_NODE else Denied(error_of(number)))
+            answers.append(_MISSING if number == NO_NODE else Denied(error_of(number)))
         else:
             raise ValueError(f"a multiRead's answer holds a result of type {kind}")
     return ReadDone(tuple(answers))
@@ -262,7 +268,7 @@ def _decode_plain(kind: int, err: int, body: bytes, offset: int) -> ReadResult:
             found, offset = wire.read_buffer(body, offset)
             data = bytes(found or b"")
         answer = Node(data, _stat(body, offset))
-        offset += wire.stat_struct.size
+        offset += STAT_STRUCT.size
         sensible = answer.stat.czxid >= 0 <= answer.stat.num_children
     if not sensible or offset != len(body):
         raise ValueError("the answer to a read is not one")
@@ -314,13 +320,17 @@ CLOSE_REQUEST = Request(CLOSE, b"", _refuse_to_decode)
 
 
 def _stat(body: bytes, offset: int) -> Stat:
-    czxid, mzxid, _, _, version, cversion, _, owner, _, children, _ = wire.stat_struct.unpack_from(body, offset)
-    return Stat(czxid, mzxid, version, cversion, owner, children)
+    return Stat(*STAT_STRUCT.unpack_from(body, offset))
 
 
 def _names(body: bytes, offset: int, count: int) -> tuple[tuple[str, ...], int]:
     names: list[str] = []
+    length = wire.int_struct.unpack_from
     for _ in range(count):
-        name, offset = wire.read_string(body, offset)
-        names.append(name)
-    return tuple(sorted(names)), offset
+        begin = offset + wire.int_struct.size
+        offset = begin + length(body, offset)[0]
+        if offset < begin:
+            raise ValueError("an answer holds a name of a negative length")
+        names.append(body[begin:offset].decode())
+    names.sort()
+    return tuple(names), offset

@@ -14,33 +14,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import Command, GroupMetadata, Malformed, Member, Mode, Owner, Request, TopicPartition
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
-from .port import READS_BYTES_MAX, Children, Denied, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, read_bytes
+from .answers import command_of, member_of, mode_of, owner_of, request_of
+from .port import Children, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, reads_that_fit
 from .wants import SizeLimits
 
 BAD_NAME = "its name is not printable ASCII of a sensible length"
 
-Take = Callable[[ReadAnswer], None]
 K = TypeVar("K")
 T = TypeVar("T")
 
 REQUESTS_UNDER_WAY_MAX = 3
 """ZooKeeper reads the next ones while an answer is decoded."""
-
-
-def decode(answer: ReadAnswer, what: str, name: str, value: Callable[[Node], T | Malformed]) -> T | Malformed | None:
-    """A node's value, None where there is no node, `Malformed` where it cannot be read: what is there and hidden must not pass for absent."""
-    if isinstance(answer, Node):
-        return value(answer)
-    if isinstance(answer, Denied):
-        return Malformed(what, name, f"the coordinator may not read it ({answer.error.value})")
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,7 @@ class GroupRead:
 
 
 class GroupDraft:
-    """One group while it is being read. `filled` holds the paths that have children."""
+    """One group while it is being read. `filled` holds the paths that have children, of the channels' (`commanded`) their members."""
 
     def __init__(self, name: str, limits: SizeLimits) -> None:
         self.name = name
@@ -64,6 +55,7 @@ class GroupDraft:
         self.nodes = 0
         self.left_alone: Malformed | None = None
         self.filled: set[str] = set()
+        self.commanded: list[str] = []
         self.metadata: GroupMetadata | None = None
         self.members: dict[str, Member | Malformed | None] = {}
         self.channels: dict[str, bool] = {}
@@ -73,28 +65,23 @@ class GroupDraft:
         self.mode: dict[str, Mode | Malformed | None] = {}
         self.topics: list[str] = []
 
-    def sized(self, path: str, children: int, registrations: bool) -> None:
+    def counted(self, children: int, registrations: bool = False) -> None:
         """A node of it has so many children."""
-        if children:
-            self.filled.add(path)
         self.nodes += children
         self.registrations += children if registrations else 0
         reason = self.limits.exceeded(self.registrations, self.nodes)
         if reason:
             self.left_alone = Malformed("group", self.name, reason)
 
-    def elsewhere(self, layout: Layout) -> Take:
-        """The parent of its registrations in the other layout: with any there it is not ours to move, since both have the same offsets."""
-        def take(answer: ReadAnswer) -> None:
-            if isinstance(answer, Node) and answer.stat.num_children:
-                where = f"{answer.stat.num_children} registrations in the layout {layout.name} ({layout.ids(self.name)})"
-                self.left_alone = Malformed("group", self.name, f"it has {where}, and both layouts share its offsets: stop those consumers, or run coordinator and consumers with that layout")
-        return take
-
     def read(self) -> GroupRead:
         """Everything, as one full delta."""
         delta = GroupDelta(True, self.members, self.channels, self.commands, self.owners, self.requests, self.metadata, self.mode)
         return GroupRead(delta if self.exists and self.left_alone is None else None, self.registrations, self.nodes, self.left_alone)
+
+
+Take = Callable[[GroupDraft, Any, ReadAnswer], None]
+Question = tuple[Read, Take, GroupDraft, Any]
+"""What to read, and what takes the answer: for which group, and for which part of it. (A takeover has hundreds of thousands, so these are plain tuples and functions.)"""
 
 
 class Sweep:
@@ -107,7 +94,7 @@ class Sweep:
         self.reads_max = reads_max
         self.done = done
         self.levels = [self._groups, self._names, self._members, self._nodes, self._commands, self._topics, self._owned, self._partitions, self._owners]
-        self.reads: Iterator[tuple[Read, Take]] = iter(())
+        self.questions: Iterator[Question] = iter(())
         self.under_way = 0
 
     def begin(self) -> None:
@@ -121,206 +108,199 @@ class Sweep:
     def _next(self) -> None:
         """Keep some requests under way; a level begins when the one before it is answered to its end."""
         while self.under_way < REQUESTS_UNDER_WAY_MAX:
-            batch = self._batch()
+            batch = list(islice(self.questions, self.reads_max))
             if batch:
-                self.under_way += 1
-                self.port.read([read for read, _ in batch], partial(self._answered, batch))
+                self._ask(batch)
             elif self.under_way:
                 return
             elif self.levels:
-                self.reads = iter(self.levels.pop(0)())
+                self.questions = iter(self.levels.pop(0)())
             else:
                 self.done({g: d.read() for g, d in self.drafts.items()})
                 return
 
-    def _batch(self) -> list[tuple[Read, Take]]:
-        """The next reads that fit one request."""
-        batch: list[tuple[Read, Take]] = []
-        size = 0
-        for pair in islice(self.reads, self.reads_max):
-            size += read_bytes(pair[0])
-            if batch and size > READS_BYTES_MAX:
-                self.reads = chain((pair,), self.reads)
-                break
-            batch.append(pair)
-        return batch
+    def _ask(self, batch: list[Question]) -> None:
+        """One request with as many of these as fit."""
+        reads = [question[0] for question in batch]
+        count = reads_that_fit(reads, self.reads_max)
+        if count < len(batch):
+            self.questions = chain(batch[count:], self.questions)
+        self.under_way += 1
+        self.port.read(reads[:count], partial(self._answered, batch[:count]))
 
-    def _answered(self, batch: Sequence[tuple[Read, Take]], result: ReadResult) -> None:
+    def _answered(self, batch: Sequence[Question], result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return
         self.under_way -= 1
-        for (_, take), answer in zip(batch, result.answers):
-            take(answer)
+        for (_, take, draft, key), answer in zip(batch, result.answers):
+            take(draft, key, answer)
         self._next()
 
     def _fitting(self) -> Iterable[tuple[str, GroupDraft]]:
         return ((group, draft) for group, draft in self.drafts.items() if draft.exists and draft.left_alone is None)
 
-    def _groups(self) -> Iterable[tuple[Read, Take]]:
-        other = self.layout.other_profile()
+    def _groups(self) -> Iterable[Question]:
+        layout, other = self.layout, self.layout.other_profile()
         for group, draft in self._fitting():
-            yield GetData(self.layout.group(group)), _metadata(draft, group)
-            yield GetData(self.layout.mode(group)), _mode_into(draft)
-            yield GetData(other.ids(group)), draft.elsewhere(other)
-            yield _size(draft, self.layout.ids(group), registrations=True)
-            yield _size(draft, self.layout.channels(group))
-            yield _size(draft, self.layout.requests(group))
+            yield GetData(layout.group(group)), _metadata, draft, group
+            yield GetData(layout.mode(group)), _mode, draft, None
+            yield GetData(other.ids(group)), _elsewhere, draft, other
+            for path, take in ((layout.ids(group), _size_of_registrations), (layout.channels(group), _size), (layout.requests(group), _size)):
+                yield GetData(path), take, draft, path
 
-    def _names(self) -> Iterable[tuple[Read, Take]]:
+    def _names(self) -> Iterable[Question]:
         for group, draft in self._fitting():
-            yield from _list(draft, self.layout.ids(group), _names_into(draft.members))
-            yield from _list(draft, self.layout.channels(group), _channels_into(draft))
-            yield from _list(draft, self.layout.requests(group), _names_into(draft.requests))
+            yield from _list(draft, self.layout.ids(group), _member_names)
+            yield from _list(draft, self.layout.channels(group), _channel_names)
+            yield from _list(draft, self.layout.requests(group), _request_names)
 
-    def _members(self) -> Iterable[tuple[Read, Take]]:
+    def _members(self) -> Iterable[Question]:
+        layout = self.layout
         for group, draft in self._fitting():
             for member in list(draft.members):
-                if not names.is_member(member):
+                if names.is_member(member):
+                    yield GetData(layout.registration(group, member)), _member, draft, member
+                else:
                     draft.members[member] = Malformed("registration", member, BAD_NAME)
-                    continue
-                yield GetData(self.layout.registration(group, member)), _member_into(draft, member)
             for member in list(draft.channels):
-                path = self.layout.channel(group, member)
-                yield GetData(path), _channel_into(draft, member, _size(draft, path)[1])
+                yield GetData(layout.channel(group, member)), _channel, draft, member
             for node in list(draft.requests):
-                if not names.is_node(node):
+                if names.is_node(node):
+                    yield GetData(layout.request(group, node)), _request, draft, node
+                else:
                     draft.requests[node] = Malformed("request", node, BAD_NAME)
-                    continue
-                yield GetData(self.layout.request(group, node)), _request_into(draft, node)
 
-    def _nodes(self) -> Iterable[tuple[Read, Take]]:
+    def _nodes(self) -> Iterable[Question]:
         for group, draft in self._fitting():
-            for member in draft.channels:
-                yield from _list(draft, self.layout.channel(group, member), _nodes_into(draft, member))
+            for member in draft.commanded:
+                yield GetChildren(self.layout.channel(group, member)), _command_names, draft, member
 
-    def _commands(self) -> Iterable[tuple[Read, Take]]:
+    def _commands(self) -> Iterable[Question]:
         for group, draft in self._fitting():
             for member, node in list(draft.commands):
-                if not names.is_node(node):
+                if names.is_node(node):
+                    yield GetData(self.layout.command(group, member, node)), _command, draft, (member, node)
+                else:
                     draft.commands[(member, node)] = Malformed("command", f"{member}/{node}", BAD_NAME)
-                    continue
-                yield GetData(self.layout.command(group, member, node)), _command_into(draft, member, node)
         for group, draft in self._fitting():  # not earlier: an ack may make a topic's first owner node
-            yield _size(draft, self.layout.owners(group))
+            path = self.layout.owners(group)
+            yield GetData(path), _size, draft, path
 
-    def _topics(self) -> Iterable[tuple[Read, Take]]:
+    def _topics(self) -> Iterable[Question]:
         for group, draft in self._fitting():
-            yield from _list(draft, self.layout.owners(group), _topics_into(draft))
+            yield from _list(draft, self.layout.owners(group), _topic_names)
 
-    def _owned(self) -> Iterable[tuple[Read, Take]]:
-        for group, draft in self._fitting():
-            for topic in draft.topics:
-                yield _size(draft, self.layout.owner_topic(group, topic))
-
-    def _partitions(self) -> Iterable[tuple[Read, Take]]:
+    def _owned(self) -> Iterable[Question]:
         for group, draft in self._fitting():
             for topic in draft.topics:
-                yield from _list(draft, self.layout.owner_topic(group, topic), _partitions_into(draft, topic))
+                path = self.layout.owner_topic(group, topic)
+                yield GetData(path), _size, draft, path
 
-    def _owners(self) -> Iterable[tuple[Read, Take]]:
+    def _partitions(self) -> Iterable[Question]:
         for group, draft in self._fitting():
+            for topic in draft.topics:
+                yield from _list(draft, self.layout.owner_topic(group, topic), _partition_numbers, topic)
+
+    def _owners(self) -> Iterable[Question]:
+        path_of = self.layout.owner_topic
+        for group, draft in self._fitting():
+            above = {topic: path_of(group, topic) for topic in draft.topics}
             for tp in list(draft.owners):
-                yield GetData(self.layout.owner(group, tp)), _owner_into(draft, tp)
+                yield GetData(f"{above[tp.topic]}/{tp.partition}"), _owner, draft, tp
 
 
-def _size(draft: GroupDraft, path: str, registrations: bool = False) -> tuple[Read, Take]:
-    """Ask how many children a node has."""
-    def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Node):
-            draft.sized(path, answer.stat.num_children, registrations)
-    return GetData(path), take
-
-
-def _list(draft: GroupDraft, path: str, take: Take) -> Iterable[tuple[Read, Take]]:
+def _list(draft: GroupDraft, path: str, take: Take, key: object = None) -> Iterable[Question]:
     """Ask for the names of the children, where there are some."""
-    if path in draft.filled:
-        yield GetChildren(path), take
+    return ((GetChildren(path), take, draft, key),) if path in draft.filled else ()
 
 
-def _metadata(draft: GroupDraft, group: str) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        draft.exists = not isinstance(answer, Missing)
-        if isinstance(answer, Node) and answer.data:
-            value = codec.decode_metadata(group, answer.data)
-            draft.metadata = value if isinstance(value, GroupMetadata) else None
-    return take
+def _size(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    """How many children a node has."""
+    if isinstance(answer, Node) and answer.stat.num_children:
+        draft.filled.add(path)
+        draft.counted(answer.stat.num_children)
 
 
-def _mode_into(draft: GroupDraft) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        _keep(draft.mode, "mode", decode(answer, "mode", "mode", lambda n: codec.decode_mode(n.data)))
-    return take
+def _size_of_registrations(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    if isinstance(answer, Node) and answer.stat.num_children:
+        draft.filled.add(path)
+        draft.counted(answer.stat.num_children, registrations=True)
 
 
-def _names_into(part: dict[str, T | None]) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Children):
-            part.update(dict.fromkeys(answer.names))
-    return take
+def _elsewhere(draft: GroupDraft, other: Layout, answer: ReadAnswer) -> None:
+    """The parent of its registrations in the other layout: with any there it is not ours to move, since both have the same offsets."""
+    if isinstance(answer, Node) and answer.stat.num_children:
+        where = f"{answer.stat.num_children} registrations in the layout {other.name} ({other.ids(draft.name)})"
+        draft.left_alone = Malformed("group", draft.name, f"it has {where}, and both layouts share its offsets: stop those consumers, or run coordinator and consumers with that layout")
 
 
-def _channels_into(draft: GroupDraft) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Children):
-            draft.channels.update(dict.fromkeys(filter(names.is_member, answer.names), True))
-    return take
+def _metadata(draft: GroupDraft, group: str, answer: ReadAnswer) -> None:
+    draft.exists = not isinstance(answer, Missing)
+    if isinstance(answer, Node) and answer.data:
+        value = codec.decode_metadata(group, answer.data)
+        draft.metadata = value if isinstance(value, GroupMetadata) else None
 
 
-def _topics_into(draft: GroupDraft) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Children):
-            draft.topics.extend(n for n in answer.names if names.is_topic(n))
-    return take
+def _mode(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    _keep(draft.mode, "mode", mode_of(answer))
 
 
-def _member_into(draft: GroupDraft, member: str) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        value = decode(answer, "registration", member, lambda n: codec.decode_registration(member, n.data, n.stat))
-        _keep(draft.members, member, value)
-    return take
+def _member_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.members.update(dict.fromkeys(answer.names))
 
 
-def _channel_into(draft: GroupDraft, member: str, size: Take) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        if not isinstance(answer, Node):
-            del draft.channels[member]
-        size(answer)
-    return take
+def _request_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.requests.update(dict.fromkeys(answer.names))
 
 
-def _nodes_into(draft: GroupDraft, member: str) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        if isinstance(answer, Children):
-            draft.commands.update(dict.fromkeys((member, node) for node in answer.names))
-    return take
+def _channel_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.channels.update(dict.fromkeys(filter(names.is_member, answer.names), True))
 
 
-def _command_into(draft: GroupDraft, member: str, node: str) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        value = decode(answer, "command", f"{member}/{node}", lambda n: codec.decode_command(member, node, n.data))
-        _keep(draft.commands, (member, node), value)
-    return take
+def _command_names(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.commands.update(dict.fromkeys((member, node) for node in answer.names))
 
 
-def _request_into(draft: GroupDraft, node: str) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        _keep(draft.requests, node, decode(answer, "request", node, lambda n: codec.decode_request(node, n.data)))
-    return take
+def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.topics.extend(n for n in answer.names if names.is_topic(n))
 
 
-def _partitions_into(draft: GroupDraft, topic: str) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        for name in answer.names if isinstance(answer, Children) else ():
-            if names.is_number(name):
-                draft.owners[TopicPartition(topic, int(name))] = None
-    return take
+def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.owners.update(dict.fromkeys(TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)))
 
 
-def _owner_into(draft: GroupDraft, tp: TopicPartition) -> Take:
-    def take(answer: ReadAnswer) -> None:
-        value = decode(answer, "owner", str(tp), lambda n: codec.decode_owner(str(tp), n.data, n.stat))
-        _keep(draft.owners, tp, value)
-    return take
+def _member(draft: GroupDraft, name: str, answer: ReadAnswer) -> None:
+    _keep(draft.members, name, member_of(answer, name))
+
+
+def _channel(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
+    if not isinstance(answer, Node):
+        del draft.channels[member]
+    elif answer.stat.num_children:
+        draft.counted(answer.stat.num_children)
+        draft.commanded.append(member)
+
+
+def _command(draft: GroupDraft, key: tuple[str, str], answer: ReadAnswer) -> None:
+    _keep(draft.commands, key, command_of(answer, *key))
+
+
+def _request(draft: GroupDraft, node: str, answer: ReadAnswer) -> None:
+    _keep(draft.requests, node, request_of(answer, node))
+
+
+def _owner(draft: GroupDraft, tp: TopicPartition, answer: ReadAnswer) -> None:
+    owner = owner_of(answer, tp)
+    if owner is not None:
+        draft.owners[tp] = owner
+    else:
+        del draft.owners[tp]
 
 
 def _keep(part: dict[K, T | None], key: K, value: T | None) -> None:

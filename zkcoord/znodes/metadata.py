@@ -12,7 +12,7 @@ from typing import Union
 
 from zkcoord.core.model import Cause, Departed, GroupMetadata, GroupState, Malformed, TopicPartition
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Unfit, integer, mapping, reading, required, string, strings, to_bytes
+from zkcoord.znodes.strict_json import JsonObject, Texts, Unfit, integer, mapping, reading, required, string, strings, to_bytes
 
 METADATA_BYTES_MAX = 512 * 1024
 METADATA_WRITTEN_BYTES_MAX = 96 * 1024
@@ -85,9 +85,20 @@ def _departed_document(departed: Departed, usual: dict[str, int]) -> JsonObject:
     return document
 
 
+_TEXTS = Texts({
+    "state": (TEXT_CHARS_MAX, None),
+    "assignor": (TEXT_CHARS_MAX, None),
+    "protocol": (TEXT_CHARS_MAX, None),
+    "ownership": (OWNERSHIP_CHARS_MAX, None),
+    "failure": (TEXT_CHARS_MAX, ""),
+    "mode": (TEXT_CHARS_MAX, ""),
+})
+
+
 def _metadata(document: JsonObject) -> GroupMetadata:
     integer(document, "version", 1, 1)
-    state = _STATES.get(string(document, "state", TEXT_CHARS_MAX))
+    word, assignor, protocol, ownership, failure, mode = _TEXTS.read(document)
+    state = _STATES.get(word)
     if state is None:
         raise Unfit(f"state is not one of {', '.join(_STATES)}")
     cause = mapping(document, "cause")
@@ -95,17 +106,17 @@ def _metadata(document: JsonObject) -> GroupMetadata:
     return GroupMetadata(
         generation=integer(document, "generation"),
         state=state,
-        assignor=string(document, "assignor", TEXT_CHARS_MAX),
-        protocol=string(document, "protocol", TEXT_CHARS_MAX),
+        assignor=assignor,
+        protocol=protocol,
         topics=topics,
         members=integer(document, "members"),
         configuration=_configuration(mapping(document, "configuration")),
         departed=_departed(document, topics),
         cause=Cause(string(cause, "reason", TEXT_CHARS_MAX), string(cause, "trigger", TEXT_CHARS_MAX)),
         since_ms=integer(document, "since"),
-        ownership=string(document, "ownership", OWNERSHIP_CHARS_MAX),
-        failure=string(document, "failure", TEXT_CHARS_MAX, ""),
-        mode=string(document, "mode", TEXT_CHARS_MAX, ""),
+        ownership=ownership,
+        failure=failure,
+        mode=mode,
         problems=tuple(strings(document, "problems", TEXT_CHARS_MAX)) if "problems" in document else (),
     )
 

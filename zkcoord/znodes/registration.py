@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Union
 
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
@@ -21,7 +22,7 @@ from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
 from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
-from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX, JsonObject, Unfit, decimal, free_text, integer, mapping, reading, string, to_bytes
+from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX, JsonObject, Texts, Unfit, free_text, integer, mapping, number_in, reading, string, to_bytes
 
 PROTOCOL_VERSION = 1
 COOPERATIVE = "cooperative"
@@ -30,6 +31,7 @@ REBALANCE_TIMEOUT_MS = 60_000
 STREAMS_MAX = 10_000
 TEXT_CHARS_MAX = 255
 LIST_CHARS_MAX = 1_024
+LISTS_KEPT_MAX = 1_000
 DURATION_MS_MAX = 2**31 - 1
 SUBSCRIPTION_BYTES_MAX = 60 * 1024
 INTERNAL = "internal_topics"
@@ -93,32 +95,45 @@ def encode_registration(
 _NO_STAT = Stat(0, 0, 0, 0, 0, 0)
 
 
+_TEXTS = Texts({
+    "zkcoord": (TEXT_CHARS_MAX, None),
+    "pattern": (TEXT_CHARS_MAX, None),
+    "assignors": (LIST_CHARS_MAX, ""),
+    "protocols": (LIST_CHARS_MAX, COOPERATIVE),
+    "process": (TEXT_CHARS_MAX, ""),
+    "grace_ms": (TEXT_CHARS_MAX, str(GRACE_MS)),
+    "rebalance_timeout_ms": (TEXT_CHARS_MAX, str(REBALANCE_TIMEOUT_MS)),
+    "client": (TEXT_CHARS_MAX, ""),
+    "host": (TEXT_CHARS_MAX, ""),
+})
+
+
 def _member(name: str, stat: Stat, document: JsonObject) -> Member:
     if "zkcoord" not in document:
-        return Member(name, stat.czxid, stat.ephemeral_owner, _subscription(document, legacy=True), legacy=True)
-    decimal(document, "zkcoord")
-    instance = string(document, "instance", TEXT_CHARS_MAX, "")
-    if "instance" in document and not names.is_topic(instance):
+        return Member(name, stat.czxid, stat.ephemeral_owner, _subscription(document, string(document, "pattern", TEXT_CHARS_MAX), legacy=True), legacy=True)
+    zkcoord, pattern, assignors, protocols, process, grace, timeout, client, host = _TEXTS.read(document)
+    number_in(zkcoord, "zkcoord")
+    instance = string(document, "instance", TEXT_CHARS_MAX) if "instance" in document else None
+    if instance is not None and not names.is_topic(instance):
         raise Unfit(f"the instance id is not 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
     return Member(
         name=name,
         incarnation=stat.czxid,
         session=stat.ephemeral_owner,
-        subscription=_subscription(document, legacy=False),
-        assignors=_words(document, "assignors", ""),
-        protocols=_words(document, "protocols", COOPERATIVE),
-        instance=instance or None,
-        process=string(document, "process", TEXT_CHARS_MAX, ""),
-        grace_ms=_duration(document, "grace_ms", GRACE_MS),
-        rebalance_timeout_ms=_duration(document, "rebalance_timeout_ms", REBALANCE_TIMEOUT_MS),
+        subscription=_subscription(document, pattern, legacy=False),
+        assignors=_words("assignors", assignors),
+        protocols=_words("protocols", protocols),
+        instance=instance,
+        process=process,
+        grace_ms=number_in(grace, "grace_ms", DURATION_MS_MAX),
+        rebalance_timeout_ms=number_in(timeout, "rebalance_timeout_ms", DURATION_MS_MAX),
         user_data=free_text(document, "user_data", USER_DATA_CHARS_MAX),
-        client=string(document, "client", TEXT_CHARS_MAX, ""),
-        host=string(document, "host", TEXT_CHARS_MAX, ""),
+        client=client,
+        host=host,
     )
 
 
-def _subscription(document: JsonObject, legacy: bool) -> Subscription:
-    word = string(document, "pattern", TEXT_CHARS_MAX)
+def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription:
     if word not in _PATTERN_KINDS and not legacy:
         raise Unfit("pattern is not static, white_list or black_list")
     kind = _PATTERN_KINDS.get(word, PatternKind.STATIC)
@@ -126,9 +141,9 @@ def _subscription(document: JsonObject, legacy: bool) -> Subscription:
     for key in found:
         integer(found, key, 1, STREAMS_MAX)
     if kind is PatternKind.STATIC:
-        bad = next((topic for topic in found if not names.is_topic(topic)), None)
-        if bad is not None:
-            raise Unfit(f"{names.shown(bad)} is not a topic's name")
+        for topic in found:
+            if not names.is_topic(topic):
+                raise Unfit(f"{names.shown(topic)} is not a topic's name")
         return Subscription(topics=found)
     if len(found) != 1:
         raise Unfit("a pattern's subscription has exactly one expression")
@@ -142,13 +157,10 @@ def _subscription(document: JsonObject, legacy: bool) -> Subscription:
     return Subscription(pattern=Pattern(kind, checked, internal == YES), streams=streams)
 
 
-def _words(document: JsonObject, key: str, default: str) -> tuple[str, ...]:
-    text = string(document, key, LIST_CHARS_MAX, default)
+@lru_cache(LISTS_KEPT_MAX)
+def _words(key: str, text: str) -> tuple[str, ...]:
+    """A list of names. The latest lists are kept: nearly all members of all groups have one of a few."""
     words = tuple(text.split(",")) if text else ()
     if any(_WORD.fullmatch(word) is None for word in words):
         raise Unfit(f"{key} is not a comma-separated list of names")
     return words
-
-
-def _duration(document: JsonObject, key: str, default: int) -> int:
-    return decimal(document, key, DURATION_MS_MAX) if key in document else default

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Union
 
-from zkcoord.core.model import Malformed, Owner, Thread
+from zkcoord.core.model import Malformed, Owner, Thread, TopicPartition
 from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import INT64_MAX, JsonObject, decimal, integer, reading, string, to_bytes
@@ -65,14 +65,14 @@ class LeaderData:
     timestamp_ms: int
 
 
-def decode_owner(name: str, data: bytes, stat: Stat) -> Union[Owner, Malformed]:
+def decode_owner(name: Union[str, TopicPartition], data: bytes, stat: Stat) -> Union[Owner, Malformed]:
     """The owner of the partition `name`. Never raises."""
     if stat.ephemeral_owner == 0:
-        return Malformed("owner", name, "it is not ephemeral, so it would outlive its consumer")
+        return Malformed("owner", str(name), "it is not ephemeral, so it would outlive its consumer")
     if not 0 < len(data) <= OWNER_BYTES_MAX or not data.isascii():
-        return Malformed("owner", name, f"not 1 to {OWNER_BYTES_MAX} bytes of ASCII")
+        return Malformed("owner", str(name), f"not 1 to {OWNER_BYTES_MAX} bytes of ASCII")
     thread = names.parse_thread(data.decode("ascii"))
-    return Malformed("owner", name, "not a thread id, <member>-<n>") if thread is None else Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
+    return Malformed("owner", str(name), "not a thread id, <member>-<n>") if thread is None else Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
 
 
 def encode_owner(thread: Thread) -> bytes:
