@@ -72,11 +72,12 @@ def process_of(file: str) -> str:
 
 
 def _of_line(value: str, process: str, line: int, role: str, rank: int, rows: list[Row], alive: dict[str, int]) -> None:
-    """Add what a line says. `alive`: consumers' last signs of life."""
+    """Add what a line says. `alive`: when consumers last did something that the rules know; that one wrote a notice afterwards does not say that it held anything then."""
     try:
         told: Line = json.loads(value)
-        rows += [row for row in (row_of(fact, rank, line) for fact in PARSERS[role](process, told)) if row is not None]
-        if role == CONSUMERS:
+        said = [row for row in (row_of(fact, rank, line) for fact in PARSERS[role](process, told)) if row is not None]
+        rows += said
+        if role == CONSUMERS and said:
             alive[process] = max(alive.get(process, 0), int(told["t"]))
         elif role == COORDINATORS and told["kind"] == "lost":
             rows.append(Row("", 0, 0, int(told["t"]), rank, line, Kind.HOLE, process, int(told["records"])))

@@ -4,7 +4,8 @@ By time, where all processes that wrote them share a clock (their first lines na
 the same member), stays are ordered by the lowest version of the offset that they tell of, which their claims wrote, and no time of one host is compared with one of another. A stay that tells of no version and handed out
 nothing says nothing.
 
-How a member ended. What a scenario or the member itself says counts. A member whose lines just end is taken for killed at its last line: nobody else could say.
+How a member ended. What a scenario or the member itself says counts. A member whose lines just end is taken for killed when it last did something (a zombie may wake, see that its lease is over, and die before
+it can write down what it lost).
 """
 
 from __future__ import annotations

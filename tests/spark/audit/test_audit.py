@@ -95,6 +95,19 @@ def test_lines_that_are_not_what_they_should_be_are_counted_and_a_member_whose_l
     assert audit(spark, Options(tmp_path, exactly_once=True)).verdict.sentence == "VERDICT: not clean: 5 duplicated"
 
 
+def test_a_zombie_that_dies_before_it_can_say_what_it_lost(spark: SparkSession, tmp_path: Path) -> None:
+    """It stood still past its session, another began; it wakes, sees that its lease is over, and is killed: it lived, and held nothing. One that was handed something meanwhile did."""
+    zombie = [{"event": "start", "t": 1, "host": "a"}, {"event": "assigned", "t": 2, "offsets": {"t-0": 0}}, {"event": "records", "t": 3, "count": 5, "ranges": {"t-0": [[0, 4, 5, 0]]}},
+              {"event": "committed", "t": 4, "offsets": {"t-0": 5}}]
+    woken = {"event": "notice", "t": 20, "kind": "lease lapsed", "detail": {"held": 1}}
+    handed = {"event": "records", "t": 21, "count": 5, "ranges": {"t-0": [[5, 9, 5, 0]]}}
+    other = [{"event": "start", "t": 1, "host": "a"}, {"event": "assigned", "t": 10, "offsets": {"t-0": 5}}, {"event": "closed", "t": 30}]
+    for last, rules in ((woken, set()), (handed, {Rule.OWNED_TWICE})):
+        write(tmp_path, {"consumers/zombie.jsonl": [*zombie, last], "consumers/other.jsonl": other})
+        found = audit(spark, Options(tmp_path))
+        assert {rule for rule in Rule if found.verdict.amount(rule)} == rules, found.verdict.sentence
+
+
 def test_queries_whose_plans_tell_the_versions(spark: SparkSession, tmp_path: Path) -> None:
     """Journals of Spark applications on two hosts: claims tell no version, plans do; the clock of the second is behind."""
     def query(host: str, t: int, offset: int, version: int, planned: int) -> list[dict[str, Any]]:
