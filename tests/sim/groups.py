@@ -8,7 +8,7 @@ I17  quarantine: nothing is started or stopped in a quarantined group, it does n
 I19  a full group: nothing is started at a member that has as many older ones beside it as the group may have;
 I20  a start names what the registration subscribes that it is for, topic and stream.
 
-I9 and I16 are judged only of groups that were at rest: reported as Stable with all their members since the last change, no command outstanding. Anything else that happens to the group ends
+I9 and I16 are judged only of groups that were at rest: reported as Stable with all their members since the last change, nobody named as an owner who is gone, no command outstanding. Anything else that happens to the group ends
 the judgement, never makes a violation.
 """
 
@@ -214,7 +214,8 @@ class Groups:
             known.told.clear()
             return
         known.state = str(report.get("state", ""))
-        if known.state == "Stable" and report.get("members") == len(known.members):
+        owners = {part.partition("=")[0] for part in str(report.get("ownership", "")).split()}  # one that is gone: the report is of the world before, though as many members are there now
+        if known.state == "Stable" and report.get("members") == len(known.members) and owners <= known.members.keys():
             known.rest_ms = self.kernel.now
         if known.state == "Quarantined" and known.quarantined_ms is None:
             known.quarantined_ms = self.kernel.now if known.failed_ms is None else known.failed_ms

@@ -31,9 +31,9 @@ class GroupBench(Bench):
         self.do(name, Create(f"{GROUP}/channel/{name}", b""))
         self.do(name, *([Delete(f"{GROUP}/ids/{replaces}")] if replaces else []), Create(f"{GROUP}/ids/{name}", data, ephemeral=True))
 
-    def report(self, state: str, members: int, generation: int = 1) -> None:
+    def report(self, state: str, members: int, generation: int = 1, ownership: str = "") -> None:
         self.pass_ms(1)
-        self.do("k1", SetData(GROUP, json.dumps({"generation": generation, "state": state, "members": members}).encode(), -1))
+        self.do("k1", SetData(GROUP, json.dumps({"generation": generation, "state": state, "members": members, "ownership": ownership}).encode(), -1))
 
     def incarnation(self, member: str) -> str:
         return str(self.zk.tree.nodes[f"{GROUP}/ids/{member}"].czxid)
@@ -72,6 +72,20 @@ def test_i16_a_member_that_stayed_is_commanded() -> None:
     bench.leave("c1")
     bench.send("c2", "stop-fetcher", 1)
     assert bench.seen() == ["I16"]
+
+
+def test_i16_is_not_judged_of_a_group_that_was_reported_as_it_was_before() -> None:
+    """A paused coordinator wakes and reports what it knew: as many members as there are, but one of them was replaced meanwhile, and its successor has yet to be started."""
+    for owner, rules in (("c1", []), ("c4", ["I16"])):
+        bench = GroupBench()
+        for number in (1, 2, 3):
+            bench.register(f"c{number}", f"i{number}")
+        bench.register("c4", "i1", replaces="c1")
+        bench.report("Stable", 3, ownership=f"{owner}=t[0] c2=t[1-2]")
+        bench.pass_ms(REST_MS)
+        bench.leave("c2")
+        bench.send("c4", "start-fetcher", 1)
+        assert bench.seen() == rules, owner
 
 
 def test_i16_the_one_that_comes_back_is_commanded() -> None:
