@@ -58,6 +58,7 @@ class Known:
     quarantined_ms: int | None = None  # not later than this
     failed_ms: int | None = None  # the first eviction since something was started or stopped
     generation: int = -1
+    overwritten: bool = False  # the report is not a coordinator's, and none has written it since
     threads: dict[str, tuple[int, str]] = field(default_factory=dict)  # partition -> generation, thread
     joined_ms: int | None = None
     names: set[str] = field(default_factory=set)  # of all that ever registered
@@ -127,8 +128,8 @@ class Groups:
                 self._registration(known, place, role, before, after, places)
             elif place.kind == "command" and after is None:
                 known.commands.pop(path, None)
-            elif place.kind == "group":
-                self._report(known, role, after)
+            elif place.kind == "group" and (before is None or after is None or before.mzxid != after.mzxid):  # not only a child of it came or went
+                self._report(known, role, before, after)
 
     def _news(self, known: Known) -> None:
         known.news_ms = self.kernel.now
@@ -205,15 +206,16 @@ class Groups:
 
     # what the coordinator writes
 
-    def _report(self, known: Known, role: str, after: Rec | None) -> None:
+    def _report(self, known: Known, role: str, before: Rec | None, after: Rec | None) -> None:
         """The group's node: state and generation, where the coordinator wrote them."""
         report = _json(after.data) if after is not None and role == "coordinator" else {}
         if role != "coordinator":
             known.generation, known.state, known.quarantined_ms = -1, "", None
+            known.overwritten = before is not None
             known.threads.clear()
             known.told.clear()
             return
-        known.state = str(report.get("state", ""))
+        known.state, known.overwritten = str(report.get("state", "")), False
         owners = {part.partition("=")[0] for part in str(report.get("ownership", "")).split()}  # one that is gone: the report is of the world before, though as many members are there now
         if known.state == "Stable" and report.get("members") == len(known.members) and owners <= known.members.keys():
             known.rest_ms = self.kernel.now
@@ -299,6 +301,8 @@ class Groups:
     def _generation(self, known: Known, sent: Sent, path: str) -> None:
         if sent.generation < known.generation:
             self.violate("I14", f"{path} is of generation {sent.generation} after {known.generation}")
+        if known.overwritten:
+            return  # somebody's bytes are where the generation was, and one who reads them begins anew, whatever is sent by the coordinator that remembers
         known.generation = max(known.generation, sent.generation)
         for partition, thread in sent.threads.items():
             generation, other = known.threads.get(partition, (-1, ""))

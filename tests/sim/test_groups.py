@@ -182,6 +182,20 @@ def test_i14_a_generation_names_one_target() -> None:
     assert bench.seen() == ["I14", "I14"], "a generation that went back"
 
 
+def test_i14_is_not_judged_while_somebodys_bytes_are_where_the_generation_was() -> None:
+    """The coordinator that remembers goes on without writing its report; the next one reads none. Once one is written, a step back counts again."""
+    bench = GroupBench()
+    bench.register("c1")
+    bench.do("c1", Delete(bench.send("c1", "start-fetcher", 1, generation=3, thread="c1-0")))
+    bench.do("operator", SetData(GROUP, b"9999", -1))
+    bench.do("c1", Delete(bench.send("c1", "start-fetcher", 2, generation=4, thread="c1-0")))
+    bench.do("c1", Delete(bench.send("c1", "start-fetcher", 3, generation=1, thread="c1-0", state="Stable")))
+    assert bench.seen() == []
+    bench.do("c1", Delete(bench.send("c1", "start-fetcher", 4, generation=2, thread="c1-0")))
+    bench.send("c1", "stop-fetcher", 5, generation=1)
+    assert bench.seen() == ["I14"]
+
+
 def test_i9_a_group_at_rest_waits_for_its_turn_only() -> None:
     for answered in (True, False):
         bench = GroupBench()
