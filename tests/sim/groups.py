@@ -223,6 +223,7 @@ class Groups:
             known.quarantined_ms = self.kernel.now if known.failed_ms is None else known.failed_ms
         elif known.state != "Quarantined":
             known.quarantined_ms = None
+            known.told.clear()  # that one is over: the next one is another
 
     def _decided(self, places: Changes) -> None:
         touched = {place.group for place, *_ in places if place.group}

@@ -260,6 +260,22 @@ def test_i17_a_new_coordinator_goes_on_with_a_quarantine_and_tells_nobody_again(
         assert bench.seen() == seen
 
 
+def test_i17_the_next_quarantine_is_told_again() -> None:
+    for ended in (True, False):
+        bench = GroupBench()
+        for member in ("c1", "c2"):
+            bench.register(member)
+        bench.do("c1", Delete(bench.notify("k1", "c1", 1)))
+        bench.report("Quarantined", 2)
+        if ended:
+            bench.send("c2", "start-fetcher", 2, state="CompletingRebalance")
+        bench.do("operator", Delete("/consumers/coordinator"))
+        bench.process("k2")
+        bench.elect("k2", 8)
+        bench.notify("k2", "c1", 3, epoch=8)
+        assert bench.seen() == ([] if ended else ["I17"])
+
+
 def test_i19_a_member_beyond_the_places_of_a_group_is_started() -> None:
     for places in (2, 1):
         bench = GroupBench()
