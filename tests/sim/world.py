@@ -371,6 +371,10 @@ class World:
                 return odd
             if registered - {""} != expected:
                 return f"{group}: {sorted(registered)} are registered, expected {sorted(expected)}"
+            channels = self.zk.tree.children.get(self.places.channels(group), ())
+            deaf = sorted(name for name in self.zk.tree.children.get(ids, ()) if name not in channels and self._role(self.host_of_session(self.zk.tree.nodes[f"{ids}/{name}"].owner)) == "consumer")
+            if deaf:
+                return f"{group}: {deaf[0]} has no channel, so nobody can tell it anything: it is yet to be evicted"
             instances = Counter(m.wishes.instance for m in self.members(group) if m.app.failed is None and m.wishes.instance is not None)
             twice = sorted(instance for instance, count in instances.items() if count > 1)
             if twice:
