@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk import mirror
 from zkcoord.zk.port import Create, Delete, SetData
 from zkcoord.znodes.paths import Layout
 
@@ -73,7 +72,6 @@ class World:
         self.mix = mix
         self.kernel = Kernel(seed, tracing)
         self.plan = plan or MIXES[mix].draw(self.kernel)
-        mirror.GROUPS_PER_SLICE = -(-self.plan.groups // SLICES_MAX) if seed % 2 else self.plan.groups  # a takeover reads all groups at once, or a few after the other
         self.places = Places.ISOLATED if self.plan.layout is Layout.ISOLATED else Places.DRAFT
         self.zk = SimEnsemble(self.kernel, self.plan.servers, Weather(tick_ms=self.kernel.rng.choice((100, 500))))
         self.log = Log(self.kernel, self.plan.rate_per_s)
@@ -207,6 +205,8 @@ class World:
         name = self.new_name("k")
         self.kernel.trace(name, f"started: lease_max_ms={o.lease_max_ms}")
         self.coordinators.append(CoordinatorProcess(self.kernel, self.zk, name, self.plan.coordinator_session_ms, o, self.plan.layout, lambda: 0.0 if self.calm else p.assignor_wrong_chance))
+        if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
+            self.coordinators[-1].driver.groups_per_slice = -(-p.groups // SLICES_MAX)
         self._drift(self.coordinators[-1])
 
     def draw_subscription(self) -> Subscription:

@@ -21,7 +21,7 @@ from zkcoord.runtime.inputs import Inputs
 from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.contact import TimedPort
 from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
-from zkcoord.zk.mirror import Mirror
+from zkcoord.zk.mirror import GROUPS_PER_SLICE, Mirror
 from zkcoord.zk.port import OPEN_ACL, READS_PER_REQUEST_MAX, AclEntry, Closed, Connected, Ensemble, Expired, Fired, GetData, PortEvent, Refused, Suspended, acl_bytes, fewer_reads
 from zkcoord.zk.wants import SizeLimits
 from zkcoord.zk.writer import Writer
@@ -70,6 +70,7 @@ class CoordinatorDriver:
         self.session_id = 0
         self.timeout_ms = 0
         self.reads_max = READS_PER_REQUEST_MAX
+        self.groups_per_slice = GROUPS_PER_SLICE
         self.connected = False
         self.closing = False
         self.election: Election | None = None
@@ -211,7 +212,7 @@ class CoordinatorDriver:
             self.elected_ms = self.clock()
             self._step(Elected(self.elected_ms, won.epoch))
         self.mirror = Mirror(self.port, self.layout, won.epoch, self.clock, self._feed, self._related, self.previous,
-                             SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max), self.reads_max)
+                             SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max), self.reads_max, self.groups_per_slice)
         self.mirror.begin()
 
     def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:

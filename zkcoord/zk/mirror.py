@@ -39,11 +39,11 @@ class Mirror:
     """Reads one session's view of the world into events for the core.
 
     `emit` takes the events; `related(group, member, node)` names the partitions of a command that is known (`node` given) or those that a member owns (`node` empty); `before` is the mirror of the same term's last connection: what it knew and is gone must be told, too;
-    `epoch` is this term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much of a group is read, `reads_max` how much is asked for at once. `lost()` must be called when the session is suspended; a new `Mirror` is made for a new connection.
+    `epoch` is this term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many groups are read together. `lost()` must be called when the session is suspended; a new `Mirror` is made for a new connection.
     """
 
     def __init__(self, port: Port, layout: Layout, epoch: int, clock: Callable[[], int], emit: Callable[[Event], None], related: RelatedPartitions, before: Mirror | None = None,
-                 limits: SizeLimits = SizeLimits(), reads_max: int = READS_PER_REQUEST_MAX) -> None:
+                 limits: SizeLimits = SizeLimits(), reads_max: int = READS_PER_REQUEST_MAX, groups_per_slice: int = GROUPS_PER_SLICE) -> None:
         self.port = port
         self.own_prefix = f"{epoch}-"
         self.layout = layout
@@ -58,6 +58,7 @@ class Mirror:
         self.swept_last = False
         self.inflight: frozenset[Want] = frozenset()
         self.sweeps: dict[str, None] = {}
+        self.groups_per_slice = groups_per_slice
         self.unswept: list[Sequence[str]] = []
         self.slices = 0
         self.busy = False
@@ -199,7 +200,7 @@ class Mirror:
         self.left_alone.difference_update(groups)
         for group in groups:
             self.sizes.drop(group)
-        self.unswept = [groups[at : at + GROUPS_PER_SLICE] for at in range(0, len(groups), GROUPS_PER_SLICE)] or [()]
+        self.unswept = [groups[at : at + self.groups_per_slice] for at in range(0, len(groups), self.groups_per_slice)] or [()]
         for _ in range(SLICES_UNDER_WAY_MAX):
             self._next_slice()
 

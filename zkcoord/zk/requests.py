@@ -192,7 +192,7 @@ def read_request(chroot: str, reads: Sequence[Read]) -> Request:
     parts: list[bytes] = []
     begins = READ_STRUCT.pack
     for read in reads:
-        path = (chroot + read.path if read.path != "/" else chroot or "/").encode()
+        path = absolute(chroot, read.path).encode()
         parts.append(begins(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, False, -1, len(path)) + path + b"\0")
     parts.append(END_OF_READS)
     count = len(reads)
