@@ -42,6 +42,7 @@ setup(
         "kafka-python>=3,<4",
         "tenacity>=8.2",
         "google-re2>=1.1",
+        "orjson>=3.9",
         "prometheus-client>=0.19",
     ],
     extras_require={

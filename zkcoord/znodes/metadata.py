@@ -91,48 +91,49 @@ _TEXTS = Texts({
     "protocol": (TEXT_CHARS_MAX, None),
     "ownership": (OWNERSHIP_CHARS_MAX, None),
     "failure": (TEXT_CHARS_MAX, ""),
-    "mode": (TEXT_CHARS_MAX, ""),
 })
 
 
 def _metadata(document: JsonObject) -> GroupMetadata:
     integer(document, "version", 1, 1)
-    word, assignor, protocol, ownership, failure, mode = _TEXTS.read(document)
+    word, assignor, protocol, ownership, failure = _TEXTS.read(document)
     state = _STATES.get(word)
     if state is None:
         raise Unfit(f"state is not one of {', '.join(_STATES)}")
-    cause = mapping(document, "cause")
     topics = tuple(strings(document, "topics", names.NAME_CHARS_MAX))
-    return GroupMetadata(
-        generation=integer(document, "generation"),
-        state=state,
-        assignor=assignor,
-        protocol=protocol,
-        topics=topics,
-        members=integer(document, "members"),
-        configuration=_configuration(mapping(document, "configuration")),
-        departed=_departed(document, topics),
-        cause=Cause(string(cause, "reason", TEXT_CHARS_MAX), string(cause, "trigger", TEXT_CHARS_MAX)),
-        since_ms=integer(document, "since"),
-        ownership=ownership,
-        failure=failure,
-        mode=mode,
-        problems=tuple(strings(document, "problems", TEXT_CHARS_MAX)) if "problems" in document else (),
+    cause = mapping(document, "cause")
+    return GroupMetadata(  # by position: names take longer than all else that making one does
+        integer(document, "generation"),
+        state,
+        assignor,
+        protocol,
+        topics,
+        integer(document, "members"),
+        _configuration(mapping(document, "configuration")),
+        _departed(document, topics),
+        Cause(string(cause, "reason", TEXT_CHARS_MAX), string(cause, "trigger", TEXT_CHARS_MAX)),
+        integer(document, "since"),
+        ownership,
+        failure,
+        string(document, "mode", TEXT_CHARS_MAX) if "mode" in document else "",
+        tuple(strings(document, "problems", TEXT_CHARS_MAX)) if "problems" in document else (),
     )
 
 
 def _configuration(found: JsonObject) -> dict[str, Union[str, int]]:
-    if any(type(value) not in (str, int) for value in found.values()):
+    if found and any(type(value) not in (str, int) for value in found.values()):
         raise Unfit("configuration holds something that is neither a string nor an integer")
     return found
 
 
 def _departed(document: JsonObject, topics: Iterable[str]) -> tuple[Departed, ...]:
     found = required(document, "departed")
-    if type(found) is not list or any(type(item) is not dict for item in found):
+    if type(found) is not list or found and any(type(item) is not dict for item in found):
         raise Unfit("departed is not a list of objects")
+    if not found:
+        return ()
     budget = DEPARTED_PARTITIONS_MAX
-    groups_topics = _streams(dict.fromkeys(topics, 1)) if found else {}
+    groups_topics = _streams(dict.fromkeys(topics, 1))
     departed = []
     for item in found:
         partitions = _partitions(mapping(item, "partitions"), budget)

@@ -31,7 +31,7 @@ REBALANCE_TIMEOUT_MS = 60_000
 STREAMS_MAX = 10_000
 TEXT_CHARS_MAX = 255
 LIST_CHARS_MAX = 1_024
-LISTS_KEPT_MAX = 1_000
+OPTIONS_KEPT_MAX = 1_000
 DURATION_MS_MAX = 2**31 - 1
 SUBSCRIPTION_BYTES_MAX = 60 * 1024
 INTERNAL = "internal_topics"
@@ -112,24 +112,24 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
     if "zkcoord" not in document:
         return Member(name, stat.czxid, stat.ephemeral_owner, _subscription(document, string(document, "pattern", TEXT_CHARS_MAX), legacy=True), legacy=True)
     zkcoord, pattern, assignors, protocols, process, grace, timeout, client, host = _TEXTS.read(document)
-    number_in(zkcoord, "zkcoord")
+    names_of_assignors, names_of_protocols, grace_ms, rebalance_timeout_ms = _options(zkcoord, assignors, protocols, grace, timeout)
     instance = string(document, "instance", TEXT_CHARS_MAX) if "instance" in document else None
     if instance is not None and not names.is_topic(instance):
         raise Unfit(f"the instance id is not 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
-    return Member(
-        name=name,
-        incarnation=stat.czxid,
-        session=stat.ephemeral_owner,
-        subscription=_subscription(document, pattern, legacy=False),
-        assignors=_words("assignors", assignors),
-        protocols=_words("protocols", protocols),
-        instance=instance,
-        process=process,
-        grace_ms=number_in(grace, "grace_ms", DURATION_MS_MAX),
-        rebalance_timeout_ms=number_in(timeout, "rebalance_timeout_ms", DURATION_MS_MAX),
-        user_data=free_text(document, "user_data", USER_DATA_CHARS_MAX),
-        client=client,
-        host=host,
+    return Member(  # by position: names take longer than all else that making one does
+        name,
+        stat.czxid,
+        stat.ephemeral_owner,
+        _subscription(document, pattern, legacy=False),
+        names_of_assignors,
+        names_of_protocols,
+        instance,
+        process,
+        grace_ms,
+        rebalance_timeout_ms,
+        free_text(document, "user_data", USER_DATA_CHARS_MAX),
+        client,
+        host,
     )
 
 
@@ -138,6 +138,10 @@ def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription
         raise Unfit("pattern is not static, white_list or black_list")
     kind = _PATTERN_KINDS.get(word, PatternKind.STATIC)
     found = mapping(document, "subscription")
+    if kind is PatternKind.STATIC and len(found) == 1:
+        ((topic, streams),) = found.items()
+        if type(streams) is int:
+            return _to_one(topic, streams)
     for key in found:
         integer(found, key, 1, STREAMS_MAX)
     if kind is PatternKind.STATIC:
@@ -157,9 +161,25 @@ def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription
     return Subscription(pattern=Pattern(kind, checked, internal == YES), streams=streams)
 
 
-@lru_cache(LISTS_KEPT_MAX)
+@lru_cache(OPTIONS_KEPT_MAX)
+def _to_one(topic: str, streams: int) -> Subscription:
+    """The subscription to one topic; `streams` is no bool. The latest are kept: the members of a group share theirs."""
+    found = {topic: streams}
+    integer(found, topic, 1, STREAMS_MAX)
+    if not names.is_topic(topic):
+        raise Unfit(f"{names.shown(topic)} is not a topic's name")
+    return Subscription(topics=found)
+
+
+@lru_cache(OPTIONS_KEPT_MAX)
+def _options(zkcoord: str, assignors: str, protocols: str, grace: str, timeout: str) -> tuple[tuple[str, ...], tuple[str, ...], int, int]:
+    """Assignors, protocols, grace and rebalance timeout (ms). The latest are kept: nearly all members of all groups have one of a few sets of options."""
+    number_in(zkcoord, "zkcoord")
+    return _words("assignors", assignors), _words("protocols", protocols), number_in(grace, "grace_ms", DURATION_MS_MAX), number_in(timeout, "rebalance_timeout_ms", DURATION_MS_MAX)
+
+
 def _words(key: str, text: str) -> tuple[str, ...]:
-    """A list of names. The latest lists are kept: nearly all members of all groups have one of a few."""
+    """A list of names."""
     words = tuple(text.split(",")) if text else ()
     if any(_WORD.fullmatch(word) is None for word in words):
         raise Unfit(f"{key} is not a comma-separated list of names")
