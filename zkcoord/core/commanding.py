@@ -38,8 +38,8 @@ class Commander:
         """One command for each member that needs one and has none outstanding. `settled`: the target is not about to change, so it may be told."""
         stopping = self._recall(result)
         wanted = sorted({*self.view.wrong, *self._gathered(now_ms, stopping), *result.rejected})
-        sends = self._within_limits(self._command_for(m, result, generation, stopping) for m in self._free(wanted))
-        if sends or not settled:
+        sends = self._within_limits(self._command_for(m, result, generation, stopping) for m in self._free(wanted)) if wanted else ()
+        if sends or not settled or not (self.told or result.user_data):
             return sends
         return self._within_limits(self._news(m, result, generation, NONE, "") for m in self._free(sorted({*self.told, *result.user_data})))
 

@@ -284,13 +284,13 @@ class Group:
         return self.commander.commands(now_ms, self.result, self.generation, self._settled)
 
     def _evict(self, now_ms: int) -> tuple[WriteOp, ...]:
-        overdue = min(((m, n) for (m, n), at_ms in self.timers.deadlines.items() if at_ms <= now_ms), default=None)
+        overdue = min([key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None)
         if overdue is not None:
             member, node = overdue
             self.evicting = member
             others = sorted(n for n in self.view.commands.get(member, {}) if n != node)[: self.options.ops_per_write_max - 2]
             return (DeleteCommand(member, node), DeleteRegistration(member), *(DeleteCommand(member, n) for n in others))
-        deaf = min((m for m, at_ms in self.timers.deaf.items() if at_ms <= now_ms), default=None)
+        deaf = min([m for m, at_ms in self.timers.deaf.items() if at_ms <= now_ms], default=None)
         if deaf is not None:
             self.evicting = deaf
             return (DeleteRegistration(deaf),)
@@ -298,10 +298,10 @@ class Group:
 
     def _clean(self, _now_ms: int) -> tuple[WriteOp, ...]:
         stale = sorted(self.view.stale)[: self.options.ops_per_write_max]
-        return tuple(DeleteCommand(member, node) for member, node in stale)
+        return tuple([DeleteCommand(member, node) for member, node in stale])
 
     def _free_orphans(self, now_ms: int) -> tuple[WriteOp, ...]:
-        due = {s for s, since in self.timers.gone_since.items() if since + self.options.orphan_wait_ms <= now_ms}
+        due = self.timers.gone_since and {s for s, since in self.timers.gone_since.items() if since + self.options.orphan_wait_ms <= now_ms}
         if not due or self.sharing.shared:
             return ()  # in a shared group nobody's node is deleted: between reading and deleting it may be an old consumer's
         tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[: self.options.ops_per_write_max]
@@ -336,11 +336,12 @@ class Group:
 
     def _held(self) -> dict[TopicPartition, Thread]:
         """Who has what now: owned, or promised to a static member."""
-        return {**self.statics.held(self.view.members), **self.view.current_owners()}
+        promised, owned = self.statics.held(self.view.members), self.view.current_owners()
+        return {**promised, **owned} if promised else owned
 
     def _take_target(self, now_ms: int, result: Targets, held: Mapping[TopicPartition, Thread]) -> None:
         moved = 0 if result.target == held else sum(1 for tp, thread in result.target.items() if held.get(tp) != thread) + sum(1 for tp in held if tp not in result.target)
-        if dict(result.target) != self.view.target and (moved or self.view.target):
+        if (moved or self.view.target) and dict(result.target) != self.view.target:
             self.generation += 1
         self.result = result
         self.view.count_moves(result.target, self.moved)
@@ -363,7 +364,7 @@ class Group:
         if not self._settled:
             return Need.TARGET
         options = {c.option for nodes in view.live.values() for c in nodes.values()}
-        if view.wrong or Option.STOP in options or any(tp in view.target for tp in (*view.orphans, *view.blocked)):
+        if view.wrong or Option.STOP in options or not view.target.keys().isdisjoint((*view.orphans, *view.blocked)):
             return Need.STOPS
         if view.ready or view.starting or Option.START in options:
             return Need.STARTS

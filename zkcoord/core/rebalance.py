@@ -69,6 +69,8 @@ class RebalanceLog:
 
     def take_records(self, generation: int) -> list[Record]:
         """The rebalances that ended since the last call."""
+        if not self.done:
+            return []
         records = [Record("rebalance", self.group, {"generation": generation, **detail}) for _, _, detail in self.done]
         self.done.clear()
         return records

@@ -12,12 +12,15 @@ def report(before: GroupMetadata, generation: int, state: GroupState, result: Ta
     """What there is to say now; what the group has used `before` holds while there is no target."""
     made = bool(result.assignor)
     return GroupMetadata(
-        generation=generation, state=state, assignor=result.assignor or before.assignor, protocol=result.protocol if made else before.protocol, topics=result.topics if made else before.topics, members=members,
-        configuration=before.configuration, departed=departed, cause=cause, since_ms=before.since_ms, failure=trouble.reason if trouble.quarantined else "", mode=sharing.said(), problems=sharing.reported)
+        generation, state, result.assignor or before.assignor, result.protocol if made else before.protocol, result.topics if made else before.topics, members,
+        before.configuration, departed, cause, before.since_ms, "", trouble.reason if trouble.quarantined else "", sharing.said(), sharing.reported)
 
 
 def same_report(a: GroupMetadata, b: GroupMetadata) -> bool:
     """Whether a report says nothing new. A takeover of a balanced group must not write, so the cause alone is not news, nor is when a coordinator saw an instance leave."""
-    promises_a, promises_b = ([(d.instance, d.partitions, d.grace_ms, d.since_ms > 0, d.numbers, d.topics) for d in m.departed] for m in (a, b))
-    said_a, said_b = ((m.generation, m.state, m.assignor, m.topics, m.members, m.failure, m.mode, m.problems) for m in (a, b))
-    return (said_a, promises_a) == (said_b, promises_b)
+    return _said(a) == _said(b)
+
+
+def _said(report: GroupMetadata) -> tuple[object, ...]:
+    promises = [(d.instance, d.partitions, d.grace_ms, d.since_ms > 0, d.numbers, d.topics) for d in report.departed]
+    return report.generation, report.state, report.assignor, report.topics, report.members, report.failure, report.mode, report.problems, promises

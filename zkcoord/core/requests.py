@@ -23,6 +23,8 @@ class Requests:
 
     def take_up(self, seen: Mapping[str, Request | Malformed]) -> list[Request]:
         """Those of all that are there which were not seen before."""
+        if not seen and not self.taken_up:
+            return []
         new = {node: request for node, request in sorted(seen.items()) if node not in self.taken_up and isinstance(request, Request)}
         self.taken_up = set(seen)
         self.fresh |= {node for node, request in new.items() if request.fresh}
@@ -34,4 +36,4 @@ class Requests:
 
     def deletions(self, seen: Mapping[str, Request | Malformed]) -> tuple[DeleteRequest, ...]:
         """To be written when they led to a target."""
-        return tuple(DeleteRequest(node) for node, request in sorted(seen.items()) if isinstance(request, Request))[:REQUESTS_PER_WRITE_MAX]
+        return tuple([DeleteRequest(node) for node, request in sorted(seen.items()) if isinstance(request, Request)][:REQUESTS_PER_WRITE_MAX]) if seen else ()

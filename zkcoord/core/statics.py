@@ -56,7 +56,7 @@ class Statics:
 
     def settle(self, now_ms: int, members: Mapping[str, Member]) -> None:
         """After loading: an instance that is not there has left, as far as we know now."""
-        there = {m.instance for m in members.values()}
+        there = {m.instance for m in members.values()} if self.promises else set()
         for promise in self.promises.values():
             if promise.left_ms is None and promise.instance not in there:
                 promise.left_ms = now_ms
@@ -88,6 +88,8 @@ class Statics:
 
     def held(self, members: Mapping[str, Member]) -> dict[TopicPartition, Thread]:
         """What instances have, there or away, owned at the moment or not."""
+        if not self.promises:
+            return {}
         names = {m.instance: m.name for m in sorted(members.values(), key=lambda m: -m.incarnation) if m.instance is not None}  # of two, the older one
         return {tp: Thread(names.get(p.instance, p.name), n) for p in self.promises.values() for tp, n in p.threads.items()}
 
@@ -104,24 +106,26 @@ class Statics:
                 by_name[name] = self.promises[member.instance] = Promise(member.instance, grace_ms, member, {}, topics_of(member))
         for promise in by_name.values():
             promise.threads = {}
-        for tp, thread in target.items():
+        for tp, thread in target.items() if by_name else ():
             if thread.member in by_name:
                 by_name[thread.member].threads[tp] = thread.number
         self.promises = {p.instance: p for p in by_name.values()}
 
     def expire(self, now_ms: int) -> list[str]:
         """Forget the instances whose grace is over; returns them."""
-        over = sorted(p.instance for p in self.promises.values() if p.left_ms is not None and now_ms >= p.left_ms + p.grace_ms)
+        over = sorted([p.instance for p in self.promises.values() if p.left_ms is not None and now_ms >= p.left_ms + p.grace_ms])
         for instance in over:
             del self.promises[instance]
         return over
 
     def next_wake_ms(self) -> int | None:
         """When the next grace ends."""
-        return min((p.left_ms + p.grace_ms for p in self.promises.values() if p.left_ms is not None), default=None)
+        return min([p.left_ms + p.grace_ms for p in self.promises.values() if p.left_ms is not None], default=None) if self.promises else None
 
     def departed(self) -> tuple[Departed, ...]:
         """For the group's metadata."""
+        if not self.promises:
+            return ()
         kept = sorted((p for p in self.promises.values() if p.grace_ms), key=lambda p: p.instance)
         return tuple(Departed(p.instance, tuple(sorted(p.threads)), p.left_ms or 0, p.grace_ms, {tp: n for tp, n in p.threads.items() if n}, p.topics) for p in kept)
 

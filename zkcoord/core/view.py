@@ -71,7 +71,7 @@ class GroupView:
     def apply(self, delta: GroupDelta) -> tuple[str, ...]:
         """Take what was read. Returns the names of the members whose arrival, departure or change calls for a new target, sorted."""
         members, owners, commands, channels = delta.members, delta.owners, delta.commands, delta.channels
-        if delta.full:
+        if delta.full and (self.members or self.owners or self.commands or self.channels or self.requests or self.malformed):
             known = {*self.members, *(name for what, name in self.malformed if what == "registration")}
             members = {**members, **{n: None for n in known if n not in members}}
             owners = {**owners, **{tp: None for tp in self.owners if tp not in owners}}
@@ -84,7 +84,7 @@ class GroupView:
         for name, there in channels.items():
             (self.channels.add if there else self.channels.discard)(name)
         unreadable = Malformed in map(type, members.values()) or bool(self.malformed) and any(("registration", name) in self.malformed for name in members)
-        changed = tuple(sorted(name for name, m in members.items() if self._take_member(name, m)))
+        changed = tuple(sorted([name for name, m in members.items() if self._take_member(name, m)]))
         touched: set[TopicPartition] = set(self.owners) if unreadable else set()
         for (member, node), command in commands.items():
             touched.update(self._take_command(member, node, command))
@@ -118,7 +118,8 @@ class GroupView:
     def _take_member(self, name: str, member: Member | Malformed | None) -> bool:
         """Store one registration; True when the target may have to change."""
         before = self.members.get(name)
-        self._judge_form("registration", name, member)
+        if self.malformed or not isinstance(member, Member):
+            self._judge_form("registration", name, member)
         if isinstance(member, Member):
             if before == member:
                 return False
