@@ -13,11 +13,12 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from .model import Thread, TopicPartition
 from .sticky import FREE, Problem, balance
+from .values import value
 
 OWNER_PATH_BYTES_MAX = 512 * 1024
 OWNER_FIXED_BYTES = 64
@@ -27,7 +28,7 @@ MemberTopics = Mapping[str, int]
 Subscribers = tuple[tuple[tuple[str, ...], int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignmentInput:
     """What an assignor sees. `members` maps a member to its topics with its number of streams (1 or more) for each, wildcards resolved; `partitions` a topic to its partitions. `owners` may
     name threads that no longer exist: what remains valid of them counts. A partition's owner path has `owner_fixed_bytes` + the topic's name + the number's digits. `user_data` has the text
@@ -47,7 +48,7 @@ class AssignmentInput:
         return self.owner_fixed_bytes + len(partition.topic) + len(str(partition.partition))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assignment:
     """Who shall own what. `unassigned`: partitions that have subscribers but fit under no subscriber's cap. (Partitions that nobody subscribed to are in neither.)
     `user_data` is what the assignor tells its members, opaque to everybody else; those in it are members of the input."""
@@ -193,18 +194,19 @@ def _is_fair(given: AssignmentInput) -> bool:
     """Whether what is owned is the answer, in the simple case: all members subscribe to the same, one stream each, and everything is owned, level within one. Most groups are like that when a
     coordinator takes over, and this costs a fraction of finding out in general."""
     wishes = list(given.members.values())
-    if not wishes or any(wish != wishes[0] for wish in wishes) or set(wishes[0].values()) != {1} or wishes[0].keys() != given.partitions.keys():
+    if not wishes or wishes.count(wishes[0]) < len(wishes) or set(wishes[0].values()) != {1} or wishes[0].keys() != given.partitions.keys():
         return False
     counts = dict.fromkeys(given.members, 0)
     existing = {topic: frozenset(numbers) for topic, numbers in given.partitions.items()}
     if len(given.owners) != sum(map(len, existing.values())):
         return False
-    for partition, thread in given.owners.items():
-        if thread.member not in counts or thread.number or partition.partition not in existing.get(partition.topic, ()):
+    for (topic, partition), (member, number) in given.owners.items():
+        if number or member not in counts or partition not in existing.get(topic, ()):
             return False
-        counts[thread.member] += 1
-    longest = max((given.path_bytes(TopicPartition(topic, max(numbers))) for topic, numbers in given.partitions.items() if numbers), default=0)
-    return max(counts.values()) - min(counts.values()) <= 1 and max(counts.values()) * longest <= given.owner_path_bytes_max
+        counts[member] += 1
+    longest = max([given.path_bytes(TopicPartition(topic, max(numbers))) for topic, numbers in given.partitions.items() if numbers], default=0)
+    most = max(counts.values())
+    return most - min(counts.values()) <= 1 and most * longest <= given.owner_path_bytes_max
 
 
 def _subscribers(given: AssignmentInput) -> dict[str, Subscribers]:

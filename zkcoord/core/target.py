@@ -18,6 +18,7 @@ from .options import CoordinatorOptions
 from .rejections import FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, Rejection, rejection
 from .sizes import json_bytes
 from .statics import alias_of
+from .values import value
 
 COOPERATIVE = "cooperative"
 EAGER = "eager"
@@ -49,7 +50,7 @@ class TargetInput:
         return wanted.streams if topic in self.matches.get(wanted.pattern, ()) else 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Targets:
     """A computed target. `rejected` members are not in it; `unassigned` partitions did not fit under a session's cap of owner paths. `user_data` is what a custom assignor tells members."""
 
@@ -66,7 +67,7 @@ class Targets:
         return replace(self, user_data=_renamed(self.user_data, before, after))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prepared:
     """What the votes said, and what the assignor is to see. Static members go by their instance there (`aliases`: from a name to that)."""
 

@@ -100,7 +100,7 @@ class GroupView:
     def _unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Before a target exists what a live member owns is settled: all of it is filed when there is one."""
         owners, by_session, place = self.owners, self.by_session, self.place
-        return [tp for tp in partitions if not isinstance(owner := owners.get(tp), Owner) or owner.session not in by_session or tp in place]
+        return [tp for tp in partitions if not isinstance(owner := owners.get(tp), Owner) or owner.session not in by_session or place and tp in place]
 
     def _judge_form(self, what: str, name: str, value: object) -> None:
         """Note a node that is not what it should be, and forget the note of one that is again."""
@@ -220,7 +220,7 @@ class GroupView:
         return [
             tp for tp in partitions
             if not isinstance(owner := owners.get(tp), Owner) or owner.thread != target.get(tp) or by_session.get(owner.session) != owner.thread.member
-            or (topic := topics.get(tp.topic)) is None or owner.created < topic.created or tp in misled or tp in place]
+            or (topic := topics.get(tp.topic)) is None or owner.created < topic.created or misled and tp in misled or place and tp in place]
 
     def count_moves(self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]) -> None:
         """Who must give in a storm of joins gives what has moved least, from one target to the next. What a member leaves behind counts as not moved: of those who come and go each gets the same,
