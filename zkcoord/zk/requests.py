@@ -192,8 +192,9 @@ def read_request(chroot: str, reads: Sequence[Read]) -> Request:
     parts: list[bytes] = []
     begins = READ_STRUCT.pack
     for read in reads:
-        path = absolute(chroot, read.path).encode()
-        parts.append(begins(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, False, -1, len(path)) + path + b"\0")
+        path = read.path
+        ends = f"{chroot}{path}\0".encode() if path != "/" else f"{absolute(chroot, path)}\0".encode()
+        parts += begins(GET_DATA if type(read) is GetData else GET_CHILDREN, False, -1, len(ends) - 1), ends
     parts.append(END_OF_READS)
     count = len(reads)
 

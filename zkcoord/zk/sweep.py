@@ -272,7 +272,7 @@ def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
 
 def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.owners.update(dict.fromkeys(TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)))
+        draft.owners.update(dict.fromkeys([TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)]))
 
 
 def _member(draft: GroupDraft, name: str, answer: ReadAnswer) -> None:

@@ -21,6 +21,7 @@ MEMBER_CHARS_MAX = 640
 HOST_CHARS_MAX = 64
 CONSUMER_ID_CHARS_MAX = 100
 NODE_CHARS_MAX = 255
+NUMBER_DIGITS_MAX = 9
 SHOWN_CHARS_MAX = 80
 THREADS_KEPT_MAX = 1_024
 RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"})
@@ -28,7 +29,6 @@ RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _MEMBER = re.compile(r"[!-.0-~]{1,640}", re.ASCII)
 _NODE = re.compile(r"[!-.0-~]{1,255}", re.ASCII)
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,8})", re.ASCII)
 _CHOSEN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
@@ -59,7 +59,7 @@ def is_node(name: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether this is a partition's or a stream's number: 0 to 999,999,999 in its only spelling."""
-    return _NUMBER.fullmatch(text) is not None
+    return len(text) <= NUMBER_DIGITS_MAX and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0")
 
 
 def is_partition(topic: str, number: str) -> bool:
