@@ -90,7 +90,7 @@ class GroupView:
             touched.update(self._take_command(member, node, command))
         touched.update(owners)
         self._take_owners(owners)
-        for name in changed:
+        for name in changed if self.commands else ():
             touched.update(self._refile_commands(name))
         if changed:
             touched.update(self.owners, self.target)

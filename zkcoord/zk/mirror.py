@@ -341,7 +341,7 @@ class Mirror:
         if delta.full:
             known = {}
         fresh: set[Pattern] = set()
-        members: dict[str, Member | Malformed | None] = dict(delta.members)
+        members = delta.members
         for name, member in delta.members.items():
             known.pop(name, None)
             if isinstance(member, Member) and member.subscription.pattern is not None:
@@ -351,10 +351,10 @@ class Mirror:
         for name, pattern in list(known.items()):
             bad = matches.get(pattern)
             if isinstance(bad, Malformed):
-                members[name] = Malformed("registration", name, bad.reason)
+                members = {**members, name: Malformed("registration", name, bad.reason)}
                 del known[name]
         self.patterns[group] = known
-        if members != dict(delta.members):
+        if members is not delta.members:
             delta = replace(delta, members=members)
         self.emit(GroupChanged(self.clock(), group, delta, _good(matches)))
 
