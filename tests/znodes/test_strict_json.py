@@ -48,6 +48,13 @@ def test_taken() -> None:
     assert strict_json(b'{"a":' * 8 + b"1" + b"}" * 8) == json.loads('{"a":' * 8 + "1" + "}" * 8)
 
 
+@pytest.mark.parametrize("data", [
+    b'{"a":18446744073709551616}', b'{"a":-9223372036854775809}', b'{"a":[18446744073709551615,18446744073709551616]}', b'{"a":1.0}', b'{"a":1e5}', b'{"a":0.1,"b":-0}', b'{"a":-0.0}',
+    b'{"a":"\\/","b":"\\u00e9"}', b'{ "a" : 1 }', b' {"a":1}\n', '{"ü":"\u2028\x7f"}'.encode(), b'{"a":"\\u0000"}', b'{"":{"":[]}}'])
+def test_what_two_parsers_might_read_otherwise_is_read_as_the_library_does(data: bytes) -> None:
+    assert repr(strict_json(data)) == repr(json.loads(data))
+
+
 def test_the_cap_is_exact() -> None:
     padding = DOCUMENT_BYTES_MAX - len(b'{"a":""}')
     assert isinstance(strict_json(b'{"a":"' + b"x" * padding + b'"}'), dict)
