@@ -1,6 +1,7 @@
 """Whether a group that does everything wrong is felt by the others: their rebalances, with it and without it in turn.
 
-What is measured is a poison that goes on: the round beside it begins `SETTLE_S` after it (50,000 registrations are made in one burst, which no group makes twice)."""
+What is measured is a poison that goes on: the round beside it begins `SETTLE_S` after it (50,000 registrations are made in one burst, which no group makes twice), and the round alone as long after its end (they are
+deleted in one burst, too, and an assignor that is stopped late still works)."""
 
 from __future__ import annotations
 
@@ -113,11 +114,14 @@ def one(rig: Rig, kind: str, rounds: int, groups: int) -> tuple[list[float], lis
         try:
             healthy.round()
             for number in range(rounds):
-                alone += healthy.round()
+                hub.run_for(SETTLE_S)
+                without = healthy.round()
                 with poisoner.on():
                     hub.run_for(SETTLE_S)
-                    beside += healthy.round()
-                rig.say(f"  poison, {kind}, round {number + 1} of {rounds}: p95 {quantile(alone, 0.95):.0f} ms alone, {quantile(beside, 0.95):.0f} ms beside it")
+                    with_it = healthy.round()
+                rig.say(f"  poison, {kind}, round {number + 1} of {rounds}: p95 {quantile(without, 0.95):.0f} ms alone, {quantile(with_it, 0.95):.0f} ms beside it")
+                alone += without
+                beside += with_it
         finally:
             poisoner.end()
     return alone, beside
