@@ -32,11 +32,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol import serialization as wire
-from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.connection import CLOSE_RESPONSE, WATCH_XID, ConnectionHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from zkcoord.zk import requests
+from zkcoord.zk.call import Call
 from zkcoord.zk.observer import End, Observer
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Change, GetData
@@ -48,6 +49,11 @@ log = logging.getLogger(__name__)
 FRAME_BYTES_MAX = 128 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024  # more than a TLS record (16 KiB): nothing stays behind in OpenSSL, where waiting would not see it
 SEND_BATCH_BYTES = 64 * 1024
+WATCH_EVENTS_AT_ONCE_MAX = 64
+FRAME_BEGINS = struct.Struct("!ii")
+FRAME_HEADER_BYTES = 20
+"""A frame is its length, then a header (the number of the request that it answers, a transaction, an error), then the body."""
+
 CONNECT_ATTEMPT_MIN_MS = 250
 CONNECT_ATTEMPT_MAX_MS = 5_000
 RECONNECT_DELAY_MIN_MS = 50
@@ -55,25 +61,6 @@ RECONNECT_DELAY_MAX_MS = 1_000
 SERVER_CLOSED = "the server closed the connection"
 GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeError)
 """What decoding bytes that ZooKeeper would never send may raise."""
-
-
-class Call:
-    """One call under way. kazoo hands it around as its "async result"; it is told exactly once, `None` for lost."""
-
-    __slots__ = ("request", "queued_s", "_tell")
-
-    def __init__(self, request: Request, tell: Callable[[Result | None], None]) -> None:
-        self.request = request
-        self.queued_s = time.monotonic()
-        self._tell = tell
-
-    def answer(self, err: int, body: bytes, offset: int) -> None:
-        """Decode and tell. Raises one of `GARBAGE` with nothing told."""
-        self._tell(self.request.decode(err, body, offset))
-
-    def set_exception(self, error: BaseException) -> None:
-        """kazoo's way to say that the connection is gone."""
-        self._tell(None)
 
 
 class _Refusal(AuthFailedError):  # type: ignore[misc]
@@ -202,6 +189,14 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             self.answer_too_large = length > FRAME_BYTES_MAX
             raise self._drop(f"a frame of {length} bytes is not ZooKeeper's (or is more than {FRAME_BYTES_MAX})")
         received = self._received
+        if len(received) < length:
+            self._receive(length, timeout)
+        out = bytes(received[:length])
+        del received[:length]
+        return out
+
+    def _receive(self, length: int, timeout: float) -> None:
+        received = self._received
         with self._socket_error_handling():
             while len(received) < length:
                 try:
@@ -213,9 +208,6 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
                 if not chunk:
                     raise self._drop(SERVER_CLOSED)
                 received += chunk
-        out = bytes(received[:length])
-        del received[:length]
-        return out
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         """Send what is queued, in order, up to a batch; each call is pending before its first byte leaves, so that a failing send loses none."""
@@ -234,6 +226,24 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             self._write(frames, connect_timeout)
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        """Tell a watch event, and those right behind it: a transaction may fire hundreds at once, and kazoo's loop takes longer for each than all else does."""
+        self._tell_watch_event(buffer, offset)
+        for _ in range(WATCH_EVENTS_AT_ONCE_MAX - 1):
+            size = self._watch_event_ahead()
+            if not size:
+                return
+            self._tell_watch_event(self._read(size, 0), FRAME_HEADER_BYTES)
+
+    def _watch_event_ahead(self) -> int:
+        """The size of the next frame in bytes, where it is a watch event that was received to its end; else 0."""
+        received = self._received
+        if len(received) < FRAME_HEADER_BYTES:
+            return 0
+        length, xid = FRAME_BEGINS.unpack_from(received)
+        size: int = wire.int_struct.size + length
+        return size if xid == WATCH_XID and FRAME_HEADER_BYTES < size <= len(received) else 0
+
+    def _tell_watch_event(self, buffer: bytes, offset: int) -> None:
         try:
             event, _ = wire.Watch.deserialize(buffer, offset)
             change = Change(event.type)

@@ -26,7 +26,8 @@ from typing import TypeVar, Union
 
 from zkcoord.errors import ForkedProcessError
 from zkcoord.zk import requests
-from zkcoord.zk.connection import SERVER_CLOSED, Call, EdgeClient
+from zkcoord.zk.call import Call
+from zkcoord.zk.connection import SERVER_CLOSED, EdgeClient
 from zkcoord.zk.direct import Direct, Way
 from zkcoord.zk.observer import End
 from zkcoord.zk.options import Server, ZkOptions
