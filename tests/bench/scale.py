@@ -20,7 +20,7 @@ from tests.bench.running import Part, conclude, measure_all, measured_in_a_folde
 from tests.bench.scale_rig import Rig
 
 NAMES = ("takeover", "ack", "storm", "groups", "poison")
-GROUPS, ROUNDS, ACK_ROUNDS = 10_000, 5, 30
+GROUPS, ROUNDS, ACK_ROUNDS, POISON_ROUNDS = 10_000, 5, 30, 7
 QUICK_GROUPS, QUICK_ROUNDS = 1_000, 3
 
 
@@ -31,6 +31,7 @@ class Plan:
     only: tuple[str, ...] = NAMES
     groups: int = GROUPS
     rounds: int = ROUNDS
+    poison_rounds: int = POISON_ROUNDS
     acks: int = ACK_ROUNDS
     sizes: tuple[int, ...] = scale_ack.SIZES
     flap_s: float = scale_storms.FLAP_S
@@ -53,7 +54,7 @@ def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
         "ack": served(lambda sections: scale_ack.run(rig, sections, plan.acks, plan.sizes)),
         "storm": served(lambda sections: scale_storms.run(rig, sections, plan.rounds, plan.flap_s)),
         "groups": served(lambda sections: scale_storms.run_together(rig, sections, plan.together)),
-        "poison": served(lambda sections: scale_poison.run(rig, sections, plan.rounds, plan.healthy)),
+        "poison": served(lambda sections: scale_poison.run(rig, sections, plan.poison_rounds, plan.healthy)),
     }
 
 
@@ -70,11 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--only", choices=NAMES, help="only this part")
     parser.add_argument("--groups", type=int, help=f"groups of the takeover (default {GROUPS})")
-    parser.add_argument("--rounds", type=int, help=f"rounds of each part (default {ROUNDS})")
+    parser.add_argument("--rounds", type=int, help=f"rounds of each part (default {ROUNDS}, of the poison {POISON_ROUNDS})")
     args = parser.parse_args(arguments)
     only = (args.only,) if args.only else NAMES
-    plan = Plan(only, QUICK_GROUPS, QUICK_ROUNDS, QUICK_ROUNDS, scale_ack.SIZES[:2], scale_storms.FLAP_S / 5, scale_storms.MANY_GROUPS // 10, scale_poison.GROUPS // 5) if args.quick else Plan(only)
-    plan = replace(plan, groups=args.groups or plan.groups, rounds=args.rounds or plan.rounds)
+    plan = Plan(only, QUICK_GROUPS, QUICK_ROUNDS, QUICK_ROUNDS, QUICK_ROUNDS, scale_ack.SIZES[:2], scale_storms.FLAP_S / 5, scale_storms.MANY_GROUPS // 10, scale_poison.GROUPS // 5) if args.quick else Plan(only)
+    plan = replace(plan, groups=args.groups or plan.groups, rounds=args.rounds or plan.rounds, poison_rounds=args.rounds or plan.poison_rounds)
     return measured_in_a_folder(lambda folder: run(plan, folder, report_named("bench-scale", plan.only, NAMES)))
 
 
