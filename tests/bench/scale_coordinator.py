@@ -42,6 +42,8 @@ from zkcoord.zk.session import EdgeClient, KazooEnsemble, KazooPort
 from zkcoord.znodes.paths import Layout
 
 TRACE_MAX = 500_000
+EVENT_FIXED_BYTES = 32
+"""Of a watch event on the wire, beside its path."""
 
 
 class Wire(connection.EdgeConnection):
@@ -70,10 +72,13 @@ class TracedPort(KazooPort):
         say("connected", cpu_s=time.process_time())
         super().connected(generation, session_id, password, timeout_ms, server)
 
-    def fired(self, change: Change, path: str) -> None:
+    def fired(self, events: Sequence[tuple[Change, str]]) -> None:
         if self.tracing and len(self.trace) < TRACE_MAX:
-            self.trace.append(["fired", boot_ns(), Wire.received, requests.relative(self.chroot, path)])
-        super().fired(change, path)
+            now_ns, later = boot_ns(), sum(EVENT_FIXED_BYTES + len(path) for _, path in events)
+            for _, path in events:
+                later -= EVENT_FIXED_BYTES + len(path)
+                self.trace.append(["fired", now_ns, Wire.received - later, requests.relative(self.chroot, path)])
+        super().fired(events)
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         super().multi(ops, partial(self._answered, boot_ns(), [op.path for op in ops], done))

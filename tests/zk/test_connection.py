@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from kazoo.exceptions import ConnectionDropped
@@ -32,9 +32,9 @@ class Told:
     def suspended(self, reason: str, answer_too_large: bool) -> None:
         """See `Observer`."""
 
-    def fired(self, change: Change, path: str) -> None:
+    def fired(self, events: Sequence[tuple[Change, str]]) -> None:
         """See `Observer`."""
-        self.of.append(path)
+        self.of += [path for _, path in events]
 
     def ended(self, end: End, reason: str) -> None:
         """See `Observer`."""

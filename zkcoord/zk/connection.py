@@ -226,13 +226,13 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             self._write(frames, connect_timeout)
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        """Tell a watch event, and those right behind it: a transaction may fire hundreds at once, and kazoo's loop takes longer for each than all else does."""
-        self._tell_watch_event(buffer, offset)
-        for _ in range(WATCH_EVENTS_AT_ONCE_MAX - 1):
-            size = self._watch_event_ahead()
-            if not size:
-                return
-            self._tell_watch_event(self._read(size, 0), FRAME_HEADER_BYTES)
+        """Tell a watch event together with those right behind it: a transaction may fire hundreds at once, and one turn of kazoo's loop and one of the owner's for each take longer than all else does."""
+        events = [self._watch_event(buffer, offset)]
+        try:
+            while len(events) < WATCH_EVENTS_AT_ONCE_MAX and (size := self._watch_event_ahead()):
+                events.append(self._watch_event(self._read(size, 0), FRAME_HEADER_BYTES))
+        finally:
+            self.client.observer.fired(events)
 
     def _watch_event_ahead(self) -> int:
         """The size of the next frame in bytes, where it is a watch event that was received to its end; else 0."""
@@ -243,13 +243,12 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         size: int = wire.int_struct.size + length
         return size if xid == WATCH_XID and FRAME_HEADER_BYTES < size <= len(received) else 0
 
-    def _tell_watch_event(self, buffer: bytes, offset: int) -> None:
+    def _watch_event(self, buffer: bytes, offset: int) -> tuple[Change, str]:
         try:
             event, _ = wire.Watch.deserialize(buffer, offset)
-            change = Change(event.type)
+            return Change(event.type), event.path
         except GARBAGE as e:
             raise self._drop("the server sent a watch event that is not known, so watches are added again") from e
-        self.client.observer.fired(change, event.path)
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         client = self.client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Protocol
 
 from zkcoord.zk.port import Change
@@ -25,8 +26,8 @@ class Observer(Protocol):
     def suspended(self, reason: str, answer_too_large: bool) -> None:
         """The connection is lost, `answer_too_large`: because of the size of an answer. Told before the calls under way are told."""
 
-    def fired(self, change: Change, path: str) -> None:
-        """A watch event; `path` includes the chroot."""
+    def fired(self, events: Sequence[tuple[Change, str]]) -> None:
+        """Watch events that arrived together, in their order; paths include the chroot."""
 
     def ended(self, end: End, reason: str) -> None:
         """The session is over; nothing follows. `reason` is a sentence for `End.REFUSED`."""

@@ -182,9 +182,10 @@ class KazooPort:
         log.warning("lost the connection to ZooKeeper: %s", reason)
         self._over(Suspended(answer_too_large))
 
-    def fired(self, change: Change, path: str) -> None:
-        """A watch event."""
-        self._post(partial(self._on_fired, Fired(change, requests.relative(self.chroot, path))))
+    def fired(self, events: Sequence[tuple[Change, str]]) -> None:
+        """Watch events."""
+        chroot = self.chroot
+        self._post(partial(self._on_fired, [Fired(change, requests.relative(chroot, path)) for change, path in events]))
 
     def ended(self, end: End, reason: str) -> None:
         """The session is over."""
@@ -208,8 +209,9 @@ class KazooPort:
         self._way = Plain(self.chroot, self._submit_dated, self._on_event) if plain else Direct(self.chroot, self._submit, self._on_event)
         self._on_event(Connected(session_id, timeout_ms))
 
-    def _on_fired(self, event: Fired) -> None:
-        self._way.fired(event)
+    def _on_fired(self, events: Sequence[Fired]) -> None:
+        for event in events:
+            self._way.fired(event)
 
     def _over(self, event: PortEvent) -> None:
         self._post(partial(self._on_over, event))
