@@ -2,7 +2,7 @@
 
 Why: kazoo completes results on one thread, watch events on another, and state changes on a third, so the order in which the server spoke is lost; it queues calls while disconnected and runs them on
 whatever session comes next; it opens a new session by itself when one has expired; and it has no persistent watches. Here everything stays on kazoo's connection thread, which reads the socket frame by
-frame, and each frame becomes one call of the `Observer` or of a `Call` before the next frame is looked at. That is the whole ordering guarantee: what the observer and the calls are told is in
+frame, and each frame becomes one call of the `Observer` or of a `Call` before the next frame is looked at (watch events that arrived right behind each other become one). That is the whole ordering guarantee: what the observer and the calls are told is in
 the order of the bytes on the wire, so a watch event that the server sent before an answer is told before it.
 
 * The gate (`_gate`) makes "usable" and the queue one thing: `submit` puts a call into the queue only while the session is usable, and losing the connection empties queue and pending calls under the same gate.
