@@ -125,7 +125,7 @@ def test_a_full_disk_loses_records_counts_them_and_raises_nothing(tmp_path: Path
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Journal, "_open_next", full)
-    journal._close_file()
+    journal.submit(journal._close_file)  # on its own thread, which may still be at the end of the first batch
     for n in (2, 3, 4):  # one after the other, so that each is a batch of its own
         journal.write(numbered(n))
         wait_until(partial(_lost, journal, n - 1), PATIENCE_S, "the loss to be counted")
