@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,3 +72,8 @@ def test_foreign_text_is_shown_short_and_printable(text: str) -> None:
     assert names.shown(text).isprintable() and names.shown(text).isascii()
     assert len(names.shown(text)) <= 10 * names.SHOWN_CHARS_MAX + 5
     assert names.printable(text, 10).isprintable() and len(names.printable(text, 10)) <= 10
+
+
+@given(st.text(alphabet="0123456789+-_ .\n٣²１", max_size=12))
+def test_a_number_has_one_spelling(text: str) -> None:
+    assert names.is_number(text) == (re.fullmatch(r"0|[1-9][0-9]{0,8}", text, re.ASCII) is not None)

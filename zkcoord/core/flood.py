@@ -21,9 +21,9 @@ class Flood:
 
     def report(self, now_ms: int, found: Sequence[Malformed]) -> list[Record]:
         """What to write of these, which were found now. What was only counted is told with the first of a later minute."""
-        records: list[Record] = []
         if not found:
-            return records
+            return []
+        records: list[Record] = []
         if now_ms - self.since_ms >= WINDOW_MS:
             if self.hidden:
                 records.append(self._more(f"{self.hidden} more nodes were malformed"))

@@ -112,9 +112,9 @@ def prepare(group: str, world: TargetInput, members: Mapping[str, Member], away:
     wants = {aliases[name]: world.topics_of(m) for name, m in taking.items()}
     subscribed = sorted({t for topics in wants.values() for t in topics})
     partitions = {t: world.topics[t].partitions for t in subscribed}
-    threads = {thread: Thread(aliases[thread.member], thread.number) for thread in set(held.values()) if thread.member in taking}
-    same = all([thread == alias for thread, alias in threads.items()]) and all([thread in threads for thread in held.values()])
-    owners = held if same else {tp: threads[thread] for tp, thread in held.items() if thread in threads}
+    holders = set(held.values())
+    threads = {thread: Thread(aliases[thread.member], thread.number) for thread in holders if thread.member in taking}
+    owners = held if threads == dict(zip(holders, holders)) else {tp: threads[thread] for tp, thread in held.items() if thread in threads}
     user_data = {aliases[name]: m.user_data for name, m in taking.items() if m.user_data}
     fixed = options.owner_path_prefix_bytes + len(group)
     return Prepared(assignor, protocol, rejected, AssignmentInput(wants, partitions, owners, options.owner_path_bytes_max, fixed, user_data, dict(moved)), aliases)

@@ -19,7 +19,7 @@ class Call:
         self._tell = tell
 
     def answer(self, err: int, body: bytes, offset: int) -> None:
-        """Decode and tell. Raises one of `GARBAGE` with nothing told."""
+        """Decode and tell. Raises one of `zkcoord.zk.connection.GARBAGE`, with nothing told."""
         self._tell(self.request.decode(err, body, offset))
 
     def set_exception(self, error: BaseException) -> None:
