@@ -173,6 +173,9 @@ class WirePort:
         """See `Port`."""
         self._ask(requests.unwatch_request(self.hub.chroot, path), done)  # type: ignore[arg-type]
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """Nobody here asks for it."""
+
     def close(self) -> None:
         """See `Port`."""
         if self.connected:

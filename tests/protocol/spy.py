@@ -146,6 +146,10 @@ class SpyPort:
         self.spy.sent.append(Sent("unwatch", boot_ms()))
         self.port.unwatch(path, done)
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """See `Port`."""
+        self.port.ignore(paths)
+
     def close(self) -> None:
         """See `Port`."""
         self.spy.sent.append(Sent("close", boot_ms()))

@@ -73,6 +73,9 @@ class Script:
         self.watched.remove(path)
         done(ReadDone(()))
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        self.ignored = paths
+
     def close(self) -> None:
         self.closed += 1
 

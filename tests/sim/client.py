@@ -56,6 +56,7 @@ class SimPort:
         self._connected = False
         self._dead = False
         self._closing = False
+        self._ignored: tuple[str, ...] = ()
         self._seen_zxid = 0
         self._calls = 0
         self._pending: dict[int, Callable[[Unanswered], None]] = {}
@@ -88,6 +89,10 @@ class SimPort:
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
         """Remove a watch."""
         self._call("unwatch", path, done)
+
+    def ignore(self, paths: Sequence[str]) -> None:
+        """Events below these paths are not taken."""
+        self._ignored = tuple(f"{path}/" for path in paths)
 
     def close(self) -> None:
         """Close the session; `Closed` follows, whatever happens."""
@@ -147,7 +152,7 @@ class SimPort:
 
     def fired(self, change: Change, path: str) -> None:
         """A watch event is taken by the process."""
-        if not self._closing:
+        if not self._closing and not path.startswith(self._ignored):
             self._on_event(Fired(change, path))
 
     def dropped(self, conn: Connection) -> None:
@@ -230,7 +235,7 @@ class SimPort:
         if conn.broken:
             self._later()
             return
-        self._conn = conn
+        self._conn, self._ignored = conn, ()
         self._connected = True
         self._seen_zxid = max(self._seen_zxid, conn.server.zxid)
         self._on_event(Connected(self.session_id, self._timeout_ms))

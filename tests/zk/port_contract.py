@@ -510,6 +510,30 @@ def an_event_comes_before_the_answer_that_shows_it(fixture: PortFixture) -> None
     assert order == [[("DATA", "/a")]]
 
 
+def nothing_is_told_of_what_is_ignored(fixture: PortFixture) -> None:
+    """Below the path, not at it; others as before; again when it is ignored no longer, and on the next connection."""
+    s = Session(fixture)
+    s.do(Create("/a", b""), Create("/ab", b""))
+    s.watch("/", WatchMode.RECURSIVE)
+    s.port.ignore(["/a", "/z"])
+    assert s.sync() == ReadDone(())
+    s.do(Create("/a/x", b""), Create("/a/x/y", b""), Create("/ab/x", b""), SetData("/a", b"", -1), Delete("/a/x/y", -1))
+    assert s.seen() == [("CREATED", "/ab/x"), ("DATA", "/a")]
+    s.port.ignore(["/z"])
+    assert s.sync() == ReadDone(())
+    s.do(SetData("/a/x", b"1", -1))
+    assert s.seen() == [("DATA", "/a/x")]
+    s.port.ignore(["/a"])
+    fixture.cut(s.port)
+    s.wait(lambda: Suspended() in s.events, "Suspended")
+    fixture.heal(s.port)
+    s.wait(lambda: isinstance(s.events[-1], Connected), "Connected")
+    del s.events[:]
+    s.watch("/", WatchMode.RECURSIVE)
+    s.do(SetData("/a/x", b"2", -1))
+    assert s.seen() == [("DATA", "/a/x")]
+
+
 def _number(result: ReadResult) -> int:
     assert isinstance(result, ReadDone)
     answer = result.answers[0]
@@ -542,7 +566,8 @@ CONTRACT: Sequence[Callable[[PortFixture], None]] = (
     a_watch_added_twice_fires_once,
     a_removed_watch_sees_nothing_more,
     an_event_comes_before_the_answer_that_shows_it,
+    nothing_is_told_of_what_is_ignored,
 )
 
-SINCE_3_6: Sequence[Callable[[PortFixture], None]] = (events_of_one_multi_stand_in_its_order, an_event_comes_before_the_answer_that_shows_it, a_removed_watch_sees_nothing_more)
-"""Watches that fire once, all that older servers have, cannot keep these: what came and went between two looks is not told, changes that follow closely are told as one, and an event is told when the watch is there again."""
+SINCE_3_6: Sequence[Callable[[PortFixture], None]] = (events_of_one_multi_stand_in_its_order, an_event_comes_before_the_answer_that_shows_it, a_removed_watch_sees_nothing_more, nothing_is_told_of_what_is_ignored)
+"""Watches that fire once, all that older servers have, cannot keep these: what came and went between two looks is not told, changes that follow closely are told as one, an event is told when the watch is there again, and every one must be heard."""

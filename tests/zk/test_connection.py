@@ -11,10 +11,11 @@ from kazoo.exceptions import ConnectionDropped
 
 from zkcoord.zk import requests
 from zkcoord.zk.call import Call
-from zkcoord.zk.connection import WATCH_EVENTS_AT_ONCE_MAX, EdgeClient, EdgeConnection
+from zkcoord.zk.connection import EdgeClient, EdgeConnection
 from zkcoord.zk.observer import End
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Change
+from zkcoord.zk.watch_events import AT_ONCE_MAX
 
 READ_S = 5.0
 DATA = Change.DATA.value
@@ -86,11 +87,29 @@ def test_events_that_arrived_together_are_told_together_and_an_answer_keeps_its_
 
 def test_a_flood_of_events_leaves_room_for_what_is_to_be_sent(wire: tuple[EdgeConnection, socket.socket, Told]) -> None:
     connection, server, told = wire
-    server.sendall(b"".join(event(f"/{number}") for number in range(WATCH_EVENTS_AT_ONCE_MAX + 3)))
+    server.sendall(b"".join(event(f"/{number}") for number in range(AT_ONCE_MAX + 3)))
     connection._read_socket(READ_S)
-    assert told.of == [f"/{number}" for number in range(WATCH_EVENTS_AT_ONCE_MAX)]
+    assert told.of == [f"/{number}" for number in range(AT_ONCE_MAX)]
     connection._read_socket(READ_S)
-    assert len(told.of) == WATCH_EVENTS_AT_ONCE_MAX + 3
+    assert len(told.of) == AT_ONCE_MAX + 3
+
+
+def test_what_nobody_wants_to_hear_of_is_left_out(wire: tuple[EdgeConnection, socket.socket, Told]) -> None:
+    """First, between others, and alone; a name that only begins alike is another."""
+    connection, server, told = wire
+    connection.client.ignored = (b"/g/a/", b"/h/b/")
+    server.sendall(b"".join(map(event, ("/g/a/1", "/g/ab/1", "/h/b/2/3", "/g/a", "/g/c/g/a/1", "/g/a/2", "/h/b/", "/z"))))
+    connection._read_socket(READ_S)
+    assert told.of == ["/g/ab/1", "/g/a", "/g/c/g/a/1", "/z"]
+    server.sendall(b"".join(event(f"/g/a/{number}") for number in range(2 * AT_ONCE_MAX)) + frame(5, b"\0\0\0\0"))
+    asked(connection, told, 5)
+    connection._read_socket(READ_S)
+    connection._read_socket(READ_S)
+    assert told.of[4:] == ["answer 5"]
+    connection.client.ignored = ()
+    server.sendall(event("/g/a/1"))
+    connection._read_socket(READ_S)
+    assert told.of[5:] == ["/g/a/1"]
 
 
 @pytest.mark.parametrize("bad", [event("/x", 99), frame(-1, b"\0\0\0\3"), struct.pack("!ii", 3, -1) + b"\0" * 12, struct.pack("!ii", -9, -1) + b"\0" * 12])

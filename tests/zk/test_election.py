@@ -50,6 +50,9 @@ class Nosy:
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
         raise AssertionError("an election watches for as long as its session lasts")
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        raise AssertionError("an election hears everything")
+
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         self.calls.append("multi")
         self.multis.append(ops)

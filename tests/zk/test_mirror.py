@@ -50,7 +50,7 @@ class Counting:
         self.port = port
         self.reads: list[Sequence[Read]] = []
         self.before: dict[int, Callable[[], object]] = {}
-        self.sync, self.close, self.watch, self.unwatch = port.sync, port.close, port.watch, port.unwatch
+        self.sync, self.close, self.watch, self.unwatch, self.ignore = port.sync, port.close, port.watch, port.unwatch, port.ignore
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         raise AssertionError("a mirror writes nothing")
@@ -534,6 +534,32 @@ def test_a_directory_is_sized_before_it_is_listed(fixture: RealFixture) -> None:
     assert w.known() == w.truth() and [e.group for e in w.events if isinstance(e, GroupLeftAlone)] == ["large"]
     lay = w.lay
     assert sorted(listed) == sorted((lay.groups_root, lay.topics_root, lay.ids(G), lay.channels(G), lay.owners(G), lay.owner_topic(G, "t")))
+
+
+@since_3_6("there every event is heard")
+@LAYOUTS
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_nothing_is_told_of_a_group_that_is_left_alone(fixture: RealFixture, layout: Layout, late: bool) -> None:
+    """Too large at its first read, or grown too large: what changes in it is dropped where it arrives. Read again as a small group, it is followed again."""
+    w = World(fixture, layout)
+    w.mirror.limits = w.mirror.sizes.limits = SizeLimits(registrations_max=2)
+    w.make(*w.member("a"), *(w.member("b") if late else [op for n in range(3) for op in w.member(f"b{n}")]), *w.member("a", "other"))
+    w.begin()
+    if late:
+        w.make(*w.member("c"))
+        w.settle()
+    alone = [e.group for e in w.events if isinstance(e, GroupLeftAlone)]
+    seen, reads = len(w.seen), len(w.port.reads)
+    w.make(*(op for n in range(5) for op in w.member(f"more{n}")), Delete(layout.registration(G, "a")))
+    w.settle()
+    assert alone == [G] and len(w.port.reads) == reads and w.seen[seen:] == []
+    w.make(*w.member("b", "other"))
+    assert w.settle().known("other") == w.truth("other")
+    w.mirror.limits = w.mirror.sizes.limits = SizeLimits()
+    w.mirror.read_group(G)
+    assert w.settle().known() == w.truth()
+    w.make(*w.member("last"))
+    assert w.settle().known() == w.truth() and "last" in w.known()["members"]
 
 
 def test_every_whole_read_begins_with_a_sync(fixture: RealFixture) -> None:

@@ -91,6 +91,9 @@ class HostilePort:
         """Done."""
         self.world.post(lambda: done(ReadDone(())))
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """Told nevertheless: it is a hint."""
+
     def close(self) -> None:
         """Closed, once."""
         if not self.over:

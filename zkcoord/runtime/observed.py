@@ -112,6 +112,10 @@ class ObservedPort:
         """See `Port`."""
         self.inner.unwatch(path, done)
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """See `Port`."""
+        self.inner.ignore(paths)
+
     def close(self) -> None:
         """See `Port`."""
         self.inner.close()

@@ -5,10 +5,27 @@ Each gives the value, None where there is no node, and `Malformed` where it cann
 
 from __future__ import annotations
 
+from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import Command, Malformed, Member, Mode, Owner, Request, Topic, TopicPartition
 from zkcoord.znodes import codec
 
 from .port import Denied, Node, ReadAnswer
+
+
+class Delta:
+    """A group's delta being put together from the answers of one request."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member | Malformed | None] = {}
+        self.channels: dict[str, bool] = {}
+        self.commands: dict[tuple[str, str], Command | Malformed | None] = {}
+        self.owners: dict[TopicPartition, Owner | Malformed | None] = {}
+        self.requests: dict[str, Request | Malformed | None] = {}
+        self.mode: dict[str, Mode | Malformed | None] = {}
+
+    def build(self) -> GroupDelta:
+        """As an immutable event part."""
+        return GroupDelta(members=self.members, channels=self.channels, commands=self.commands, owners=self.owners, requests=self.requests, mode=self.mode)
 
 
 def member_of(answer: ReadAnswer, name: str) -> Member | Malformed | None:

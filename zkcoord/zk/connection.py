@@ -32,7 +32,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol import serialization as wire
-from kazoo.protocol.connection import CLOSE_RESPONSE, WATCH_XID, ConnectionHandler
+from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
@@ -43,16 +43,13 @@ from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Change, GetData
 from zkcoord.zk.requests import CLOSE_REQUEST, Request, Result
 from zkcoord.zk.sockets import EdgeHandler, quiet_logger, wait_ready
+from zkcoord.zk.watch_events import events_together
 
 log = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 128 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024  # more than a TLS record (16 KiB): nothing stays behind in OpenSSL, where waiting would not see it
 SEND_BATCH_BYTES = 64 * 1024
-WATCH_EVENTS_AT_ONCE_MAX = 64
-FRAME_BEGINS = struct.Struct("!ii")
-FRAME_HEADER_BYTES = 20
-"""A frame is its length, then a header (the number of the request that it answers, a transaction, an error), then the body."""
 
 CONNECT_ATTEMPT_MIN_MS = 250
 CONNECT_ATTEMPT_MAX_MS = 5_000
@@ -226,29 +223,16 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             self._write(frames, connect_timeout)
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        """Tell a watch event together with those right behind it: a transaction may fire hundreds at once, and one turn of kazoo's loop and one of the owner's for each take longer than all else does."""
-        events = [self._watch_event(buffer, offset)]
+        """Tell a watch event together with those right behind it."""
+        events: list[tuple[Change, str]] = []
         try:
-            while len(events) < WATCH_EVENTS_AT_ONCE_MAX and (size := self._watch_event_ahead()):
-                events.append(self._watch_event(self._read(size, 0), FRAME_HEADER_BYTES))
-        finally:
-            self.client.observer.fired(events)
-
-    def _watch_event_ahead(self) -> int:
-        """The size of the next frame in bytes, where it is a watch event that was received to its end; else 0."""
-        received = self._received
-        if len(received) < FRAME_HEADER_BYTES:
-            return 0
-        length, xid = FRAME_BEGINS.unpack_from(received)
-        size: int = wire.int_struct.size + length
-        return size if xid == WATCH_XID and FRAME_HEADER_BYTES < size <= len(received) else 0
-
-    def _watch_event(self, buffer: bytes, offset: int) -> tuple[Change, str]:
-        try:
-            event, _ = wire.Watch.deserialize(buffer, offset)
-            return Change(event.type), event.path
+            for event in events_together(buffer, offset, self._received, lambda size: self._read(size, 0), self.client.ignored):
+                events.append(event)
         except GARBAGE as e:
             raise self._drop("the server sent a watch event that is not known, so watches are added again") from e
+        finally:
+            if events:
+                self.client.observer.fired(events)
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         client = self.client
@@ -284,6 +268,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         self.usable = False
         self.plain = False
         self.generation = 0
+        self.ignored: tuple[bytes, ...] = ()
         self.request_deadline_s = (options.request_deadline_ms or options.session_timeout_ms / 2) / 1000
         self._gate = threading.RLock()
         self.ended = False

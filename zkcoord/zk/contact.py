@@ -45,6 +45,11 @@ class TimedPort:
         assert self.port is not None
         self.port.unwatch(path, self._timed(done))
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """See `Port`."""
+        assert self.port is not None
+        self.port.ignore(paths)
+
     def close(self) -> None:
         """See `Port`."""
         assert self.port is not None

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupLeftAlone, GroupUnread, Ready, TopicsChanged
-from zkcoord.core.model import Command, Malformed, Member, Mode, Owner, Pattern, Request, Topic, TopicPartition
+from zkcoord.core.model import Malformed, Member, Pattern, Topic, TopicPartition
 from zkcoord.znodes import names, paths
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
 
-from .answers import command_of, member_of, mode_of, owner_of, request_of, topic_of
+from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of, topic_of
 from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode, reads_that_fit
 from .sweep import BAD_NAME, GroupRead, Sweep
 from .wants import SizeLimits, Sizes, Want, Wants
@@ -97,7 +97,7 @@ class Mirror:
     def fired(self, event: Fired) -> None:
         """A watch saw something."""
         if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
-            return  # first of all: its flood of events shall cost next to nothing
+            return  # it was on its way when it was ignored, or this server is too old for that
         where = self.layout.locate(event.path)
         if isinstance(where, COUNTED) and event.change in (Change.CREATED, Change.DELETED) and not self._fits(where, event.change):
             return
@@ -141,8 +141,14 @@ class Mirror:
             self._emit_group(where.group, GroupDelta(members={where.member: value}))
 
     def _follow_no_more(self, group: str) -> None:
-        self.left_alone.add(group)
+        self._leave_alone(self.left_alone | {group})
         self.wants.drop(group)
+
+    def _leave_alone(self, groups: set[str]) -> None:
+        """Their floods of events shall cost next to nothing."""
+        if groups != self.left_alone:
+            self.left_alone = groups
+            self.port.ignore([path for group in sorted(groups) for path in self.layout.group_roots(group)])
 
     def _mark(self, want: Want) -> None:
         if want.group and want.group not in self.known:
@@ -197,7 +203,7 @@ class Mirror:
                 for path in self.layout.group_watch_roots(group):
                     self.port.watch(path, WatchMode.RECURSIVE, self._watched)
         self.known.update(groups)
-        self.left_alone.difference_update(groups)
+        self._leave_alone(self.left_alone.difference(groups))
         for group in groups:
             self.sizes.drop(group)
         self.unswept = [groups[at : at + self.groups_per_slice] for at in range(0, len(groups), self.groups_per_slice)] or [()]
@@ -364,26 +370,10 @@ class Mirror:
         for path in self.layout.group_watch_roots(group):
             self.port.unwatch(path, self._watched)
         self.wants.drop(group)
-        self.left_alone.discard(group)
+        self._leave_alone(self.left_alone - {group})
         self.sizes.drop(group)
         self.patterns.pop(group, None)
         self.emit(GroupGone(self.clock(), group))
-
-
-class Delta:
-    """A delta being put together from the answers of one request."""
-
-    def __init__(self) -> None:
-        self.members: dict[str, Member | Malformed | None] = {}
-        self.channels: dict[str, bool] = {}
-        self.commands: dict[tuple[str, str], Command | Malformed | None] = {}
-        self.owners: dict[TopicPartition, Owner | Malformed | None] = {}
-        self.requests: dict[str, Request | Malformed | None] = {}
-        self.mode: dict[str, Mode | Malformed | None] = {}
-
-    def build(self) -> GroupDelta:
-        """As an immutable event part."""
-        return GroupDelta(members=self.members, channels=self.channels, commands=self.commands, owners=self.owners, requests=self.requests, mode=self.mode)
 
 
 def _readable(where: paths.Where) -> bool:

@@ -278,6 +278,10 @@ class Port(Protocol):
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
         """Remove this session's watch on `path`; answers `ReadDone(())`, or one `Denied` where there is none."""
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """Tell of nothing below these paths from now on, and again of what is below all others; a lost connection ends that. It asks nothing of the server. A hint: what is on its way is told, and where the
+        server is old, everything."""
+
     def close(self) -> None:
         """Close the session: its ephemeral nodes go in one transaction. `Closed` follows, whatever happens."""
 

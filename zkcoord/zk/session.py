@@ -154,6 +154,12 @@ class KazooPort:
         self._check_process()
         self._way.unwatch(path, done)
 
+    def ignore(self, paths: Sequence[str]) -> None:
+        """Drop what is told of nodes below these paths while it is still bytes. On a server before 3.6 every event must be heard: its watch is gone and set again then."""
+        self._check_process()
+        if isinstance(self._way, Direct):
+            self._client.ignored = tuple(f"{self.chroot}{path}/".encode() for path in paths)
+
     def ask(self, request: requests.Request, done: Callable[[T], None]) -> None:
         """Send a request that `Port` does not have; `done` gets what it decodes to."""
         self._check_process()
@@ -206,6 +212,7 @@ class KazooPort:
         for end in early or ():
             end()
         self._early, self._generation = [], generation
+        self._client.ignored = ()
         self._way = Plain(self.chroot, self._submit_dated, self._on_event) if plain else Direct(self.chroot, self._submit, self._on_event)
         self._on_event(Connected(session_id, timeout_ms))
 

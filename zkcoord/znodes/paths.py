@@ -292,6 +292,10 @@ class Layout:
         """What it watches recursively for each group beside that."""
         return () if self.home == self.groups_root else (self.ids(group), self.owners(group))
 
+    def group_roots(self, group: str) -> tuple[str, ...]:
+        """What everything that a coordinator hears of a group is below."""
+        return tuple(dict.fromkeys((f"{self.groups_root}/{group}", f"{self.home}/{group}")))
+
     def group_above(self, path: str) -> str:
         """The first component below the root of groups, where a path has more than that; else "". Nothing is checked: this is for what `locate` is too thorough for."""
         for root in (self.groups_root, self.home):
