@@ -88,6 +88,19 @@ def test_an_endless_loop_is_killed_at_its_deadline(asker: Make) -> None:
     assert asking.pool.processes() == ()
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="there is no such thing here")
+def test_who_computes_on_goes_on_in_the_background(asker: Make) -> None:
+    """A call that is quick, or waits, is not sent there, and the process after the one that was killed begins as any other."""
+    asking = asker()
+    assert asking.ask("sleeps_once", said("1"))[1] == ""
+    (pid,) = asking.pool.processes()
+    assert os.sched_getscheduler(pid) == os.SCHED_OTHER
+    asking.submit("g", "loops", GIVEN)
+    wait_until(lambda: os.sched_getscheduler(pid) == os.SCHED_IDLE, PATIENCE_S, "the background")
+    assert asking.ask("good", GIVEN, group="other")[1] == ""
+    assert {os.sched_getscheduler(other) for other in asking.pool.processes() if other != pid} == {os.SCHED_OTHER}
+
+
 def test_a_memory_bomb_meets_its_limit(asker: Make) -> None:
     asking = asker(replace(PATIENT, memory_mb=200))
     answer, failure = asking.ask("hoards", GIVEN)
