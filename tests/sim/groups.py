@@ -56,7 +56,7 @@ class Known:
     commanded: set[str] = field(default_factory=set)  # members that a coordinator has seen
     missing: set[str] = field(default_factory=set)  # every instance that left and did not come back: the end of its grace is an event, whenever it left
     quarantined_ms: int | None = None  # not later than this
-    failed_ms: int | None = None  # the first eviction since something was started or stopped
+    failed_ms: int | None = None  # the first eviction since something was started or stopped; of one that is gone already, only its command is deleted
     generation: int = -1
     overwritten: bool = False  # the report is not a coordinator's, and none has written it since
     threads: dict[str, tuple[int, str]] = field(default_factory=dict)  # partition -> generation, thread
@@ -70,6 +70,10 @@ class Known:
         """Who this thread is in a target: a static member that came back takes its place there under another name."""
         member, _, number = thread.rpartition("-")
         return self.instances.get(member) or member, number
+
+    def failing(self, now_ms: int) -> None:
+        """A coordinator evicts a member."""
+        self.failed_ms = now_ms if self.failed_ms is None else self.failed_ms
 
 
 @dataclass(slots=True)
@@ -128,6 +132,8 @@ class Groups:
                 self._registration(known, place, role, before, after, places)
             elif place.kind == "command" and after is None:
                 known.commands.pop(path, None)
+                if role == "coordinator" and place.member not in known.members:
+                    known.failing(self.kernel.now)
             elif place.kind == "group" and (before is None or after is None or before.mzxid != after.mzxid):  # not only a child of it came or went
                 self._report(known, role, before, after)
 
@@ -151,8 +157,8 @@ class Groups:
             known.members[place.member] = new
             known.instances[place.member] = new.instance
         if role in ("coordinator", "operator"):
-            if role == "coordinator" and known.failed_ms is None:
-                known.failed_ms = self.kernel.now
+            if role == "coordinator":
+                known.failing(self.kernel.now)
             return self._news(known)
         if after is None:
             replaced = old is not None and any(p.kind == "ids" and p.group == place.group and a is not None and _registered(a.data).instance == old.instance for p, _, _, a in places)

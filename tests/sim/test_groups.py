@@ -223,6 +223,23 @@ def test_i9_is_not_judged_while_a_coordinator_begins() -> None:
     assert bench.seen() == []
 
 
+def test_i17_a_backoff_counts_from_the_eviction_also_of_a_member_that_was_gone() -> None:
+    """The report may come much later: its coordinator was cut off in between."""
+    for after_ms, seen in ((200, ["I17"]), (400, [])):
+        bench = GroupBench()
+        bench.checker.groups.backoff_ms = 1_000
+        bench.register("c1")
+        bench.register("c2")
+        unanswered = bench.send("c2", "stop-fetcher", 1)
+        bench.leave("c2")
+        bench.do("k1", Delete(unanswered))
+        bench.pass_ms(700)
+        bench.report("Quarantined", 1)
+        bench.pass_ms(after_ms)
+        bench.send("c1", "start-fetcher", 2, state="PreparingRebalance")
+        assert bench.seen() == seen, after_ms
+
+
 def test_i6_one_command_of_a_member_at_a_time() -> None:
     bench = GroupBench()
     bench.register("c1")
