@@ -15,7 +15,7 @@ from zkcoord.core.events import Event, GroupChanged, GroupGone, GroupLeftAlone, 
 from zkcoord.core.model import Command, GroupMetadata, Malformed, Member, Option, Owner, Pattern, PatternKind, Subscription, Thread, Topic, TopicPartition
 from zkcoord.stack.probe import four_letter
 from zkcoord.stack.servers import ZooKeeperServer
-from zkcoord.zk.mirror import Mirror
+from zkcoord.zk.mirror import IGNORED_GROUPS_MAX, Mirror
 from zkcoord.zk.port import AclEntry, Create, Delete, Fired, GetChildren, GetData, MultiResult, Op, Port, PortEvent, Read, ReadResult, SetData, WatchMode
 from zkcoord.zk.wants import SizeLimits
 from zkcoord.znodes import codec
@@ -560,6 +560,24 @@ def test_nothing_is_told_of_a_group_that_is_left_alone(fixture: RealFixture, lay
     assert w.settle().known() == w.truth()
     w.make(*w.member("last"))
     assert w.settle().known() == w.truth() and "last" in w.known()["members"]
+
+
+@since_3_6("there every event is heard")
+def test_of_very_many_that_are_left_alone_some_are_heard_and_none_is_read(fixture: RealFixture) -> None:
+    """The port is told once for all of them, and of so many only as can be compared with each event."""
+    w = World(fixture)
+    count = IGNORED_GROUPS_MAX + 2
+    told: list[Sequence[str]] = []
+    ignore = w.port.ignore
+    w.port.ignore = lambda paths: (told.append(paths), ignore(paths)) and None  # type: ignore[method-assign,assignment]
+    w.mirror.limits = w.mirror.sizes.limits = SizeLimits(registrations_max=1)
+    w.make(*(op for n in range(count) for name in ("a", "b") for op in w.member(name, f"g{n:03}")))
+    w.begin()
+    assert sum(isinstance(e, GroupLeftAlone) for e in w.events) == count and len(told) == 1 and len(told[0]) == IGNORED_GROUPS_MAX
+    seen, reads = len(w.seen), len(w.port.reads)
+    w.make(*(op for n in range(count) for op in w.member("c", f"g{n:03}")))
+    w.settle()
+    assert {e.path.split("/")[-3] for e in w.seen[seen:] if isinstance(e, Fired)} == {f"g{n:03}" for n in range(IGNORED_GROUPS_MAX, count)} and len(w.port.reads) == reads
 
 
 def test_every_whole_read_begins_with_a_sync(fixture: RealFixture) -> None:

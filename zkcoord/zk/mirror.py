@@ -30,6 +30,8 @@ GROUPS_PER_SLICE = 500
 SLICES_UNDER_WAY_MAX = 2
 """ZooKeeper reads one while the other is decoded; what was read of a few groups is still in the processor's cache when the core takes it."""
 
+IGNORED_GROUPS_MAX = 64
+
 COUNTED = (paths.RegistrationAt, paths.ChannelAt, paths.CommandAt, paths.OwnerAt)
 
 RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
@@ -55,6 +57,7 @@ class Mirror:
         self.reads_max = reads_max
         self.sizes = Sizes(limits)
         self.left_alone: set[str] = set()
+        self.ignored: list[str] = []
         self.swept_last = False
         self.inflight: frozenset[Want] = frozenset()
         self.sweeps: dict[str, None] = {}
@@ -97,7 +100,7 @@ class Mirror:
     def fired(self, event: Fired) -> None:
         """A watch saw something."""
         if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
-            return  # it was on its way when it was ignored, or this server is too old for that
+            return  # not ignored yet, or not by the port
         where = self.layout.locate(event.path)
         if isinstance(where, COUNTED) and event.change in (Change.CREATED, Change.DELETED) and not self._fits(where, event.change):
             return
@@ -130,6 +133,7 @@ class Mirror:
         """Count a node of a group; False where the group has just become too large to be followed: it is to be read as a whole, which says whether it is."""
         if where.group in self.known and self.sizes.grew(where.group, 1 if change is Change.CREATED else -1, isinstance(where, paths.RegistrationAt)):
             self._follow_no_more(where.group)
+            self._ignore()
             self._unread(where.group)
             return False
         return True
@@ -141,14 +145,15 @@ class Mirror:
             self._emit_group(where.group, GroupDelta(members={where.member: value}))
 
     def _follow_no_more(self, group: str) -> None:
-        self._leave_alone(self.left_alone | {group})
+        self.left_alone.add(group)
         self.wants.drop(group)
 
-    def _leave_alone(self, groups: set[str]) -> None:
-        """Their floods of events shall cost next to nothing."""
-        if groups != self.left_alone:
-            self.left_alone = groups
-            self.port.ignore([path for group in sorted(groups) for path in self.layout.group_roots(group)])
+    def _ignore(self) -> None:
+        """The floods of events of groups that are left alone shall cost next to nothing. Each event is compared with all of these, so of very many some are heard."""
+        groups = sorted(self.left_alone)[:IGNORED_GROUPS_MAX]
+        if groups != self.ignored:
+            self.ignored = groups
+            self.port.ignore([path for group in groups for path in self.layout.group_roots(group)])
 
     def _mark(self, want: Want) -> None:
         if want.group and want.group not in self.known:
@@ -203,7 +208,8 @@ class Mirror:
                 for path in self.layout.group_watch_roots(group):
                     self.port.watch(path, WatchMode.RECURSIVE, self._watched)
         self.known.update(groups)
-        self._leave_alone(self.left_alone.difference(groups))
+        self.left_alone.difference_update(groups)
+        self._ignore()
         for group in groups:
             self.sizes.drop(group)
         self.unswept = [groups[at : at + self.groups_per_slice] for at in range(0, len(groups), self.groups_per_slice)] or [()]
@@ -230,6 +236,7 @@ class Mirror:
             else:
                 self.sizes.read(group, read.registrations, read.nodes)
                 self._emit_group(group, read.delta)
+        self._ignore()
         if self.slices:
             return
         self.busy = False
@@ -370,7 +377,7 @@ class Mirror:
         for path in self.layout.group_watch_roots(group):
             self.port.unwatch(path, self._watched)
         self.wants.drop(group)
-        self._leave_alone(self.left_alone - {group})
+        self.left_alone.discard(group)
         self.sizes.drop(group)
         self.patterns.pop(group, None)
         self.emit(GroupGone(self.clock(), group))

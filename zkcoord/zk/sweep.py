@@ -17,11 +17,11 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from zkcoord.core.events import GroupDelta
-from zkcoord.core.model import Command, GroupMetadata, Malformed, Member, Mode, Owner, Request, TopicPartition
+from zkcoord.core.model import GroupMetadata, Malformed, TopicPartition
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
-from .answers import command_of, member_of, mode_of, owner_of, request_of
+from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
 from .port import Children, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, reads_that_fit
 from .wants import SizeLimits
 
@@ -44,10 +44,11 @@ class GroupRead:
     left_alone: Malformed | None
 
 
-class GroupDraft:
+class GroupDraft(Delta):
     """One group while it is being read. `filled` holds the paths that have children, of the channels' (`commanded`) their members."""
 
     def __init__(self, name: str, limits: SizeLimits) -> None:
+        super().__init__()
         self.name = name
         self.limits = limits
         self.exists = True
@@ -57,12 +58,6 @@ class GroupDraft:
         self.filled: set[str] = set()
         self.commanded: list[str] = []
         self.metadata: GroupMetadata | None = None
-        self.members: dict[str, Member | Malformed | None] = {}
-        self.channels: dict[str, bool] = {}
-        self.commands: dict[tuple[str, str], Command | Malformed | None] = {}
-        self.owners: dict[TopicPartition, Owner | Malformed | None] = {}
-        self.requests: dict[str, Request | Malformed | None] = {}
-        self.mode: dict[str, Mode | Malformed | None] = {}
         self.topics: list[str] = []
 
     def counted(self, children: int, registrations: bool = False) -> None:
