@@ -48,7 +48,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "zkcoord.stack": (),
 }
 RUNTIME = "zkcoord.runtime"
-ABOVE_RUNTIME = ("zkcoord.runtime", "zkcoord.demo", "migrations", "consumer.__main__", "consumer.cli")
+ABOVE_RUNTIME = ("zkcoord.runtime", "zkcoord.demo", "migrations", "consumer.__main__", "consumer.cli", "consumer.spark.sink.__main__")
 
 # Put together from pieces, so that this file does not contain what it forbids.
 MACHINE_PATHS = re.compile(r"(?<![\w./-])/(?:" + "|".join(("wor" + "k", "ro" + "ot", "tmp/pro" + "be", "ho" + r"me/\w+")) + r")/\w")

@@ -1,11 +1,9 @@
-"""Make visible what departed applications of a group have committed, and clean away what they have only staged: for readers that do not want to wait until an application runs again.
-
-    python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory /data/orders
-"""
+"""Make visible what departed applications of a group have committed, and clean away what they have only staged: for readers that do not want to wait until an application runs again."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,40 +13,62 @@ from consumer.spark.sink import steps
 from consumer.spark.sink.files import Files, LocalFiles, files_at
 from consumer.spark.sink.keeper import Keeper
 from consumer.spark.sink.recovery import committed, recover
-from zkcoord.errors import ZkcoordError
-from zkcoord.zk.options import ZkOptions
+from zkcoord.errors import ConfigurationError, ZkcoordError
+from zkcoord.runtime.cli import BAD_USE, CANNOT, INTERRUPTED, OK, Parser
+from zkcoord.runtime.config import add_flags, resolve
+from zkcoord.runtime.settings import zk_options
+from zkcoord.runtime.table import ACL_OPTIONS, BROKER_OPTIONS, Use
 from zkcoord.znodes.names import validate_group
-from zkcoord.znodes.paths import LAYOUTS, layout_named
+from zkcoord.znodes.paths import layout_named
+
+PROG = "python -m consumer.spark.sink"
+EPILOG = """\
+exit status: 0 done, 1 it could not be done, 2 the command line is wrong.
+
+examples:
+  python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory /data/orders
+  python -m consumer.spark.sink --config zkcoord.toml --group billing --directory hdfs:///warehouse/orders    # Hadoop as Spark finds it: HADOOP_CONF_DIR
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m consumer.spark.sink", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--zookeeper", required=True, help="host:port,host:port/chroot")
-    parser.add_argument("--group", required=True)
-    parser.add_argument("--directory", required=True, help="the sink's directory, as its applications name it")
-    parser.add_argument("--layout", choices=sorted(LAYOUTS), default="draft")
-    args = parser.parse_args(argv)
+    parser = Parser(prog=PROG, description=__doc__, epilog=EPILOG)
+    parser.add_argument("--group", required=True, help="the group whose applications write there")
+    parser.add_argument("--directory", required=True, metavar="DIR", help="the sink's directory, as its applications name it: a path, or a URI of HDFS")
+    add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     try:
-        files = _files(args.directory)
-        keeper = Keeper(ZkOptions(args.zookeeper))
-        try:
-            place = steps.Place(layout_named(args.layout), validate_group(args.group), files.uri)
-            before = recover(place, keeper, files)
-            left = committed(place, keeper)
-        finally:
-            keeper.close()
+        sys.stdout.write(finish(parser.parse_args(argv)) + "\n")
     except ZkcoordError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"{before} committed batches of {args.group} were not visible, {left} are not now" + (" (those of applications that live are theirs to finish)" if left else ""))
-    return 0
+        sys.stderr.write(f"{PROG}: {' '.join(str(error).split())}\n")
+        return BAD_USE if isinstance(error, ConfigurationError) else CANNOT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return OK
+
+
+def finish(args: argparse.Namespace) -> str:
+    """Recover once; what is to be said about it. Raises `ZkcoordError`."""
+    settings = resolve(Use.GROUPS, vars(args), os.environ)
+    options, layout, group = zk_options(settings), layout_named(settings.text("layout")), validate_group(args.group)
+    files = _files(args.directory)
+    keeper = Keeper(options)
+    try:
+        place = steps.Place(layout, group, files.uri)
+        before = recover(place, keeper, files)
+        left = committed(place, keeper)
+    finally:
+        keeper.close()
+    return f"{before} committed batches of {group} were not visible, {left} are not now" + (" (those of applications that live, or write to another directory, are theirs to finish)" if left else "")
 
 
 def _files(directory: str) -> Files:
     """A local directory needs no Spark."""
-    if urlsplit(directory).scheme == "":
-        return LocalFiles(Path(directory))
+    if urlsplit(directory).scheme in ("", "file"):
+        path = Path(urlsplit(directory).path if directory.startswith("file:") else directory)
+        if not path.is_dir():
+            raise ConfigurationError(f"--directory is {directory!a}, and there is no such directory: name the one that the applications write to")
+        return LocalFiles(path)
     from pyspark.sql import SparkSession
 
     return files_at(directory, SparkSession.builder.getOrCreate())
