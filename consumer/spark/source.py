@@ -9,6 +9,7 @@ new process is asked for `partitions` of the logged batch before anything else.
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -19,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -74,7 +76,14 @@ class Task(InputPartition):
 def read_task(options: ReadOptions, columns: Sequence[str], task: Task) -> Iterator[pa.RecordBatch]:
     """The records of a task. Raises `ReadError`."""
     settings = {"bootstrap.servers": task.brokers, **options.kafka}
-    return open_reader(settings, options.engine, options.fail_on_data_loss).read(task.ranges, columns)
+    yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(task.ranges, columns)
+    set_imports_aside()
+
+
+def set_imports_aside() -> None:
+    """In a worker of Spark, after its first task: a worker that is used again collects garbage after each task, and would go through everything that was imported, every time. What is there by now is looked at no more."""
+    if TaskContext.get() is not None and gc.get_freeze_count() == 0:
+        gc.freeze()
 
 
 class ZkcoordReader(DataSourceReader):

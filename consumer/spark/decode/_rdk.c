@@ -4,7 +4,8 @@
  *
  * Contracts:
  *  - A Client is one librdkafka handle. It belongs to the process that made it: in a forked child it does nothing, not even end.
- *  - A Part is one partition that is being fetched from an offset on, by the simple consumer (no group, no coordinator). A partition can be open once per Client: a second fetcher on it would starve.
+ *  - A Part is one range that is being fetched, by the simple consumer (no group, no coordinator). A partition can be fetched once per Client: a second fetcher on it would starve.
+ *  - librdkafka knows no end of a range, and what it fetched beyond would be thrown away. So what has come is taken from it early, and fetching stops as soon as all of the range is there.
  *  - A Part keeps its Client alive, and a Client with open Parts refuses to be closed. One thread at a time may be in a Part; a second one is refused, not made to wait.
  *  - Buffers are `bytes`, which Arrow wraps without a copy. Everything that waits or copies runs without the GIL.
  *  - Error events of the handle are kept (the latest of each kind since they were last asked for) and given by `errors`; librdkafka's log lines are dropped.
@@ -29,6 +30,8 @@
 #define TEXT_BYTES 512
 #define ERRORS_MAX 16
 #define DRAIN_MESSAGES 16384
+#define HELD_MAX (4 * DRAIN_MESSAGES)
+#define HELD_BYTES_MAX (2 * 1024 * 1024)
 #define ERR_PARTITION_EOF (-191)
 #define ERR_STATE (-172)
 #define WANT_KEY 1
@@ -147,9 +150,12 @@ typedef struct part_s {
     rk_topic_t *rkt;
     rk_queue_t *queue;
     int busy;
+    int stopped;      /* nothing more is fetched: all of the range is held, or was given */
     int64_t position; /* of the next record that is not yet given */
+    int64_t end;      /* of the range */
     rk_message_t **held;
     Py_ssize_t held_at, held_count;
+    int64_t held_bytes;
 } part_t;
 
 static PyObject *raise_kafka(int code, const char *text) {
@@ -329,33 +335,38 @@ static PyObject *client_errors(client_t *self, PyObject *unused) {
 
 /* ---- an open partition ---- */
 
-static void release_held(part_t *self) {
-    for (; self->held_at < self->held_count; self->held_at++)
-        rk.message_destroy(self->held[self->held_at]);
+static int64_t bytes_of(const rk_message_t *message) { return (int64_t)(message->len + message->key_len); }
+
+/* Let go of the next of the held messages. */
+static void drop_held(part_t *self) {
+    rk_message_t *message = self->held[self->held_at++];
+    self->held_bytes -= bytes_of(message);
+    rk.message_destroy(message);
 }
 
 static PyObject *client_open(client_t *self, PyObject *args) {
     const char *topic;
     int partition, code = 0;
-    long long offset;
+    long long offset, end;
     rk_t *handle;
-    if (!PyArg_ParseTuple(args, "siL", &topic, &partition, &offset) || !(handle = usable(self)))
+    if (!PyArg_ParseTuple(args, "siLL", &topic, &partition, &offset, &end) || !(handle = usable(self)))
         return NULL;
     for (part_t *other = self->parts; other; other = other->next_part)
-        if (other->partition == partition && !strcmp(other->topic, topic))
+        if (!other->stopped && other->partition == partition && !strcmp(other->topic, topic))
             return raise_kafka(ERR_STATE, "the partition is already open");
     allocfunc alloc = (allocfunc)PyType_GetSlot((PyTypeObject *)PartType, Py_tp_alloc);
     part_t *part = (part_t *)alloc((PyTypeObject *)PartType, 0);
     if (!part)
         return NULL;
     part->topic = strdup(topic);
-    part->held = malloc(DRAIN_MESSAGES * sizeof *part->held);
+    part->held = malloc(HELD_MAX * sizeof *part->held);
     if (!part->topic || !part->held) {
         Py_DECREF(part);
         return PyErr_NoMemory();
     }
     part->partition = partition;
     part->position = offset;
+    part->end = end;
     part->rkt = rk.topic_new(handle, topic, NULL);
     if (!part->rkt) {
         code = rk.last_error();
@@ -384,8 +395,10 @@ static void part_end(part_t *self) {
     self->client = NULL;
     if (client->owner == getpid()) {
         Py_BEGIN_ALLOW_THREADS /* still listed: nobody opens it again before it is stopped */
-        release_held(self);
-        rk.consume_stop(self->rkt, self->partition);
+        while (self->held_at < self->held_count)
+            drop_held(self);
+        if (!self->stopped)
+            rk.consume_stop(self->rkt, self->partition);
         rk.queue_destroy(self->queue);
         rk.topic_destroy(self->rkt);
         Py_END_ALLOW_THREADS
@@ -418,18 +431,35 @@ static void part_dealloc(part_t *self) {
     Py_DECREF(type);
 }
 
-/* Messages into `held`: what is there, else what comes first within the time, and what came with it. */
+/* Whether all of the range is there with this message. */
+static int reaches_end(const part_t *self, const rk_message_t *message) {
+    return message->err == ERR_PARTITION_EOF ? message->offset >= self->end : !message->err && message->offset >= self->end - 1;
+}
+
+/* What has come, into `held`; where nothing is held, what comes first within the time, and what came with it. */
 static void fill(part_t *self, int timeout_ms) {
-    ssize_t count = rk.consume_batch_queue(self->queue, 0, self->held, DRAIN_MESSAGES);
-    if (count <= 0) {
+    Py_ssize_t left = self->held_count - self->held_at;
+    if (self->stopped || self->held_bytes >= HELD_BYTES_MAX || left > HELD_MAX - DRAIN_MESSAGES)
+        return;
+    memmove(self->held, self->held + self->held_at, left * sizeof *self->held);
+    self->held_at = 0;
+    self->held_count = left;
+    ssize_t count = rk.consume_batch_queue(self->queue, 0, self->held + left, DRAIN_MESSAGES);
+    if (count <= 0 && !left) {
         count = rk.consume_batch_queue(self->queue, timeout_ms, self->held, 1);
         if (count > 0) {
             ssize_t more = rk.consume_batch_queue(self->queue, 0, self->held + 1, DRAIN_MESSAGES - 1);
             count += more > 0 ? more : 0;
         }
     }
-    self->held_at = 0;
-    self->held_count = count > 0 ? count : 0;
+    if (count <= 0)
+        return;
+    for (; count; count--)
+        self->held_bytes += bytes_of(self->held[self->held_count++]);
+    if (reaches_end(self, self->held[self->held_count - 1])) {
+        rk.consume_stop(self->rkt, self->partition);
+        self->stopped = 1;
+    }
 }
 
 typedef struct {
@@ -457,7 +487,8 @@ static void measure_headers(const rk_message_t *message, extent_t *extent) {
 }
 
 /* How far the next rows go: to the end of the range, to an error, or to a limit. Events that are not records are taken along. */
-static void measure(part_t *self, int64_t to, Py_ssize_t max_rows, int64_t max_bytes, int want, extent_t *extent) {
+static void measure(part_t *self, Py_ssize_t max_rows, int64_t max_bytes, int want, extent_t *extent) {
+    int64_t to = self->end;
     memset(extent, 0, sizeof *extent);
     extent->begin = extent->end = self->held_at;
     while (extent->end < self->held_count && !extent->ended && extent->rows < max_rows &&
@@ -586,11 +617,11 @@ static void rows_clear(rows_t *rows) {
 }
 
 /* Copy what was measured and let go of the messages. */
-static void rows_fill(part_t *self, rows_t *rows, const extent_t *extent, int64_t to, int want) {
+static void rows_fill(part_t *self, rows_t *rows, const extent_t *extent, int want) {
     Py_ssize_t row = 0;
-    for (Py_ssize_t at = extent->begin; at < extent->end; at++) {
-        rk_message_t *message = self->held[at];
-        if (!message->err && message->offset < to) {
+    for (; self->held_at < extent->end; drop_held(self)) {
+        rk_message_t *message = self->held[self->held_at];
+        if (!message->err && message->offset < self->end) {
             int kind = 0;
             rows->offset_at[row] = message->offset;
             rows->time_at[row] = rk.message_timestamp(message, &kind) * 1000;
@@ -613,9 +644,7 @@ static void rows_fill(part_t *self, rows_t *rows, const extent_t *extent, int64_
                 list_add(&rows->list, rows->name.row);
             }
         }
-        rk.message_destroy(message);
     }
-    self->held_at = extent->end;
 }
 
 static PyObject *headers_given(rows_t *rows) {
@@ -644,7 +673,7 @@ static PyObject *given(part_t *self, rows_t *rows, const extent_t *extent) {
 
 /* The error at the head of `held`, as an exception. */
 static PyObject *raise_held(part_t *self) {
-    rk_message_t *message = self->held[self->held_at++];
+    rk_message_t *message = self->held[self->held_at];
     char text[TEXT_BYTES];
     int code = message->err;
     size_t length = message->payload ? message->len : 0;
@@ -653,17 +682,17 @@ static PyObject *raise_held(part_t *self) {
     if (length)
         memcpy(text, message->payload, length);
     text[length] = 0;
-    rk.message_destroy(message);
+    drop_held(self);
     return raise_kafka(code, length ? text : rk.err2str(code));
 }
 
 static PyObject *part_read(part_t *self, PyObject *args) {
-    long long to, max_bytes;
+    long long max_bytes;
     Py_ssize_t max_rows;
     int timeout_ms, want;
     extent_t extent;
     rows_t rows;
-    if (!PyArg_ParseTuple(args, "LnLii", &to, &max_rows, &max_bytes, &timeout_ms, &want))
+    if (!PyArg_ParseTuple(args, "nLii", &max_rows, &max_bytes, &timeout_ms, &want))
         return NULL;
     if (max_rows < 1 || max_bytes < 1 || max_bytes > INT32_MAX / 2) {
         PyErr_SetString(PyExc_ValueError, "at least one row and one byte, and not more than a gigabyte");
@@ -677,9 +706,8 @@ static PyObject *part_read(part_t *self, PyObject *args) {
         return NULL;
     self->busy = 1;
     Py_BEGIN_ALLOW_THREADS
-    if (self->held_at >= self->held_count)
-        fill(self, timeout_ms);
-    measure(self, to, max_rows, max_bytes, want, &extent);
+    fill(self, timeout_ms);
+    measure(self, max_rows, max_bytes, want, &extent);
     Py_END_ALLOW_THREADS
     self->busy = 0;
     if (extent.error && extent.end == extent.begin)
@@ -696,7 +724,7 @@ static PyObject *part_read(part_t *self, PyObject *args) {
     }
     self->busy = 1;
     Py_BEGIN_ALLOW_THREADS
-    rows_fill(self, &rows, &extent, to, want);
+    rows_fill(self, &rows, &extent, want);
     Py_END_ALLOW_THREADS
     self->busy = 0;
     return given(self, &rows, &extent);
@@ -732,7 +760,7 @@ static PyObject *load(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef CLIENT_METHODS[] = {
-    {"open", (PyCFunction)client_open, METH_VARARGS, "open(topic, partition, offset) -> Part, which fetches at once. KafkaError where the partition is open already."},
+    {"open", (PyCFunction)client_open, METH_VARARGS, "open(topic, partition, offset, end) -> Part, which fetches at once. KafkaError where the partition is being fetched already."},
     {"bounds", (PyCFunction)client_bounds, METH_VARARGS, "bounds(topic, partition, timeout_ms) -> (first offset, offset after the last record that can be read). KafkaError."},
     {"errors", (PyCFunction)client_errors, METH_NOARGS, "errors() -> [(code, name, text)] since the last call."},
     {"close", (PyCFunction)client_close, METH_NOARGS, "End the handle. RuntimeError while parts are open."},
@@ -745,12 +773,12 @@ static PyType_Spec CLIENT_SPEC = {"consumer.spark.decode._rdk.Client", sizeof(cl
 
 static PyMethodDef PART_METHODS[] = {
     {"read", (PyCFunction)part_read, METH_VARARGS,
-     "read(to, max_rows, max_bytes, timeout_ms, want) -> None when nothing came, else (rows, position, ended, key, value, offset, time_us, time_kind, headers); a column of bytes is "
+     "read(max_rows, max_bytes, timeout_ms, want) -> None when nothing came, else (rows, position, ended, key, value, offset, time_us, time_kind, headers); a column of bytes is "
      "(offsets, data, valid or None), headers (count, list, names, contents), what is not wanted None. KafkaError."},
     {"close", (PyCFunction)part_close, METH_NOARGS, "Stop fetching. Nothing happens when it is closed."},
     {NULL, NULL, 0, NULL},
 };
-static PyType_Slot PART_SLOTS[] = {{Py_tp_dealloc, part_dealloc}, {Py_tp_methods, PART_METHODS}, {Py_tp_doc, "A partition that is being fetched; made by Client.open."}, {0, NULL}};
+static PyType_Slot PART_SLOTS[] = {{Py_tp_dealloc, part_dealloc}, {Py_tp_methods, PART_METHODS}, {Py_tp_doc, "A range that is being fetched; made by Client.open."}, {0, NULL}};
 static PyType_Spec PART_SPEC = {"consumer.spark.decode._rdk.Part", sizeof(part_t), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, PART_SLOTS};
 
 static PyMethodDef FUNCTIONS[] = {

@@ -48,7 +48,7 @@ class CHandle:
     def open(self, wanted: PlannedRange, start: int, columns: Sequence[str]) -> CChannel:
         """Fetch from `start` on."""
         try:
-            return CChannel(self._extension, self._client.open(wanted.topic, wanted.partition, start), wanted, start, columns)
+            return CChannel(self._extension, self._client.open(wanted.topic, wanted.partition, start, wanted.end), wanted, start, columns)
         except self._extension.KafkaError as e:
             raise read_error(e.args[0], e.args[2], f"{wanted.topic}-{wanted.partition}") from None
 
@@ -84,7 +84,7 @@ class CChannel:
     def take(self, timeout_s: float) -> Chunk | None:
         """What is there, or comes within the time; None when nothing did."""
         try:
-            found = self._part.read(self._wanted.end, ROWS_MAX, BATCH_BYTES, int(timeout_s * 1000), self._want)
+            found = self._part.read(ROWS_MAX, BATCH_BYTES, int(timeout_s * 1000), self._want)
         except self._extension.KafkaError as e:
             raise read_error(e.args[0], e.args[2], f"{self._wanted.topic}-{self._wanted.partition}") from None
         if found is None:

@@ -20,9 +20,9 @@ DEFAULTS: Mapping[str, str] = {
     "fetch.error.backoff.ms": "50",
     "fetch.message.max.bytes": "1048576",
     "fetch.max.bytes": "52428800",
-    # One limit on what is queued: bytes, and two partitions at most are open at a time. What was fetched beyond the end of a range is thrown away, so that more in the queue, or by one fetch, costs more than it brings.
+    # One limit on what is queued: bytes, and two partitions at most are open at a time. What is fetched beyond the end of a range is thrown away, and is no more than this and one fetch; smaller fetches would be too many for large records.
     "queued.min.messages": "10000000",
-    "queued.max.messages.kbytes": "4096",
+    "queued.max.messages.kbytes": "2048",
     "topic.metadata.refresh.interval.ms": "60000",
 }
 FIXED: Mapping[str, str] = {"enable.partition.eof": "true", "auto.offset.reset": "error", "enable.auto.commit": "false", "enable.auto.offset.store": "false"}

@@ -48,13 +48,13 @@ def disturb(bootstrap: str, wanted: PlannedRange, number: int) -> None:
     elif number % 4 == 1:
         extension, _ = engine_c.load()
         client = extension.Client({"bootstrap.servers": bootstrap, "enable.partition.eof": "true"})
-        part = client.open(wanted.topic, wanted.partition, wanted.start)
-        for act in (lambda: client.open(wanted.topic, wanted.partition, 0), lambda: client.open(wanted.topic, -7, 0), client.close):
+        part = client.open(wanted.topic, wanted.partition, wanted.start, wanted.end)
+        for act in (lambda: client.open(wanted.topic, wanted.partition, 0, 9), lambda: client.open(wanted.topic, -7, 0, 9), client.close):
             try:
                 act()
             except (extension.KafkaError, RuntimeError):
                 continue
-        part.read(wanted.end, 3, 50, 500, 7)
+        part.read(3, 50, 500, 7)
         client.errors()
         if os.fork() == 0:
             part.close()

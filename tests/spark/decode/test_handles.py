@@ -81,27 +81,46 @@ def client(broker: DecodeBroker) -> Iterator[Any]:
 
 def test_the_extension_refuses_a_partition_twice(client: Any, logs: Mapping[str, Log]) -> None:
     log = logs["mixed-0"]
-    part = client.open(log.topic, 0, 0)
+    part = client.open(log.topic, 0, 0, 10)
     with pytest.raises(load()[0].KafkaError, match="already open"):
-        client.open(log.topic, 0, 5)
-    other = client.open(log.topic, 1, 0)
+        client.open(log.topic, 0, 5, 10)
+    other = client.open(log.topic, 1, 0, 10)
     with pytest.raises(RuntimeError, match="in use"):
         client.close()
     part.close()
     part.close()
     with pytest.raises(RuntimeError, match="closed"):
-        part.read(10, 10, 10, READ_MS, 0)
-    again = client.open(log.topic, 0, 5)
-    found = wait_until(lambda: again.read(9, 100, 1000, READ_MS, 0), WAIT_S, "records of a partition that is opened again")
+        part.read(10, 10, READ_MS, 0)
+    again = client.open(log.topic, 0, 5, 9)
+    found = wait_until(lambda: again.read(100, 1000, READ_MS, 0), WAIT_S, "records of a partition that is opened again")
     assert found[:3] == (4, 9, True)
     del again  # as good as closing
     gc.collect()
     other.close()
 
 
-@pytest.mark.parametrize("arguments", [(10, 0, 10, READ_MS, 7), (10, 10, 0, READ_MS, 7), (10, 10, 2**31, READ_MS, 7)])
+def test_fetching_ends_when_all_of_the_range_is_there(client: Any, logs: Mapping[str, Log]) -> None:
+    """What would be fetched beyond is thrown away. Nobody fetches the partition then, so it may be opened again."""
+    log, end = logs["mixed-0"], 9
+    part, again, position, ended = client.open(log.topic, 0, 0, end), None, 0, False
+    while again is None:
+        position, ended = wait_until(lambda: part.read(1, 1_000, READ_MS, 0), WAIT_S, "a record")[1:3]
+        try:
+            again = client.open(log.topic, 0, 0, end)
+        except load()[0].KafkaError:
+            assert not ended, "all of the range is there, and it is fetched on"
+    while not ended:
+        position, ended = part.read(1, 1_000, READ_MS, 0)[1:3]
+    assert position == end
+    part.close()
+    found = wait_until(lambda: again.read(100, 1_000, READ_MS, 0), WAIT_S, "records of a partition that is opened again")
+    assert found[0] > 0
+    again.close()
+
+
+@pytest.mark.parametrize("arguments", [(0, 10, READ_MS, 7), (10, 0, READ_MS, 7), (10, 2**31, READ_MS, 7)])
 def test_the_extension_refuses_senseless_limits(client: Any, logs: Mapping[str, Log], arguments: tuple[int, ...]) -> None:
-    part = client.open(logs["mixed-0"].topic, 0, 0)
+    part = client.open(logs["mixed-0"].topic, 0, 0, 10)
     with pytest.raises(ValueError, match="at least one row"):
         part.read(*arguments)
     part.close()
@@ -110,11 +129,11 @@ def test_the_extension_refuses_senseless_limits(client: Any, logs: Mapping[str, 
 def test_a_limit_of_bytes(client: Any, logs: Mapping[str, Log]) -> None:
     """Batches are as large as asked, but for one record."""
     log = logs["mixed-0"]
-    part = client.open(log.topic, 0, 0)
+    part = client.open(log.topic, 0, 0, log.end)
     extension, _ = load()
     sizes, position, ended = [], 0, False
     while not ended:
-        found = wait_until(lambda: part.read(log.end, 1_000, 3_000, READ_MS, extension.WANT_VALUE), WAIT_S, "records")
+        found = wait_until(lambda: part.read(1_000, 3_000, READ_MS, extension.WANT_VALUE), WAIT_S, "records")
         position, ended = found[1:3]
         sizes.append(len(found[4][1]))
     part.close()
@@ -123,12 +142,12 @@ def test_a_limit_of_bytes(client: Any, logs: Mapping[str, Log]) -> None:
 
 def test_a_forked_child_leaves_its_parents_handle_alone(client: Any, logs: Mapping[str, Log]) -> None:
     log = logs["mixed-0"]
-    part = client.open(log.topic, 0, 0)
+    part = client.open(log.topic, 0, 0, 5)
     child = os.fork()
     if child == 0:
         status = CHILD_FAILED
         try:
-            for act in (client.errors, lambda: client.bounds(log.topic, 0, READ_MS), lambda: part.read(5, 5, 5, READ_MS, 0), lambda: client.open(log.topic, 1, 0)):
+            for act in (client.errors, lambda: client.bounds(log.topic, 0, READ_MS), lambda: part.read(5, 5, READ_MS, 0), lambda: client.open(log.topic, 1, 0, 5)):
                 with pytest.raises(RuntimeError, match="forked"):
                     act()
             part.close()
@@ -150,5 +169,5 @@ def test_a_forked_child_leaves_its_parents_handle_alone(client: Any, logs: Mappi
         os.waitpid(child, 0)
         raise
     assert ended[-1] == 0
-    assert wait_until(lambda: part.read(5, 5, 5_000, READ_MS, 0), WAIT_S, "the parent's records")[1] == 5
+    assert wait_until(lambda: part.read(5, 5_000, READ_MS, 0), WAIT_S, "the parent's records")[1] == 5
     part.close()
