@@ -9,7 +9,6 @@ new process is asked for `partitions` of the logged batch before anything else.
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import threading
@@ -20,7 +19,6 @@ from types import FrameType
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -35,6 +33,7 @@ from consumer.spark.progress import aim, arrived, report
 from consumer.spark.ranges import Plan, PlannedRange, pack, parse_plan
 from consumer.spark.replay import replay
 from consumer.spark.schema import columns_of, full_schema
+from consumer.spark.worker import BeginsTask, task_ends
 
 log = logging.getLogger(__name__)
 
@@ -77,16 +76,10 @@ def read_task(options: ReadOptions, columns: Sequence[str], task: Task) -> Itera
     """The records of a task. Raises `ReadError`."""
     settings = {"bootstrap.servers": task.brokers, **options.kafka}
     yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(task.ranges, columns)
-    set_imports_aside()
+    task_ends()
 
 
-def set_imports_aside() -> None:
-    """In a worker of Spark, after its first task: a worker that is used again collects garbage after each task, and would go through everything that was imported, every time. What is there by now is looked at no more."""
-    if TaskContext.get() is not None and gc.get_freeze_count() == 0:
-        gc.freeze()
-
-
-class ZkcoordReader(DataSourceReader):
+class ZkcoordReader(BeginsTask, DataSourceReader):
     """Explicit ranges, no group."""
 
     def __init__(self, options: BatchOptions, columns: tuple[str, ...]) -> None:
@@ -103,7 +96,7 @@ class ZkcoordReader(DataSourceReader):
         return read_task(self._options, self._columns, partition)
 
 
-class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's reader. Holds its membership only in the process that plans: a copy that was pickled begins without."""
 
     def __init__(self, options: StreamOptions, columns: tuple[str, ...]) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
-from pyspark import TaskContext
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from consumer.errors import ConsumerOptionError
-from consumer.spark import source as product
 from consumer.spark.decode.errors import DataLossError, ReadError
 from consumer.spark.errors import SessionLostError
 from consumer.spark.ranges import Plan, parse_plan
@@ -373,17 +369,3 @@ def test_a_query_whose_lease_has_run_out_does_not_say_that_it_held_what_it_had_u
     (file,) = tmp_path.glob("*.jsonl")
     ends = [line for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if line["event"] in ("lost", "closing")]
     assert [line["event"] for line in ends] == ["lost", "closing"] and len(ends[0]["partitions"]) == PARTITIONS
-
-
-@pytest.mark.parametrize("in_a_worker", [True, False])
-def test_what_a_worker_has_imported_is_set_aside(monkeypatch: pytest.MonkeyPatch, in_a_worker: bool) -> None:
-    """Spark's worker collects garbage after each task."""
-    monkeypatch.setattr(TaskContext, "get", lambda: object() if in_a_worker else None)
-    monkeypatch.setattr(product, "open_reader", lambda *given: SimpleNamespace(read=lambda ranges, columns: iter(["rows"])))
-    gc.unfreeze()
-    try:
-        for _ in range(2):
-            assert list(product.read_task(SimpleNamespace(kafka={}, engine="auto", fail_on_data_loss=True), [], product.Task((), "b:1"))) == ["rows"]  # type: ignore[arg-type]
-            assert (gc.get_freeze_count() > 0) == in_a_worker
-    finally:
-        gc.unfreeze()
