@@ -71,6 +71,7 @@ class Rig:
         self.client: KazooClient = connect(zookeeper, CLIENT_SESSION_S)
         self._retry = KazooRetry(max_tries=-1, deadline=PATIENCE_S)
         self._stop_load = threading.Event()
+        self._pause_load = threading.Event()
         self._load = threading.Thread(target=self._produce, name="load", daemon=True)
 
     def _line(self, name: str, line: Line) -> None:
@@ -98,10 +99,12 @@ class Rig:
         return self.apps
 
     def spare(self) -> Driver:
-        """A driver without a query, whose session is there; kept until it is taken."""
+        """A driver without a query, whose session is there; kept until it is taken. Nothing is produced until then: a session starts in half the time where the others have nothing to do."""
         if self._spare is None:
+            self._pause_load.set()
             self._spare = self._launch()
             self._spare.heard("ready")
+            self._pause_load.clear()
         return self._spare
 
     def replace(self, app: App) -> None:
@@ -137,7 +140,7 @@ class Rig:
         producer = KafkaProducer(bootstrap_servers=self.kafka, linger_ms=5)
         number = 0
         while not self._stop_load.wait(LOAD_TICK_S):
-            for _ in range(max(1, round(LOAD_PER_S * LOAD_TICK_S))):
+            for _ in range(0 if self._pause_load.is_set() else round(LOAD_PER_S * LOAD_TICK_S)):
                 producer.send(self.topic, value=b"%d" % number, partition=number % PARTITIONS)
                 number += 1
         producer.flush()
