@@ -1,7 +1,8 @@
 """What a worker process of Spark does for itself around a task of this source, against two waits that each batch would have.
 
 * Spark's JVM writes a task to its worker in two small pieces. TCP holds the second back until the first is acknowledged (Nagle), and Linux acknowledges what needs no answer 40 ms later. So the worker, once it has read the first piece,
-  has its connections acknowledge at once, which is for that moment only and has to be said each time; what it writes itself is not held back. (With `spark.python.unix.domain.socket.enabled` there is no TCP.)
+  has its connections acknowledge at once, which is for that moment only and has to be said each time; what it writes itself is not held back.
+  (SPARK-51667 mended the same between workers and the state server. With `spark.python.unix.domain.socket.enabled` there is no TCP.)
 * A worker that is used again collects garbage after each task, and goes through everything that was imported each time. After its first task that is set aside.
 """
 
