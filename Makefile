@@ -1,12 +1,12 @@
 # Everything here needs only python3 (3.10 or newer, with venv), git and make. The first run sets up .venv and a cache of jars; nothing is fetched again until setup.py changes
-# (or a package appears beside it, which an editable install would not see).
+# (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup test sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
-STAMP := .venv/.ready-$(shell { cat setup.py; echo $(wildcard */__init__.py); } | cksum | cut -d' ' -f1)
+STAMP := .venv/.ready-$(shell { cat setup.py consumer/spark/decode/_rdk.c; echo $(wildcard */__init__.py); } | cksum | cut -d' ' -f1)
 SEEDS ?= 200
 MIX ?= default
 JOBS ?= 2
