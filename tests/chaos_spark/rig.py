@@ -99,7 +99,7 @@ class Rig:
         return self.apps
 
     def spare(self) -> Driver:
-        """A driver without a query, whose session is there; kept until it is taken. Nothing is produced until then: a session starts in half the time where the others have nothing to do."""
+        """A driver without a query, whose session is there; kept until it is taken. Nothing is produced until then: a session starts sooner where the others have nothing to do."""
         if self._spare is None:
             self._pause_load.set()
             self._spare = self._launch()

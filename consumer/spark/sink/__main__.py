@@ -6,11 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from consumer.spark.sink import steps
-from consumer.spark.sink.files import Files, LocalFiles, files_at
+from consumer.spark.sink.files import Files, files_at, local_files
 from consumer.spark.sink.keeper import Keeper
 from consumer.spark.sink.recovery import committed, recover
 from zkcoord.errors import ConfigurationError, ZkcoordError
@@ -65,10 +64,10 @@ def finish(args: argparse.Namespace) -> str:
 def _files(directory: str) -> Files:
     """A local directory needs no Spark."""
     if urlsplit(directory).scheme in ("", "file"):
-        path = Path(urlsplit(directory).path if directory.startswith("file:") else directory)
-        if not path.is_dir():
+        files = local_files(directory)
+        if not files.root.is_dir():
             raise ConfigurationError(f"--directory is {directory!a}, and there is no such directory: name the one that the applications write to")
-        return LocalFiles(path)
+        return files
     from pyspark.sql import SparkSession
 
     return files_at(directory, SparkSession.builder.getOrCreate())

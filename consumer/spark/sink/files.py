@@ -49,10 +49,15 @@ def files_at(directory: str, spark: SparkSession) -> Files:
     """The directory, as a path or a URI. Raises `SinkRefusedError` where its store has no atomic rename."""
     scheme = urlsplit(directory).scheme or urlsplit(_default_uri(spark)).scheme
     if scheme == "file":
-        return LocalFiles(Path(urlsplit(directory).path if directory.startswith("file:") else directory))
+        return local_files(directory)
     if scheme in HADOOP_SCHEMES:
         return HadoopFiles(directory, spark)
     raise SinkRefusedError(f"the fenced sink cannot write to {directory!r}: {scheme} has no atomic rename; use a directory on HDFS or on a file system that all share ({', '.join(('file', *HADOOP_SCHEMES))})")
+
+
+def local_files(directory: str) -> LocalFiles:
+    """A directory of this machine, or one that all share, as a path or a `file:` URI."""
+    return LocalFiles(Path(urlsplit(directory).path if directory.startswith("file:") else directory))
 
 
 def is_hidden(name: str) -> bool:
