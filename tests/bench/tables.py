@@ -18,12 +18,12 @@ from tests.bench.side.plot import draw
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 SIDE = REPORT.with_name("bench-members.json")
-REPORTS = {"figures": REPORT, "side": SIDE, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}, "handovers": REPORT.with_name("chaos-spark.json")}
+REPORTS = {"figures": REPORT, "side": SIDE, **{name: REPORT.with_name(f"bench-{name}.json") for name in ("scale", "consumer", "spark", "audit", "commit")}, "handovers": REPORT.with_name("chaos-spark.json"), "faults": REPORT.with_name("chaos.json")}
 """What stands in the marks, `<!-- NAME: begin -->` and `<!-- NAME: end -->`, and where its figures come from."""
 TARGETS = ("bench", *(report.stem for report in REPORTS.values() if report != SIDE))
 PICTURE = PAGE.parent / "img" / "bench.png"
 KEPT = PAGE.parent / "figures"
-LONG = ("side", "handovers")
+LONG = ("side", "handovers", "faults")
 SHOWN = "![How long each takes](img/bench.png)\n\n"
 
 
@@ -80,8 +80,9 @@ def put(page: str, name: str, text: str) -> str:
 
 
 def parts(report: Path) -> list[Path]:
-    """A report and those of its parts."""
-    return sorted(report.parent.glob(f"{report.stem}*.json"))
+    """A report and those of its parts, without what is named after another benchmark that is named after it."""
+    others = [other.stem for other in REPORTS.values() if other.stem.startswith(report.stem) and other.stem != report.stem]
+    return sorted(path for path in report.parent.glob(f"{report.stem}*.json") if not path.name.startswith(tuple(others)))
 
 
 def keep(report: Path, folder: Path) -> list[Path]:

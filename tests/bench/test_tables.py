@@ -26,11 +26,15 @@ def test_each_benchmark_has_its_place_on_the_page() -> None:
         assert f"<!-- {name}: begin -->\nfigures of {name}\n<!-- {name}: end -->" in put(page, name, f"figures of {name}")
 
 
-def test_other_benchmarks_are_no_parts_of_the_side_by_side(tmp_path: Path) -> None:
+def test_other_benchmarks_are_no_parts(tmp_path: Path) -> None:
     side, small, scale, part = (tmp_path / f"bench-{name}.json" for name in ("members", "members-4", "scale", "scale-ack"))
     for path in (small, scale, part, tmp_path / "bench.json", tmp_path / "bench-part.json"):
         path.touch()
     assert parts(side) == [small] and parts(scale) == [part, scale]
+    chaos, deaths, spark, of_spark = (tmp_path / f"chaos{name}.json" for name in ("", "-deaths", "-spark", "-spark-plain-jvm"))
+    for path in (chaos, deaths, spark, of_spark):
+        path.touch()
+    assert parts(chaos) == [deaths, chaos] and parts(spark) == [of_spark, spark]
 
 
 def test_a_part_that_was_measured_another_day_stays(tmp_path: Path) -> None:

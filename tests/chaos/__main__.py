@@ -17,7 +17,7 @@ from tests.bench.figures import Bar, Busy, Row, Section, lines_of
 from tests.bench.running import conclude, measured_in_a_folder, report_named, say
 from tests.chaos.checker import INVARIANTS, NAMES, Found
 from tests.chaos.disks import private_mounts
-from tests.chaos.quorum import FAILSAFE, costs
+from tests.chaos.quorum import FAILSAFE, UNNOTICED, costs
 from tests.chaos.rig import Shape
 from tests.chaos.run import BOUND_MS, Outcome, play
 from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown
@@ -32,11 +32,18 @@ KEPT = Path("build/chaos")
 OTHERS = ("I1", "I8", "I12", "log", "unreadable", "end", "scenario")
 
 
-def section_of(outcomes: Sequence[Outcome], name: str) -> Section:
-    """The table: one row for each name, with its sum over all runs."""
-    section = Section(name, f"{len(outcomes)} schedules, {sum(o.faults for o in outcomes)} faults")
-    for what in (*NAMES, *INVARIANTS.values(), *OTHERS):
-        section.rows.append(Row(what, "found", [float(o.found.amounts[what]) for o in outcomes], (Bar("max", 0),), "per run"))
+def findings(founds: Sequence[Found]) -> list[Row]:
+    """Whether anything was found: all names together, and each that is among them."""
+    names = (*NAMES, *INVARIANTS.values(), *OTHERS)
+    among = [what for what in names if any(found.amounts[what] for found in founds)]
+    total = Row("findings", "under every name", [float(sum(found.amounts.values())) for found in founds], (Bar("max", 0),), "per run", note=f"asked: {', '.join(names)}")
+    return [total, *(Row(f"of them {what}", "found", [float(found.amounts[what]) for found in founds], (), "per run") for what in among)]
+
+
+def section_of(outcomes: Sequence[Outcome], name: str, title: str) -> Section:
+    """The table of all runs."""
+    section = Section(name, f"{title}, {sum(o.faults for o in outcomes):,} faults")
+    section.rows += findings([o.found for o in outcomes])
     section.rows.append(Row("all fetched again", "after the last fault", [o.recovered_ms for o in outcomes if o.recovered_ms], (Bar("max", BOUND_MS),)))
     section.rows.append(Row("records produced", "per run", [float(o.found.produced) for o in outcomes], (), "records"))
     section.rows.append(Row("again after crashes", "per run", [float(o.found.excused) for o in outcomes], (), "records"))
@@ -48,8 +55,7 @@ def section_of(outcomes: Sequence[Outcome], name: str) -> Section:
 def section_of_steps(seen: StepsFound) -> Section:
     """The table of one way to die."""
     section = Section(seen.name, f"The coordinator dies: {seen.name}, {seen.deaths} times")
-    for what in (*NAMES, *INVARIANTS.values(), *OTHERS):
-        section.rows.append(Row(what, "found", [float(seen.found.amounts[what])], (Bar("max", 0),), "in all"))
+    section.rows += findings([seen.found])
     section.rows.append(Row("commands to the balanced group", "per death", [float(n) for n in seen.commands_to_quiet], (Bar("max", 0),), "commands"))
     section.rows.append(Row("death to all fetched and the change done", "this program's", seen.recovered_ms))
     if seen.name in ZOMBIES:
@@ -82,8 +88,10 @@ def run_quorum(args: argparse.Namespace, folder: Path) -> int:
     found, judged = costs(folder / "quorum", java, say)
     section = Section("chaos-quorum", "The longest time without a record of a partition, consumers' sessions of 18 s, leases of 12 s")
     for cost in found:
-        section.rows += [Row(cost.name, "failsafe" if group == FAILSAFE else "by default", gap_ms, note=f"{cost.commands} commands, {cost.lost} partitions lost") for group, gap_ms in cost.gap_ms.items()]
-    section.rows.append(Row("wrong", "in all", [float(sum(judged.amounts.values()))], (Bar("max", 0),), "findings"))
+        section.rows += [Row(cost.name, "failsafe" if group == FAILSAFE else "by default", gap_ms) for group, gap_ms in cost.gap_ms.items()]
+        bars = (Bar("max", 0),) if cost.kind in UNNOTICED else ()
+        section.rows += [Row(cost.name, "to all members", [float(cost.commands)], bars, "commands"), Row(cost.name, "by all members", [float(cost.lost)], bars, "partitions lost")]
+    section.rows += findings([judged])
     section.notes += judged.examples
     kept(folder / "quorum", judged)
     say("\n".join(lines_of(section)) + "\n")
@@ -97,7 +105,7 @@ def run_upgrade(args: argparse.Namespace, folder: Path) -> int:
         (folder / order).mkdir(parents=True)
         upgraded = play_upgrade(order, folder / order, java, say)
         section = Section(order, f"Every coordinator and consumer replaced by one of the next release, {order}")
-        section.rows += [Row(what, "found", [float(upgraded.found.amounts[what])], (Bar("max", 0),), "in all") for what in (*NAMES, *INVARIANTS.values(), *OTHERS)]
+        section.rows += findings([upgraded.found])
         section.rows.append(Row("one replaced, to records of every partition", "this program's", upgraded.moved_ms, note=f"{upgraded.found.produced} records produced, {upgraded.found.delivered} handed out"))
         section.notes += upgraded.found.examples
         sections.append(section)
@@ -124,6 +132,10 @@ def run(args: argparse.Namespace, folder: Path) -> int:
     """All seeds; the exit status."""
     first = random.randrange(FRESH_MAX) if args.seed is None else args.seed
     what, count, seconds, gap_ms = ("soak", 1, args.soak * 60, SOAK_GAP_MS) if args.soak else ("chaos", args.seeds, args.seconds, GAP_MS)
+    title = f"{args.soak:g} minutes of faults now and then, seed {first}" if args.soak else f"{count} schedules of {seconds:g} s from seed {first}"
+    if args.weakened:
+        what, title = "control", f"{title}, without a rule ({args.weakened})"
+    part = [*filter(None, [args.weakened]), *args.kind, *([f"from-{first}"] if args.seed is not None else [])]
     seeds = range(first, first + count)
     kinds = [Kind[name] for name in args.kind] or [*Kind]
     private_mounts()
@@ -142,10 +154,10 @@ def run(args: argparse.Namespace, folder: Path) -> int:
             kept(folder / f"seed-{outcome.seed}", outcome.found)
             if not args.keep:
                 shutil.rmtree(folder / f"seed-{outcome.seed}")  # two hundred of them fill a disk
-    section = section_of(outcomes, what)
+    section = section_of(outcomes, what, ", ".join([title, *args.kind]))
     section.busy_percent, section.seconds = busy.percent, busy.seconds
     say("\n".join(lines_of(section)) + "\n")
-    return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened, "kinds": args.kind}, str(java.major), report_named(what, [*filter(None, [args.weakened]), *(['some-kinds'] if args.kind else [])], []), what)
+    return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened, "kinds": args.kind}, str(java.major), report_named(what, part, []), what)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

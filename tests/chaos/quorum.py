@@ -24,6 +24,8 @@ TROUBLES = {
     "quorum lost for 6 s, half a lease": (Kind.QUORUM_LOST_BRIEFLY, 6_000),
     "quorum lost for 24 s, two leases": (Kind.QUORUM_LOST_LONG, 24_000),
 }
+UNNOTICED = (Kind.LEADER_KILLED, Kind.LEADER_STOPPED)
+"""No session ends, and another leads before a lease does: nobody may be commanded anything, or lose anything."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Cost:
     """`gap_ms`: by group, the longest time without a record of each partition from the trouble on. `commands`, `lost`: commands that members saw meanwhile, and partitions that they lost."""
 
     name: str
+    kind: Kind
     gap_ms: dict[str, list[float]]
     commands: int
     lost: int
@@ -54,7 +57,7 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
                 rig.wait(lambda: rig.fetched_since(quiet_ns), "records of every partition")
                 with rig.children.lock:
                     gaps = {group: [round(ms, 1) for at, ms in rig.seen.gap_ms.items() if at.startswith(f"{topic}-")] for group, topic in TOPICS.items()}
-                    found.append(Cost(name, gaps, sum(rig.seen.commands.values()) - commands, rig.seen.lost - lost))
+                    found.append(Cost(name, kind, gaps, sum(rig.seen.commands.values()) - commands, rig.seen.lost - lost))
             wrong += [("end", text) for text in finish(rig)]
         except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))
