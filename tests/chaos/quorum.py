@@ -47,6 +47,7 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
         try:
             rig.start()
             for name, (kind, for_ms) in TROUBLES.items():
+                rig.rest()
                 with rig.children.lock:
                     rig.seen.gap_ms.clear()
                     commands, lost = sum(rig.seen.commands.values()), rig.seen.lost

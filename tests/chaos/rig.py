@@ -42,6 +42,7 @@ WAIT_S = 120.0
 START_S = 600.0
 BROKER_STARTS_MAX = 3
 STARTS = "coordinator starts"
+REST_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,12 @@ class Seen:
         elif event == "late-write":
             self.late.add(name)
             self.outcomes[line["outcome"]] += 1
+
+    def forget_steps(self, name: str) -> None:
+        """This coordinator is to be armed anew."""
+        self.armed.discard(name)
+        self.at.pop(name, None)
+        self.late.discard(name)
 
     def caught_up(self) -> bool:
         """Was everything that was produced handed out?"""
@@ -256,6 +263,10 @@ class Rig:
         name = f"producer-{group}"
         flags = ["--bootstrap-servers", self.broker.address, "--topic", topic, "--partitions", str(self.shape.partitions), "--rate", str(self.shape.rate)]
         self.running[name] = self.children.start(name, ["zkcoord.demo.producer", *flags], self.folder / "run" / engine.PRODUCERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+
+    def rest(self) -> None:
+        """Until nobody has been commanded anything for a while."""
+        self.wait(lambda: time.time_ns() - self.seen.last_command_ns > REST_NS, "groups at rest")
 
     # ending processes
 

@@ -38,7 +38,6 @@ ZOMBIES = (ZOMBIE, DEPOSED)
 SCENARIOS = (BEFORE_STOP, BETWEEN, BEFORE_CLEAN_UP, TAKEOVER, TWICE, *ZOMBIES)
 VISITOR = "a9"
 ATTEMPTS_MAX = 5
-REST_NS = 1_000_000_000
 QUIET_GROUP = "b"
 
 
@@ -81,7 +80,7 @@ class Deaths:
         raise ScenarioError(f"no coordinator came to the step {self.name} in {ATTEMPTS_MAX} attempts")
 
     def _attempt(self) -> None:
-        self.rig.wait(lambda: time.time_ns() - self.rig.seen.last_command_ns > REST_NS, "groups at rest")
+        self.rig.rest()
         before, self.epoch = self._commands(), self.rig.seen.epoch
         at_ns = {BEFORE_STOP: self._step, BETWEEN: self._step, BEFORE_CLEAN_UP: self._step, TAKEOVER: self._takeover, TWICE: self._twice, ZOMBIE: self._zombie, DEPOSED: self._deposed}[self.name]()
         if self.name != ZOMBIE:
@@ -170,9 +169,11 @@ class Deaths:
         return next(slot for slot in COORDINATORS if slot != self._leader())
 
     def _arm(self, slot: str, step: str, how: str) -> None:
+        """What a process did at a step before is forgotten: one that was only stopped lives on, and may be the next to be."""
         child = self.rig.running[slot]
         self.rig.trap_file(child.name).write_text(f"{step} {how}\n", encoding="utf-8")
-        self.rig.seen.armed.discard(child.name)
+        with self.rig.children.lock:
+            self.rig.seen.forget_steps(child.name)
         os.kill(child.pid, signal.SIGUSR1)
         self.rig.wait(lambda: child.name in self.rig.seen.armed, f"{child.name} to be armed")
         child.expected_to_end = how == "kill"

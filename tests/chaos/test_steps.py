@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.chaos import stopping
+from tests.chaos.rig import Seen
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER, Trap
 from zkcoord.core.events import DeleteChannel, Send, Write
 from zkcoord.core.model import Command, Option, Thread, TopicPartition
@@ -71,3 +72,13 @@ def test_a_coordinator_that_is_not_armed_goes_on(tmp_path: Path, sent: list[str]
     trap.won()
     trap.write(WRITER, STOP)
     assert not sent
+
+
+def test_a_process_that_is_armed_again_has_been_at_no_step() -> None:
+    """One that was stopped lives on: what it did the last time would be taken for what it is to do now."""
+    seen = Seen()
+    for line in ({"event": "armed"}, {"event": "step-reached", "t": 1}, {"event": "late-write", "outcome": "FENCED"}):
+        for name in ("k1-1", "k2-1"):
+            seen.line(name, line)
+    seen.forget_steps("k1-1")
+    assert (seen.armed, set(seen.at), seen.late, seen.outcomes["FENCED"]) == ({"k2-1"}, {"k2-1"}, {"k2-1"}, 2)
