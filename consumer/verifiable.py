@@ -143,7 +143,7 @@ class Verifiable:
             "zookeeper_connect": a.zookeeper, "group_id": a.group, "zookeeper_session_timeout_ms": a.session_timeout_ms, "zookeeper_layout": a.layout, "zookeeper_connection_timeout_ms": a.connection_timeout_ms, "guardian": not a.no_guardian, "failsafe": a.failsafe,
             "enable_auto_commit": a.commit == "auto", "auto_commit_interval_ms": a.commit_interval_ms, "auto_offset_reset": a.reset, "max_poll_records": a.max_poll_records,
             "partition_assignment_strategy": a.assignor.split(","), "observer": Reporter(self.journal), "default_offset_commit_callback": self.committed}
-        for name in ("consumer_id", "group_instance_id", "group_instance_grace_ms", "rebalance_protocol", "bootstrap_servers", "max_poll_interval_ms", "rebalance_timeout_ms", "client_id", "initial_offsets", "offsets_storage"):
+        for name in ("consumer_id", "group_instance_id", "group_instance_grace_ms", "rebalance_protocol", "bootstrap_servers", "bootstrap_timeout_ms", "max_poll_interval_ms", "rebalance_timeout_ms", "client_id", "initial_offsets", "offsets_storage"):
             if getattr(a, name) is not None:
                 configs[name] = getattr(a, name)
         return configs
@@ -220,6 +220,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--batch-delay-ms", type=float, default=0.0, help="the handler's time per poll")
     p.add_argument("--session-timeout-ms", type=int, default=18_000)
     p.add_argument("--connection-timeout-ms", type=int, default=10_000, help="for the first connection to ZooKeeper")
+    p.add_argument("--bootstrap-timeout-ms", type=int, help="for the first answer of a broker")
     p.add_argument("--max-poll-records", type=int, default=500)
     p.add_argument("--max-poll-interval-ms", type=int)
     p.add_argument("--rebalance-timeout-ms", type=int)

@@ -40,7 +40,7 @@ class Nemesis:
             Who.JOURNALS: self._journals}
 
     def play(self, schedule: Sequence[Happening]) -> None:
-        """Raises `ScenarioError` when a process ends that nobody ended."""
+        """Raises `ScenarioError` when a process ends that nobody ended. The schedule's clock stands still while something is done that takes long (a server that starts, a leader that is waited for), so that what the schedule keeps apart stays apart."""
         began = time.monotonic()
         numbers = itertools.count()
         due: list[tuple[int, int, Callable[[], Undo | None]]] = []
@@ -59,7 +59,9 @@ class Nemesis:
         while due:
             at_ms, _, act = heapq.heappop(due)
             self.rig.wait(lambda: time.monotonic() - began >= at_ms / 1000, "the next fault", at_ms / 1000 + 60)
+            acting = time.monotonic()
             act()
+            began += time.monotonic() - acting
 
     def why_not(self, kind: Kind) -> str:
         """Why a fault cannot be had here; empty where it can."""

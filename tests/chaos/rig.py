@@ -7,8 +7,6 @@ What is written down: `run/` for the checker, `logs/` for its search, `servers/`
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -160,9 +158,8 @@ class Rig:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for child in self.running.values():
-            if child.alive:
-                os.kill(child.pid, signal.SIGCONT)
+        for slot in [slot for slot, child in self.running.items() if child.alive]:  # something broke the run off: who is asked to leave while it is stopped past its session would be judged by what it can no longer hear
+            self.kill(slot)
         self.children.close()
         self.story.close()
         self.stack.close()
@@ -251,7 +248,7 @@ class Rig:
 
     def _consumer(self, slot: str, name: str) -> Child:
         flags = ["--zookeeper", self.zookeeper_of(slot), "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
-                 "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name, *(["--failsafe"] if slot[0] in self.shape.failsafe else [])]
+                 "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--bootstrap-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name, *(["--failsafe"] if slot[0] in self.shape.failsafe else [])]
         return self.children.start(name, self._module(slot, ["consumer", *flags]), self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
 
     def _module(self, slot: str, flags: list[str]) -> list[str]:
