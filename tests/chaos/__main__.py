@@ -67,6 +67,12 @@ def section_of_steps(seen: StepsFound) -> Section:
     return section
 
 
+def timed(section: Section, busy: Busy) -> Section:
+    """With how long it took, and how busy the machine was."""
+    section.busy_percent, section.seconds = busy.percent, busy.seconds
+    return section
+
+
 def run_steps(args: argparse.Namespace, folder: Path) -> int:
     """Deaths at named steps; the exit status."""
     java = quick_java()
@@ -74,8 +80,9 @@ def run_steps(args: argparse.Namespace, folder: Path) -> int:
     only = args.only or list(SCENARIOS)
     for name in only:
         (folder / name).mkdir(parents=True)
+        busy = Busy()
         seen = play_steps(name, args.deaths, folder / name, java, say)
-        sections.append(section_of_steps(seen))
+        sections.append(timed(section_of_steps(seen), busy))
         kept(folder / name, seen.found)
         say("\n".join(lines_of(sections[-1])) + "\n")
     return conclude(sections, {"deaths": args.deaths}, str(java.major), report_named("chaos-deaths", only, SCENARIOS), "chaos-deaths")
@@ -83,7 +90,7 @@ def run_steps(args: argparse.Namespace, folder: Path) -> int:
 
 def run_quorum(args: argparse.Namespace, folder: Path) -> int:
     """What an ensemble's troubles cost; the exit status."""
-    java = quick_java()
+    java, busy = quick_java(), Busy()
     (folder / "quorum").mkdir(parents=True)
     found, judged = costs(folder / "quorum", java, say)
     section = Section("chaos-quorum", "The longest time without a record of a partition, consumers' sessions of 18 s, leases of 12 s")
@@ -93,6 +100,7 @@ def run_quorum(args: argparse.Namespace, folder: Path) -> int:
         section.rows += [Row(cost.name, "to all members", [float(cost.commands)], bars, "commands"), Row(cost.name, "by all members", [float(cost.lost)], bars, "partitions lost")]
     section.rows += findings([judged])
     section.notes += judged.examples
+    timed(section, busy)
     kept(folder / "quorum", judged)
     say("\n".join(lines_of(section)) + "\n")
     return conclude([section], {}, str(java.major), report_named("chaos-quorum", [], []), "chaos-quorum")
@@ -103,12 +111,13 @@ def run_upgrade(args: argparse.Namespace, folder: Path) -> int:
     java, sections = quick_java(), []
     for order in ORDERS:
         (folder / order).mkdir(parents=True)
+        busy = Busy()
         upgraded = play_upgrade(order, folder / order, java, say)
         section = Section(order, f"Every coordinator and consumer replaced by one of the next release, {order}")
         section.rows += findings([upgraded.found])
         section.rows.append(Row("one replaced, to records of every partition", "this program's", upgraded.moved_ms, note=f"{upgraded.found.produced} records produced, {upgraded.found.delivered} handed out"))
         section.notes += upgraded.found.examples
-        sections.append(section)
+        sections.append(timed(section, busy))
         kept(folder / order, upgraded.found)
         say("\n".join(lines_of(section)) + "\n")
     return conclude(sections, {}, str(java.major), report_named("chaos-upgrade", [], []), "chaos-upgrade")
@@ -154,8 +163,7 @@ def run(args: argparse.Namespace, folder: Path) -> int:
             kept(folder / f"seed-{outcome.seed}", outcome.found)
             if not args.keep:
                 shutil.rmtree(folder / f"seed-{outcome.seed}")  # two hundred of them fill a disk
-    section = section_of(outcomes, what, ", ".join([title, *args.kind]))
-    section.busy_percent, section.seconds = busy.percent, busy.seconds
+    section = timed(section_of(outcomes, what, ", ".join([title, *args.kind])), busy)
     say("\n".join(lines_of(section)) + "\n")
     return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened, "kinds": args.kind}, str(java.major), report_named(what, part, []), what)
 
