@@ -247,7 +247,8 @@ class Rig:
         return self.folder / "output" / f"{name}.step"
 
     def _consumer(self, slot: str, name: str) -> Child:
-        flags = ["--zookeeper", self.zookeeper_of(slot), "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
+        """It is told where the broker is: one that is slow to start, on a busy machine, may find none registered, because the broker was killed meanwhile; so it waits."""
+        flags = ["--zookeeper", self.zookeeper_of(slot), "--bootstrap-servers", self.broker.address, "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
                  "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--bootstrap-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name, *(["--failsafe"] if slot[0] in self.shape.failsafe else [])]
         return self.children.start(name, self._module(slot, ["consumer", *flags]), self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
 
