@@ -111,7 +111,8 @@ def ask(bootstrap: str, group: str, wanted: Mapping[str, int]) -> None:
     """Give a group of Kafka 4 its own `consumer.*` settings."""
     entries = [ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET) for name, value in wanted.items()]
     resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
-    for future in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).incremental_alter_configs([resource]).values():
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})  # without a name it would be gone, and its question with it, before the answer
+    for future in client.incremental_alter_configs([resource]).values():
         future.result(ADMIN_TIMEOUT_S)
 
 
