@@ -70,7 +70,7 @@ def one(plan: Plan, at: Ground, java: Java, folder: Path, found: Found) -> None:
     busy = Busy()
     rig = SideRig(folder, at, java, plan.seed, say)
     try:
-        attempt(rig, found, plan.events, plan.rounds)
+        attempt(rig, found, plan.events, plan.rounds.at(found.size))
     finally:
         with uninterrupted():
             rig.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.bench.crashes import come_back, kill_leader
 from tests.bench.figures import Busy
@@ -30,7 +30,7 @@ FAILURE_CHARS = 400
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many of each; `block_s`: how long the slow member's handler takes; `warm`: joins and leaves before that do not count; `idle_s`: for so long it is looked what an idle group asks of ZooKeeper."""
+    """How many of each, but for `at`; `block_s`: how long the slow member's handler takes; `warm`: joins and leaves before that do not count; `idle_s`: for so long it is looked what an idle group asks of ZooKeeper."""
 
     joins: int = 7
     crashes: int = 3
@@ -39,6 +39,10 @@ class Rounds:
     block_s: float = 15.0
     warm: int = 1
     idle_s: float = 10.0
+
+    def at(self, size: int) -> Rounds:
+        """Of a group of this size. Where hardly more than one partition moves, each figure has a beat of its own in it, from nothing to the whole: twice as many joins and leaves."""
+        return replace(self, joins=2 * self.joins) if 2 * size > PARTITIONS else self
 
 
 @dataclass
