@@ -17,6 +17,7 @@ It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the mome
     records {partitions, ages}                                                     handed out (only with "records": true); ages: of the oldest record of each partition, in ms since it was produced
     blocked, unblocked                                                             the handler that was told to take long
     committed {s, us, last}                                                        the commits that it was told to do: for how long, how long each took (microseconds), the last offset
+    retried {message}                                                              kafka-python raised because a broker was away, and is called again
     closing, closed, error {message}
 
 Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the position
@@ -30,13 +31,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.errors import KafkaConnectionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
@@ -45,6 +48,7 @@ from consumer.listener import Observer
 
 POLL_MS = 200
 CLOSE_TIMEOUT_S = 10.0
+RETRY_S = 0.1
 COOPERATIVE = "cooperative-sticky"
 
 _lock = threading.Lock()
@@ -177,10 +181,10 @@ class Member(threading.Thread):
 
     def consume(self) -> None:
         tell(self.who, "new")
-        made = self.make()
+        made = self.patient(self.make)
         tell(self.who, "made")
         while not self.closing.is_set():
-            batch = made.poll(POLL_MS)
+            batch = self.patient(partial(made.poll, POLL_MS))
             if batch and self.order.get("records"):
                 now_ns = time.time_ns()
                 found = sorted((tp.partition, now_ns // 1_000_000 - records[0].timestamp) for tp, records in batch.items())
@@ -196,6 +200,17 @@ class Member(threading.Thread):
         tell(self.who, "closing")
         made.close()
         tell(self.who, "closed")
+
+    def patient(self, act: Callable[[], Any]) -> Any:
+        """What it gives. Of kafka-python's consumer also when a broker that is away makes it raise, in the constructor or in `poll`: an application that wants to go on calls again."""
+        while True:
+            try:
+                return act()
+            except KafkaConnectionError as error:
+                if self.order["kind"] != "kafka":
+                    raise
+                tell(self.who, "retried", message=str(error))
+                time.sleep(RETRY_S)
 
     def commit(self, made: Any, seconds: float, offset: int) -> None:
         """Commit and wait for the answer, again and again."""

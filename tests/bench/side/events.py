@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.bench.crashes import come_back, kill_leader
 from tests.bench.figures import Busy
-from tests.bench.side.flow import MS, Change, change, gap_ns
+from tests.bench.side.flow import MS, Change, MemberFailedError, change, gap_ns
 from tests.bench.side.rig import SideRig
 from tests.bench.side.systems import COORDINATOR, CRASH, JOIN, LEAVE, SLOW, Crew, House, System, spread_over
 from zkcoord.errors import ConditionTimeoutError
@@ -245,7 +245,7 @@ def label(found: Found) -> str:
 
 
 def measure(rig: SideRig, found: Found, events: tuple[str, ...], rounds: Rounds) -> None:
-    """One system at one size: all that is asked of it. A group that gets stuck is noted, and another one does the rounds that are left."""
+    """One system at one size: all that is asked of it. A group of another system than ours that gets stuck or fails is noted, and another one does the rounds that are left."""
     parts: dict[tuple[str, ...], Callable[[Group], None]] = {
         (JOIN, LEAVE): lambda group: joins_and_leaves(group, found, rounds),
         (SLOW,): lambda group: slow(group, found, rounds.slow, rounds.block_s),
@@ -266,12 +266,14 @@ def measure(rig: SideRig, found: Found, events: tuple[str, ...], rounds: Rounds)
                     part(group)
                     found.busy |= dict.fromkeys(names, busy.percent)
                 return
-            except ConditionTimeoutError as error:
-                if not groups_left:
+            except (ConditionTimeoutError, MemberFailedError) as error:
+                if not groups_left or found.system.kind == "zkcoord":
                     raise
                 found.notes.append(f"{label(found)}: a group got stuck, another took its place: {error}")
                 rig.say(f"  {found.notes[-1]}")
                 crew.dismiss()
+                with rig.children.lock:
+                    crew.flow.errors.clear()
 
 
 def attempt(rig: SideRig, found: Found, events: tuple[str, ...], rounds: Rounds) -> None:

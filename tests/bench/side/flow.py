@@ -17,6 +17,10 @@ MS = 1_000_000
 BALANCED_WITHIN = 1
 
 
+class MemberFailedError(AssertionError):
+    """A member's application got an error that it has no answer to."""
+
+
 class Flow:
     """One group on one topic of `partitions` partitions, each of which gets a record every `beat_ms`. `at`: member -> event -> its last time; `errors`: what members failed with."""
 
@@ -70,7 +74,7 @@ class Flow:
     def settled(self, members: Collection[str], since_ns: int) -> bool:
         """Have exactly these members handed out all partitions, evenly, each partition by one of them, for `quiet_ns`, all of it after `since_ns`?"""
         if self.errors:
-            raise AssertionError(f"a member failed: {self.errors[0]}")
+            raise MemberFailedError(f"a member failed: {self.errors[0]}")
         horizon_ns = self.latest_ns - self.quiet_ns
         sizes = dict.fromkeys(members, 0)
         for (t_ns, who), began_ns in zip(self._last, self._since_ns):
