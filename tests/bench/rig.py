@@ -233,9 +233,9 @@ class Rig:
         worker.order(do="new", who=who, **order)
         return who
 
-    def leave(self, who: str) -> None:
-        """Close a member. Returns at once."""
-        self.homes[who][0].order(do="close", who=who)
+    def leave(self, who: str, at_ns: int = 0) -> None:
+        """Close a member, at that moment where one is given (wall clock). Returns at once."""
+        self.homes[who][0].order(do="close", who=who, at=at_ns)
 
     def kill(self, worker: Worker) -> int:
         """kill -9; the time just before it. Its members are gone."""

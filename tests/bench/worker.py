@@ -3,7 +3,7 @@
     python -m tests.bench.worker CONTROL          (a FIFO with one JSON object per line)
 
     {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka" | "librdkafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
-    {"do": "close", "who": "m1"}                                                                                    close it there
+    {"do": "close", "who": "m1", "at": 1700000000000000000}                                                         close it there, at that moment (wall-clock ns; without `at`: as soon as `poll` returns)
     {"do": "block", "who": "m1", "s": 15}                                                                           spend so long in the handler of the next records
     {"do": "commit", "who": "m1", "s": 5, "from": 1}                                                                commit all that it owns, again and again for so long, each commit one offset further, the first at `from`
 
@@ -168,7 +168,7 @@ class Member(threading.Thread):
         super().__init__(name=str(order["who"]), daemon=True)
         self.who = str(order["who"])
         self.order = order
-        self.closing = threading.Event()
+        self.close_at_ns: int | None = None
         self.block_s = 0.0
         self.commits: Mapping[str, Any] = {}
 
@@ -183,8 +183,8 @@ class Member(threading.Thread):
         tell(self.who, "new")
         made = self.patient(self.make)
         tell(self.who, "made")
-        while not self.closing.is_set():
-            batch = self.patient(partial(made.poll, POLL_MS))
+        while (timeout_ms := self.timeout_ms()) > 0:
+            batch = self.patient(partial(made.poll, timeout_ms))
             if batch and self.order.get("records"):
                 now_ns = time.time_ns()
                 found = sorted((tp.partition, now_ns // 1_000_000 - records[0].timestamp) for tp, records in batch.items())
@@ -200,6 +200,10 @@ class Member(threading.Thread):
         tell(self.who, "closing")
         made.close()
         tell(self.who, "closed")
+
+    def timeout_ms(self) -> float:
+        """For how long to poll: not beyond the moment at which it shall close; not more than nothing: that is now."""
+        return POLL_MS if self.close_at_ns is None else min(POLL_MS, (self.close_at_ns - time.time_ns()) / 1e6)
 
     def patient(self, act: Callable[[], Any]) -> Any:
         """What it gives. Of kafka-python's consumer also when a broker that is away makes it raise, in the constructor or in `poll`: an application that wants to go on calls again."""
@@ -260,10 +264,10 @@ def main() -> int:
                 elif order["do"] == "commit":
                     members[order["who"]].commits = order
                 else:
-                    members.pop(order["who"]).closing.set()
+                    members.pop(order["who"]).close_at_ns = order.get("at", 0)
     finally:
         for member in members.values():
-            member.closing.set()
+            member.close_at_ns = 0
         for member in members.values():
             member.join(CLOSE_TIMEOUT_S)
     return 0

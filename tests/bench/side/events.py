@@ -25,6 +25,8 @@ BEAT_MS_OTHERS = 100
 HOUSES = 4
 GROUPS = 3
 SLOW_BEGINS_S = 1.0
+AHEAD_NS = 300 * MS
+GOLDEN = 0.618034
 FAILURE_CHARS = 400
 
 
@@ -34,7 +36,7 @@ class Rounds:
 
     joins: int = 7
     crashes: int = 3
-    slow: int = 2
+    slow: int = 3
     coordinators: int = 2
     block_s: float = 15.0
     warm: int = 1
@@ -84,6 +86,7 @@ class Group:
             self.homes |= {house.join(): house for _ in range(room)}
         self.guest = crew.house()
         self.idle_per_s = 0.0
+        self.phase = rig.random.random()
         self.began_ns = time.time_ns()
         self.settle()
 
@@ -104,13 +107,26 @@ class Group:
             self.flow.forget(settled_ns)
             return self.flow.owners()
 
+    def moment_ns(self) -> int:
+        """When the next event shall be: far enough ahead that everybody can be told. Each partition gets its records at the same moment of every beat, so by luck an event waits long for the next one or not at all; these moments go round
+        the beat by the golden ratio, so that few events are spread evenly over it."""
+        self.phase = (self.phase + GOLDEN) % 1
+        beat_ns = self.flow.beat_ms * MS
+        earliest_ns = time.time_ns() + AHEAD_NS
+        return earliest_ns - earliest_ns % beat_ns + beat_ns + int(self.phase * beat_ns)
+
     def event_ns(self, who: str, event: str) -> int:
         """When a member did this."""
         self.rig.wait(lambda: event in self.flow.at[who], f"{event} of {who}")
         return self.flow.at[who][event]
 
     def joined(self) -> str:
-        """The guest is told to join; its name."""
+        """The guest is told to join, at the next event's moment; its name."""
+        self.rig.sleep_until(self.moment_ns())
+        return self.guest_joins()
+
+    def guest_joins(self) -> str:
+        """At once."""
         who = self.guest.join()
         self.homes[who] = self.guest
         return who
@@ -128,7 +144,7 @@ class Group:
     def leave(self) -> Change:
         before = self.calm()
         who, _ = self.homes.popitem()
-        self.guest.leave(who)
+        self.guest.leave(who, self.moment_ns())
         asked_ns = self.event_ns(who, "closing")
         found = self.see(asked_ns, before)
         self.event_ns(who, "closed")
@@ -140,6 +156,7 @@ class Group:
         """Kill the guest, which is there, and get another process for the next."""
         before = self.calm()
         self.homes.popitem()
+        self.rig.sleep_until(self.moment_ns())
         asked_ns = self.guest.kill()
         found = self.see(asked_ns, before)
         self.guest = self.crew.house()
@@ -233,7 +250,7 @@ def coordinators(group: Group, found: Found, rounds: int) -> None:
     while found.rounds(COORDINATOR) < rounds:
         before = group.calm()
         with coordinator_killed(group) as killed_ns:
-            group.joined()
+            group.guest_joins()
             found.add(COORDINATOR, **figures(group.see(killed_ns, before)))
             group.rig.say(f"  {label(found)}: a join at the coordinator's death is served after {found.values[COORDINATOR]['took'][-1]:.0f} ms")
         group.leave()

@@ -15,6 +15,7 @@ from zkcoord.errors import ConditionTimeoutError
 from zkcoord.stack.java import Java
 
 SETTLE_TIMEOUT_S = 90.0
+NS_PER_S = 1_000_000_000
 
 
 class SideRig(Rig):
@@ -66,6 +67,11 @@ class SideRig(Rig):
             self.wait(lambda: flow.settled(members, since_ns), f"a settled group of {len(members)}", SETTLE_TIMEOUT_S)
         except ConditionTimeoutError as error:
             raise ConditionTimeoutError(f"{error}: {flow.shown()}") from error
+
+    @staticmethod
+    def sleep_until(at_ns: int) -> None:
+        """A moment of the wall clock."""
+        time.sleep(max(0, at_ns - time.time_ns()) / NS_PER_S)
 
     def received(self) -> int:
         """Packets that ZooKeeper has received, but for this question."""

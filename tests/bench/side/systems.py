@@ -74,8 +74,8 @@ class House(Protocol):
     def join(self) -> str:
         """Construct one more, who subscribes and polls; its name. Returns at once."""
 
-    def leave(self, who: str) -> None:
-        """Close a member. Returns at once."""
+    def leave(self, who: str, at_ns: int) -> None:
+        """Close a member, at that moment."""
 
     def block(self, who: str, seconds: float) -> None:
         """Its next records take so long in the application."""
@@ -98,8 +98,8 @@ class WorkerHouse:
     def join(self) -> str:
         return self.rig.join(self.flow, self.worker, self.order)
 
-    def leave(self, who: str) -> None:
-        self.rig.leave(who)
+    def leave(self, who: str, at_ns: int) -> None:
+        self.rig.leave(who, at_ns)
 
     def block(self, who: str, seconds: float) -> None:
         self.worker.order(do="block", who=who, s=seconds)
@@ -143,7 +143,8 @@ class OldHouse:
             self.members[who], self.names[member.key] = member, who
         return who
 
-    def leave(self, who: str) -> None:
+    def leave(self, who: str, at_ns: int) -> None:
+        self.rig.sleep_until(at_ns)
         self.members[who].ask_to_close()
 
     def block(self, who: str, seconds: float) -> None:
