@@ -39,7 +39,7 @@ from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.stack import terminable
 
 SIZES = (4, 24, 96)
-QUICK = Rounds(joins=3, crashes=1, slow=1, coordinators=1, block_s=8.0)
+QUICK = Rounds(joins=3, crashes=1, slow=1, coordinators=1)
 REPORT = figures.REPORT.with_name("bench.json")
 PART = figures.REPORT.with_name("bench-part.json")
 

@@ -36,9 +36,9 @@ class Rounds:
 
     joins: int = 7
     crashes: int = 3
-    slow: int = 3
+    slow: int = 5
     coordinators: int = 2
-    block_s: float = 15.0
+    block_s: float = 8.0
     warm: int = 1
     idle_s: float = 10.0
 

@@ -193,7 +193,7 @@ class Crew:
     def _order(self) -> dict[str, Any]:
         """What a worker is told."""
         configs = {
-            "zkcoord": {"zookeeper_connect": self.rig.zookeeper, "group_id": self.group},
+            "zkcoord": {"zookeeper_connect": self.rig.zookeeper, "bootstrap_servers": self.cluster.bootstrap, "group_id": self.group},
             "kafka": {"bootstrap_servers": self.cluster.bootstrap, "group_id": self.group},
             "librdkafka": {"bootstrap.servers": self.cluster.bootstrap, "group.id": self.group},
         }[self.system.kind]
