@@ -53,8 +53,8 @@ bench: setup ## zkcoord beside kafka-python, librdkafka, Kafka 4's new protocol 
 bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-python's own groups on the same broker
 	@$(PY) -m tests.bench.rebalance
 
-bench-guardian: setup ## how long a registration outlives its process, for every way to die
-	@$(PY) -m tests.bench.guardian
+bench-guardian: setup ## how long a registration outlives its process, for every way to die, and for 500 kills of consumers and coordinators (10 minutes)
+	@$(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members
 
 bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, acks in wide groups, storms, poison
 	@$(PY) -m tests.bench.scale
@@ -112,6 +112,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.sim --mix all --seeds 2000 --fresh --jobs $(JOBS) || failed="$$failed simulator"; \
 	$(PY) -m tests.bench.side --quick || failed="$$failed bench"; \
 	$(PY) -m tests.bench.rebalance || failed="$$failed bench-rebalance"; \
+	{ $(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members; } || failed="$$failed bench-guardian"; \
 	$(PY) -m tests.bench.scale || failed="$$failed bench-scale"; \
 	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \
 	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \

@@ -204,8 +204,8 @@ def rows_of(kills: Sequence[Kill], kind: str) -> list[Row]:
     note = f"{len(mine)} kills, {len(mine) - len(with_nodes)} of them without a registration; in {', '.join(f'{phase}: {count}' for phase, count in phases.most_common())}"
     return [
         Row(f"registration of a {kind} gone", "from kill -9", told, note=note),
-        Row("the same, p99", "from kill -9", [quantile(told, 0.99)], (Bar("max", P99_MS),)),
-        Row(f"{kind}s whose registration was there for longer", "than 1 s after kill -9", [100 * len(untold) / len(with_nodes)], (Bar("max", UNTOLD_PERCENT),), "%",
+        Row("the same, p99", "from kill -9", [quantile(told, 0.99)] if told else [], (Bar("max", P99_MS),)),
+        Row(f"{kind}s whose registration was there for longer", "than 1 s after kill -9", [100 * len(untold) / max(1, len(with_nodes))], (Bar("max", UNTOLD_PERCENT),), "%",
             note="; ".join(f"in {kill.phase}, {kill.gone_ms:.0f} ms" for kill in untold)),
     ]
 

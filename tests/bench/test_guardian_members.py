@@ -30,3 +30,7 @@ def test_who_had_no_registration_is_not_counted_as_fast() -> None:
     (times, *_rest) = rows_of([Kill(CONSUMER, "connect", 0, 0.0), Kill(CONSUMER, "join", 0, 3.0)], CONSUMER)
     assert times.values == [3.0]
     assert "1 of them without a registration" in times.note
+
+
+def test_without_a_guardian_the_share_is_missed() -> None:
+    assert len(missed([Kill(CONSUMER, "hold", 1, 2 * LATE_MS)])) == 1
