@@ -3,8 +3,8 @@
     python -m tests.bench.guardian_members [--kills N] [--session-ms N] [--seed N]
 
 Every other victim is a consumer that joins, polls, forks, changes its session and closes (`tests.guardian.nemesis_consumer`), in a group of its own that live coordinators serve; the rest are `zkcoord coordinator` processes, each
-alone under a chroot and so its leader: some while they start, some while they lead, some right after SIGTERM, some after they were stopped past their session. Meanwhile other consumers and the coordinators live on and
-must keep their sessions. Time counts from just before the signal until the node is gone for good.
+alone under a chroot and so its leader: some while they start, some while they lead, some right after SIGTERM, some after they were stopped past their session. Meanwhile other consumers and the coordinator that
+leads live on and must keep their sessions. Time counts from just before the signal until the node is gone for good.
 
 Prints a table and writes build/reports/bench-guardian-members.json; 1 when a bar is missed.
 """
@@ -17,11 +17,11 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -52,6 +52,8 @@ P99_MS, UNTOLD_PERCENT = 100.0, 2.0
 EVERY = 50
 LAYOUT = layout_named("draft")
 COORDINATOR, CONSUMER = "coordinator", "consumer"
+NEW_SESSION = ("connect", "join", "change", "start or lead")
+"""Phases in which a session may be so new that the guardian has not been told of it."""
 
 
 @dataclass(frozen=True)
@@ -64,66 +66,68 @@ class Kill:
     gone_ms: float
 
     @property
-    def late(self) -> bool:
-        """The guardian had not been told of this session, or ZooKeeper could not be."""
-        return self.gone_ms > LATE_MS
+    def untold(self) -> bool:
+        """Its guardian cannot have known: only the session's timeout ended it, and the session was new."""
+        return self.gone_ms > LATE_MS and self.phase in NEW_SESSION
+
+
+def begin(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A process."""
+    return subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 @dataclass
 class Killer:
-    """One thread's client, and what its victims need."""
+    """What victims need, and a client that looks, for all threads."""
 
     rig: Rig
     topic: str
     session_ms: int
     folder: Path
     observer: KazooClient
-    random: random.Random
+    seed: int
 
-    def consumer(self, number: int) -> Kill:
+    def one(self, number: int) -> Kill:
+        """The kill of this number."""
+        if number and number % EVERY == 0:
+            say(f"  {number} ...")
+        return (self.consumer if number % 2 else self.coordinator)(number, random.Random(f"{self.seed}-{number}"))
+
+    def consumer(self, number: int, chance: random.Random) -> Kill:
         """A consumer from its start to the end of its registration."""
         group = f"victim-{number}"
-        process = self.begin("tests.guardian.nemesis_consumer", self.rig.zookeeper, self.rig.kafka, self.topic, group, str(self.session_ms), str(number))
+        process = begin("tests.guardian.nemesis_consumer", self.rig.zookeeper, self.rig.kafka, self.topic, group, str(self.session_ms), str(number))
         assert process.stdout is not None
         phases = [process.stdout.readline()]
-        time.sleep(self.random.uniform(0, CONSUMER_S_MAX))
+        time.sleep(chance.uniform(0, CONSUMER_S_MAX))
         nodes, gone_ms = self.outlived(process, lambda: self.children(LAYOUT.ids(group)))
         phases += process.stdout.readlines()
         self.bury(process)
         return Kill(CONSUMER, phases[-1].decode().strip(), nodes, gone_ms)
 
-    def coordinator(self, number: int) -> Kill:
+    def coordinator(self, number: int, chance: random.Random) -> Kill:
         """A coordinator, the only one under its chroot."""
         root = f"/victim-{number}"
         self.observer.create(root + LAYOUT.topics_root, makepath=True)
         hosts = self.rig.zookeeper.partition("/")[0]
-        process = self.begin("zkcoord.runtime.cli", "coordinator", "--zookeeper", hosts + self.chroot + root, "--http-port", "0", "--journal-dir", str(self.folder / f"journal-{number}"),
+        process = begin("zkcoord.runtime.cli", "coordinator", "--zookeeper", hosts + self.observer.chroot + root, "--http-port", "0", "--journal-dir", str(self.folder / f"journal-{number}"),
                              "--session-timeout-ms", str(self.session_ms))
         phase = "start or lead"
-        time.sleep(self.random.uniform(*COORDINATOR_S))
-        chance = self.random.random()
-        if chance < CLOSING_SHARE:
+        time.sleep(chance.uniform(*COORDINATOR_S))
+        fate = chance.random()
+        if fate < CLOSING_SHARE:
             phase = "close"
             process.terminate()
-            time.sleep(self.random.uniform(0, CLOSING_S_MAX))
-        elif chance < CLOSING_SHARE + STOPPED_SHARE:
+            time.sleep(chance.uniform(0, CLOSING_S_MAX))
+        elif fate < CLOSING_SHARE + STOPPED_SHARE:
             phase = "change"
             process.send_signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
             process.send_signal(signal.SIGCONT)
-            time.sleep(self.random.uniform(0, AFTERWARDS_S_MAX))
-        nodes, gone_ms = self.outlived(process, lambda: 1 if self.observer.exists(root + LAYOUT.leader) else 0)
+            time.sleep(chance.uniform(0, AFTERWARDS_S_MAX))
+        nodes, gone_ms = self.outlived(process, lambda: 1 if self.observer.exists(root + LAYOUT.leader) else 0, may_end=phase == "close")
         self.bury(process)
         return Kill(COORDINATOR, phase, nodes, gone_ms)
-
-    @property
-    def chroot(self) -> str:
-        """Of the observer."""
-        return str(self.observer.chroot)
-
-    def begin(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """A process."""
-        return subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     @staticmethod
     def bury(process: subprocess.Popen[bytes]) -> None:
@@ -132,14 +136,17 @@ class Killer:
         process.stdout.close()
 
     def children(self, path: str) -> int:
+        """How many there are."""
         try:
             return len(self.observer.get_children(path))
         except NoNodeError:
             return 0
 
     @staticmethod
-    def outlived(process: subprocess.Popen[bytes], nodes: Callable[[], int]) -> tuple[int, float]:
-        """kill -9; how many nodes there were just before, and for how long (ms) there were any. None for `GONE_S` is none for good: what was under way at the kill has come by then."""
+    def outlived(process: subprocess.Popen[bytes], nodes: Callable[[], int], may_end: bool = False) -> tuple[int, float]:
+        """kill -9; how many nodes there were just before, and for how long (ms) there were any. None for `GONE_S` is none for good: what was under way at the kill has come by then.
+        AssertionError where it has ended by itself, unless it `may_end`."""
+        assert may_end or process.poll() is None, f"a victim ended by itself, with status {process.returncode}: {process.args}"
         before = nodes()
         began = seen = time.monotonic()
         process.kill()
@@ -150,62 +157,18 @@ class Killer:
         return before, (seen - began) * 1_000 if seen > began else 0.0
 
 
-@dataclass
-class Massacre:
-    """All kills, several at a time."""
-
-    rig: Rig
-    topic: str
-    session_ms: int
-    random: random.Random
-    folder: Path
-    kills: list[Kill] = field(default_factory=list)
-    errors: list[BaseException] = field(default_factory=list)
-    begun: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def run(self, count: int) -> None:
-        """Come back when all are done."""
-        threads = [threading.Thread(target=self.work, args=(count,)) for _ in range(KILLERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self.errors:
-            raise self.errors[0]
-
-    def work(self, count: int) -> None:
-        observer = connect(self.rig.zookeeper, timeout_s=20.0)
-        try:
-            while not self.errors:
-                with self.lock:
-                    number, self.begun = self.begun, self.begun + 1
-                    killer = Killer(self.rig, self.topic, self.session_ms, self.folder, observer, random.Random(self.random.random()))
-                if number >= count:
-                    break
-                kill = killer.consumer(number) if number % 2 else killer.coordinator(number)
-                with self.lock:
-                    self.kills.append(kill)
-                    if len(self.kills) % EVERY == 0:
-                        say(f"  {len(self.kills)} of {count}")
-        except BaseException as error:  # thread main
-            self.errors.append(error)
-        finally:
-            disconnect(observer)
-
-
 def rows_of(kills: Sequence[Kill], kind: str) -> list[Row]:
-    """How long registrations of one kind outlived their processes: those that were gone within `LATE_MS`, and the share of those that were not, which their sessions' timeouts ended."""
+    """How long registrations of one kind outlived their processes: those that the guardian had been told of, and the share of those that it had not."""
     mine = [kill for kill in kills if kill.kind == kind]
     with_nodes = [kill for kill in mine if kill.nodes or kill.gone_ms]
-    told = [kill.gone_ms for kill in with_nodes if not kill.late]
-    untold = [kill for kill in with_nodes if kill.late]
+    told = [kill.gone_ms for kill in with_nodes if not kill.untold]
+    untold = [kill for kill in with_nodes if kill.untold]
     phases = Counter(kill.phase for kill in mine)
     note = f"{len(mine)} kills, {len(mine) - len(with_nodes)} of them without a registration; in {', '.join(f'{phase}: {count}' for phase, count in phases.most_common())}"
     return [
-        Row(f"registration of a {kind} gone", "from kill -9", told, note=note),
+        Row(f"registration of a {kind} gone", "from kill -9", told, (Bar("max", LATE_MS),), note=note),
         Row("the same, p99", "from kill -9", [quantile(told, 0.99)] if told else [], (Bar("max", P99_MS),)),
-        Row(f"{kind}s whose registration was there for longer", "than 1 s after kill -9", [100 * len(untold) / max(1, len(with_nodes))], (Bar("max", UNTOLD_PERCENT),), "%",
+        Row(f"{kind}s of whose session the guardian was not told yet", "longer than 1 s", [100 * len(untold) / max(1, len(with_nodes))], (Bar("max", UNTOLD_PERCENT),), "%",
             note="; ".join(f"in {kill.phase}, {kill.gone_ms:.0f} ms" for kill in untold)),
     ]
 
@@ -229,8 +192,8 @@ def measure(rig: Rig, sections: list[Section], kills: int, session_ms: int) -> N
         try:
             rig.wait(lambda: len(alive()) == BYSTANDERS + 1, "consumers and a coordinator that live on")
             before, busy = alive(), Busy()
-            massacre = Massacre(rig, topic, session_ms, rig.random, folder)
-            massacre.run(kills)
+            with ThreadPoolExecutor(KILLERS) as pool:
+                done = [*pool.map(Killer(rig, topic, session_ms, folder, observer, rig.random.randrange(1 << 30)).one, range(kills))]
             after = alive()
         finally:
             for process in started:
@@ -238,7 +201,7 @@ def measure(rig: Rig, sections: list[Section], kills: int, session_ms: int) -> N
                 process.wait()
     disconnect(observer)
     section.busy_percent, section.seconds = busy.percent, busy.seconds
-    section.rows += [row for kind in (CONSUMER, COORDINATOR) for row in rows_of(massacre.kills, kind)]
+    section.rows += [row for kind in (CONSUMER, COORDINATOR) for row in rows_of(done, kind)]
     section.rows.append(Row("sessions of living processes that were closed", f"{len(before)} that live on", [float(sum(after.get(path) != zxid for path, zxid in before.items()))], (Bar("max", 0),), "sessions"))
 
 

@@ -22,6 +22,10 @@ def test_a_registration_that_only_the_timeout_ended_counts_against_its_share_and
     assert len(missed([*found, Kill(CONSUMER, "join", 1, LATE_MS + 1)])) == 1
 
 
+def test_a_session_that_is_not_new_has_no_excuse() -> None:
+    assert len(missed([Kill(CONSUMER, "hold", 1, 5.0) for _ in range(999)] + [Kill(CONSUMER, "hold", 1, LATE_MS + 1)])) == 1
+
+
 def test_slow_ends_miss_the_p99() -> None:
     assert len(missed([Kill(CONSUMER, "hold", 1, 5.0) for _ in range(97)] + [Kill(CONSUMER, "hold", 1, 200.0) for _ in range(3)])) == 1
 
@@ -33,4 +37,4 @@ def test_who_had_no_registration_is_not_counted_as_fast() -> None:
 
 
 def test_without_a_guardian_the_share_is_missed() -> None:
-    assert len(missed([Kill(CONSUMER, "hold", 1, 2 * LATE_MS)])) == 1
+    assert len(missed([Kill(CONSUMER, "join", 1, 2 * LATE_MS)])) == 1
