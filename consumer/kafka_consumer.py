@@ -229,8 +229,6 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             data.housekeeping(self._alone)
             records, enough = self._take(max_records, iterating)
             if records:
-                if not enough:
-                    data.fetcher.fetch_soon()
                 return records
             if not enough and not self._member.tasks:
                 data.fetcher.send_fetches()
@@ -239,7 +237,8 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             self._wait(deadline)
 
     def _take(self, max_records: int, iterating: bool) -> tuple[dict[TopicPartition, list[Any]], bool]:
-        """Records, under the lock and only while the lease holds (checked again after decoding); and whether nothing more should be fetched now."""
+        """Records, under the lock and only while the lease holds; and whether nothing more should be fetched now. The lease is looked at again at the very end: while records are decoded, and while the IO thread is woken, which is a
+        system call, this thread may stand still for as long as it takes others to begin."""
         member, data = self._member, self._data
         with data.lock:
             if member.tasks or not self._lease_holds(boot_ms()):
@@ -247,6 +246,8 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
                 return {}, True
             member.heard_era = member.era
             records, enough = data.fetcher.take(max_records)
+            if records and not enough:
+                data.fetcher.fetch_soon()
             if records and not self._lease_holds(boot_ms()):
                 for tp, found in records.items():
                     data.put_back(tp, found[0].offset)

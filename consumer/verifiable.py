@@ -179,11 +179,12 @@ class Verifiable:
     def turn(self, consumer: KafkaConsumer) -> None:
         """One poll and what follows."""
         batch = consumer.poll(POLL_MS)
+        handed_out_ns = time.time_ns()
         if not batch:
             return
         count = sum(map(len, batch.values()))
         self.delivered += count
-        self.journal.write("records", count=count, ranges={named(tp): ranges_of(records) for tp, records in batch.items()})
+        self.journal.write("records", handed_out_ns, count=count, ranges={named(tp): ranges_of(records) for tp, records in batch.items()})
         delay_s = (self.args.batch_delay_ms + count * self.args.record_delay_ms) / 1000
         if delay_s:
             time.sleep(delay_s)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kafka.errors import CommitFailedError, IllegalStateError, NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer import kafka_consumer
 from consumer.errors import AgentFailedError, CommitUnavailableError, ConsumerOptionError, SessionRefusedError
 from consumer.kafka_consumer import KafkaConsumer
 from tests.consumer.fakes import Recorder
@@ -20,6 +22,7 @@ from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.groups import PATIENCE_S, Taken, consumer, coordinator, drain, following, iterated, settled, take, whole
 from zkcoord.stack.servers import KafkaBroker
+from zkcoord.zk.clock import boot_ms
 
 pytestmark = pytest.mark.kafka
 
@@ -341,6 +344,35 @@ def test_while_zookeeper_is_away_commits_end_in_time_and_nothing_is_handed_out_a
             wait_until(lambda: take(c, taken) >= 0 and taken.get((topic, 0), [])[-1:] == [6], PATIENCE_S, "the records after the lease is back")
     offsets = taken[(topic, 0)]
     assert offsets == list(range(offsets[0], 7)) and offsets[0] <= 2
+
+
+@pytest.mark.parametrize("where", ["take", "fetch_soon"])
+def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goes_on(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """While it decodes, and while it asks for more: that is a system call, and lets other threads run. The lease is looked at after both."""
+    topic = create_topic(kafka_broker.address, unique("still"), 2)
+    taken: Taken = {}
+    ahead_ms = 0
+
+    def then_late(act: Callable[..., Any]) -> Callable[..., Any]:
+        def acted(*args: Any) -> Any:
+            nonlocal ahead_ms
+            done = act(*args)
+            ahead_ms = 600_000 if where != "take" or done[0] else 0
+            return done
+
+        return acted
+
+    monkeypatch.setattr(kafka_consumer, "boot_ms", lambda: boot_ms() + ahead_ms)
+    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one:
+        settled([one], topic, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(one._data.fetcher, where, then_late(getattr(one._data.fetcher, where)))
+            produce_numbered(kafka_broker.address, topic, 2, 5)
+            wait_until(lambda: take(one, taken) + ahead_ms, PATIENCE_S, "records that come too late, or are handed out")
+        assert not taken
+        ahead_ms = 0
+        drain([one], taken, 10)
+    whole(taken, 2, 5, topic)
 
 
 def test_a_closed_consumer_says_so_and_frees_its_partitions_at_once(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:

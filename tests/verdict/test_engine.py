@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zkcoord.verdict.engine import judge_folder
+from zkcoord.verdict.engine import Unreadable, facts_in, judge_folder
 from zkcoord.verdict.rules import Rule
 
 S = 1_000_000_000
@@ -49,6 +49,15 @@ def test_a_clean_run(tmp_path: Path) -> None:
     assert sum(report.excused for report in verdict.partitions) == 5
     assert [(step.name, step.took_ms, step.commands) for step in verdict.steps] == [("join", 250.0, 1), ("kill the coordinator", None, 0)]
     assert [rebalance.duration_ms for rebalance in verdict.rebalances] == [40]
+
+
+def test_what_a_consumer_wrote_down_when_it_went_on_after_a_long_stop_is_in_order(tmp_path: Path) -> None:
+    """It was stopped between a thing and its line, and another thread's came first."""
+    handed_out = {"event": "records", "t": 5 * S, "ranges": {"t-0": [[10, 14, 5, 1]]}}
+    lost = {"event": "lost", "t": 17 * S, "partitions": ["t-0"], "reason": "the session is over"}
+    again = {"event": "assigned", "t": 20 * S, "offsets": {"t-1": 0}}
+    folder = write(tmp_path, {"consumers/c1.jsonl": [{"event": "assigned", "t": S, "offsets": {"t-0": 10}}, lost, again, handed_out], "consumers/c2.jsonl": [{"event": "assigned", "t": 7 * S, "offsets": {"t-0": 10}}]})
+    assert [fact.t_ns // S for fact in facts_in(folder, Unreadable())] == [1, 5, 7, 17, 20]
 
 
 def test_lines_out_of_order_and_torn_lines_change_nothing(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """One pass over everything that was written down: files are read line by line, merged by time, and each fact goes to the judge of its partition. Memory is bounded by the number of partitions,
 files and steps, not by the records.
 
-Order. The threads of a process write as they come, so lines of one file may be out of order by a little: each file is sorted within a window of `REORDER_NS` before the files are merged. A scenario learns later when
-something had happened, so its few lines have a window of their own.
+Order. The threads of a process write as they come, so lines of one file may be out of order by a little: each file is sorted within a window of `REORDER_NS` before the files are merged. A consumer that is stopped between
+a thing and its line, for longer than its session, writes that line when it goes on, perhaps after another thread's: `CONSUMER_REORDER_NS`. A scenario learns later when something had happened, so its few lines have a window of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from zkcoord.verdict.outcome import Step, Verdict
 from zkcoord.verdict.rules import PartitionJudge
 
 REORDER_NS = 2_000_000_000
+CONSUMER_REORDER_NS = 60_000_000_000
 SCENARIO_REORDER_NS = 600_000_000_000
 SUFFIX = ".jsonl"
 INPUTS = "inputs-"
@@ -99,7 +100,7 @@ def judge_folder(folder: Path) -> Verdict:
 def facts_in(folder: Path, unreadable: Unreadable) -> Iterator[Fact]:
     """All facts of a run's folder, by time."""
     sources: list[tuple[str, Parse, int]] = [
-        (CONSUMERS, lines.consumer, REORDER_NS),
+        (CONSUMERS, lines.consumer, CONSUMER_REORDER_NS),
         (PRODUCERS, lines.producer, REORDER_NS),
         (COORDINATORS, lines.coordinator, REORDER_NS),
         (SCENARIO, lines.scenario, SCENARIO_REORDER_NS),
