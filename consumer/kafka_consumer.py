@@ -179,6 +179,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             with self._data.lock:
                 for tp, found in records.items():
                     self._data.put_back(tp, found[0].offset)
+                return records if self._lease_holds(boot_ms()) else {}
         return records
 
     def __iter__(self) -> KafkaConsumer:

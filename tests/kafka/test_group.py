@@ -346,11 +346,11 @@ def test_while_zookeeper_is_away_commits_end_in_time_and_nothing_is_handed_out_a
     assert offsets == list(range(offsets[0], 7)) and offsets[0] <= 2
 
 
-@pytest.mark.parametrize("where", ["take", "fetch_soon"])
+@pytest.mark.parametrize("where", ["take", "fetch_soon", "put_back"])
 def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goes_on(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """While it decodes, and while it asks for more: that is a system call, and lets other threads run. The lease is looked at after both."""
+    """While it decodes; while it asks for more, which is a system call and lets other threads run; while it puts its positions back, where they shall stay. The lease is looked at after each."""
     topic = create_topic(kafka_broker.address, unique("still"), 2)
-    taken: Taken = {}
+    polls: list[Any] = []
     ahead_ms = 0
 
     def then_late(act: Callable[..., Any]) -> Callable[..., Any]:
@@ -366,11 +366,13 @@ def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goe
     with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one:
         settled([one], topic, 2)
         with monkeypatch.context() as patched:
-            patched.setattr(one._data.fetcher, where, then_late(getattr(one._data.fetcher, where)))
+            side = one._data if where == "put_back" else one._data.fetcher
+            patched.setattr(side, where, then_late(getattr(side, where)))
             produce_numbered(kafka_broker.address, topic, 2, 5)
-            wait_until(lambda: take(one, taken) + ahead_ms, PATIENCE_S, "records that come too late, or are handed out")
-        assert not taken
+            wait_until(lambda: polls.append(one.poll(50, update_offsets=where != "put_back")) or ahead_ms, PATIENCE_S, "records that come too late")
+        assert not any(polls)
         ahead_ms = 0
+        taken: Taken = {}
         drain([one], taken, 10)
     whole(taken, 2, 5, topic)
 
