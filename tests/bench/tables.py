@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import REPORT, Bar, peer_of
+from tests.bench.figures import REPORT, Bar, Row, peer_of
 from tests.bench.side.plot import draw
+from tests.chaos.schedule import titled
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 SIDE = REPORT.with_name("bench-members.json")
@@ -24,6 +25,7 @@ TARGETS = ("bench", *(report.stem for report in REPORTS.values() if report != SI
 PICTURE = PAGE.parent / "img" / "bench.png"
 KEPT = PAGE.parent / "figures"
 LONG = ("side", "handovers", "faults")
+SCHEDULES = "chaos"
 SHOWN = "![How long each takes](img/bench.png)\n\n"
 
 
@@ -43,6 +45,37 @@ def gathered(reports: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, An
     return list(found.values())
 
 
+def together(reports: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The reports, with those of random schedules that were played in parts, alike but for their seeds and on the same kind of machine, as one. A seed that was played twice counts where its part is newer."""
+    found: list[Mapping[str, Any]] = []
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for report in sorted(reports, key=lambda report: str(report["time"]), reverse=True):
+        if report["what"] != SCHEDULES:
+            found.append(report)
+            continue
+        like = [report["options"] | {"seeds": []}, report["versions"], report["machine"]["cpus"], report["machine"]["model"]]
+        others = alike.setdefault(json.dumps(like), [])
+        if all(set(report["options"]["seeds"]).isdisjoint(other["options"]["seeds"]) for other in others):
+            others.append(report)
+    return found + [one_of(of) if len(of) > 1 else of[0] for of in alike.values()]
+
+
+def one_of(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The parts, newest first, as one report with one table."""
+    seeds = sorted(seed for report in reports for seed in report["options"]["seeds"])
+    tables = [section for report in reversed(reports) for section in report["sections"]]
+    seconds = sum(table["seconds"] for table in tables)
+    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in (row for table in tables for row in table["rows"]):
+        rows.setdefault((row["what"], row["clock"]), []).append(row)
+    joined = [Row(what, clock, [value for row in of for value in row["values"]], tuple(Bar(bar["what"], bar["limit"], bar["at_least"]) for bar in of[0]["bars"]), of[0]["unit"], note=of[0]["note"]).to_json() for (what, clock), of in rows.items()]
+    options = {**reports[0]["options"], "seeds": seeds}
+    notes = [f"played in {len(reports)} parts, which ended from {reports[-1]['time']} to {reports[0]['time']}", *(note for table in tables for note in table["notes"])]
+    section = {**tables[0], "title": ", ".join([titled(seeds, options["seconds"]), *options["kinds"]]), "rows": joined, "notes": notes, "seconds": seconds, "failure": "; ".join(filter(None, (table["failure"] for table in tables))),
+               "busy_percent": sum(table["busy_percent"] * table["seconds"] for table in tables) / seconds}
+    return {**reports[0], "options": options, "sections": [section]}
+
+
 def measured(report: Mapping[str, Any]) -> str:
     """When, on what, with which versions."""
     machine, versions = report["machine"], report["versions"]
@@ -54,7 +87,7 @@ def rendered(reports: Iterable[Mapping[str, Any]]) -> str:
     """The reports as markdown."""
     lines: list[str] = []
     said = ""
-    for section, report in gathered(reports):
+    for section, report in gathered(together(reports)):
         if measured(report) != said:
             said = measured(report)
             lines += ["", said] if lines else [said]

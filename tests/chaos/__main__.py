@@ -13,14 +13,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
-from tests.bench.figures import Bar, Busy, Row, Section, lines_of
+from tests.bench.figures import Bar, Busy, Row, Section, lines_of, write
 from tests.bench.running import conclude, measured_in_a_folder, report_named, say
 from tests.chaos.checker import INVARIANTS, NAMES, Found
 from tests.chaos.disks import private_mounts
 from tests.chaos.quorum import FAILSAFE, UNNOTICED, costs
 from tests.chaos.rig import Shape
 from tests.chaos.run import BOUND_MS, Outcome, play
-from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown
+from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown, titled
 from tests.chaos.steps import SCENARIOS, ZOMBIES, StepsFound, play_steps
 from tests.chaos.upgrade import ORDERS, play_upgrade
 from tests.chaos.weakened import RULES
@@ -42,8 +42,9 @@ def findings(founds: Sequence[Found]) -> list[Row]:
 
 def section_of(outcomes: Sequence[Outcome], name: str, title: str) -> Section:
     """The table of all runs."""
-    section = Section(name, f"{title}, {sum(o.faults for o in outcomes):,} faults")
+    section = Section(name, title)
     section.rows += findings([o.found for o in outcomes])
+    section.rows.append(Row("faults", "per run", [float(o.faults) for o in outcomes], (), "faults"))
     section.rows.append(Row("all fetched again", "after the last fault", [o.recovered_ms for o in outcomes if o.recovered_ms], (Bar("max", BOUND_MS),)))
     section.rows.append(Row("records produced", "per run", [float(o.found.produced) for o in outcomes], (), "records"))
     section.rows.append(Row("again after crashes", "per run", [float(o.found.excused) for o in outcomes], (), "records"))
@@ -137,19 +138,26 @@ def say_of(seed: int, text: str) -> None:
     say("\n".join(f"{seed}: {line}" for line in text.splitlines()))
 
 
+def ended_so_far(args: argparse.Namespace, what: str, first: int, seconds: float, outcomes: Sequence[Outcome], busy: Busy) -> tuple[Section, dict[str, object]]:
+    """The table, and the options of its report."""
+    seeds = sorted(outcome.seed for outcome in outcomes)
+    title = f"{args.soak:g} minutes of faults now and then, seed {first}" if args.soak else titled(seeds, seconds)
+    title = ", ".join([title, *([f"without a rule ({args.weakened})"] if args.weakened else []), *args.kind])
+    return timed(section_of(outcomes, what, title), busy), {"seeds": seeds, "seconds": seconds, "weakened": args.weakened, "kinds": args.kind}
+
+
 def run(args: argparse.Namespace, folder: Path) -> int:
     """All seeds; the exit status."""
     first = random.randrange(FRESH_MAX) if args.seed is None else args.seed
     what, count, seconds, gap_ms = ("soak", 1, args.soak * 60, SOAK_GAP_MS) if args.soak else ("chaos", args.seeds, args.seconds, GAP_MS)
-    title = f"{args.soak:g} minutes of faults now and then, seed {first}" if args.soak else f"{count} schedules of {seconds:g} s from seed {first}"
-    if args.weakened:
-        what, title = "control", f"{title}, without a rule ({args.weakened})"
+    what = "control" if args.weakened else what
     part = [*filter(None, [args.weakened]), *args.kind, *([f"from-{first}"] if args.seed is not None else [])]
     seeds = range(first, first + count)
     kinds = [Kind[name] for name in args.kind] or [*Kind]
     private_mounts()
     java, busy = quick_java(), Busy()
     outcomes: list[Outcome] = []
+    report = report_named(what, part, [])
     with ProcessPoolExecutor(args.jobs) as pool:
         begun = {}
         for seed in seeds:
@@ -159,13 +167,14 @@ def run(args: argparse.Namespace, folder: Path) -> int:
         for ended in as_completed(begun):
             outcome = ended.result()
             outcomes.append(outcome)
-            say("\n".join([outcome.text, *(f"    {example}" for example in outcome.found.examples)]))
+            say("\n".join([f"{len(outcomes)} of {count}: {outcome.text}", *(f"    {example}" for example in outcome.found.examples)]))
             kept(folder / f"seed-{outcome.seed}", outcome.found)
             if not args.keep:
                 shutil.rmtree(folder / f"seed-{outcome.seed}")  # two hundred of them fill a disk
-    section = timed(section_of(outcomes, what, ", ".join([title, *args.kind])), busy)
+            section, options = ended_so_far(args, what, first, seconds, outcomes, busy)
+            write([section], options, str(java.major), report, what)  # hours that are broken off are not lost
     say("\n".join(lines_of(section)) + "\n")
-    return conclude([section], {"seeds": list(seeds), "seconds": seconds, "weakened": args.weakened, "kinds": args.kind}, str(java.major), report_named(what, part, []), what)
+    return conclude([section], options, str(java.major), report, what)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

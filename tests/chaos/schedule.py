@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 SESSION_MS = 6_000
@@ -141,3 +141,19 @@ def conflict(one: Happening, other: Happening) -> bool:
 def shown(schedule: Sequence[Happening]) -> list[str]:
     """The schedule as lines."""
     return [happening.text for happening in schedule]
+
+
+def spans(seeds: Iterable[int]) -> str:
+    """`3, 5 to 9` of 3, 5, 6, 7, 8, 9."""
+    found: list[list[int]] = []
+    for seed in sorted(seeds):
+        if found and seed == found[-1][-1] + 1:
+            found[-1][1:] = [seed]
+        else:
+            found.append([seed])
+    return ", ".join(" to ".join(map(str, span)) for span in found)
+
+
+def titled(seeds: Collection[int], seconds: float) -> str:
+    """What a table of these schedules is called."""
+    return f"{len(seeds)} schedule{'s' * (len(seeds) != 1)} of {seconds:g} s, seed{'s' * (len(seeds) != 1)} {spans(seeds)}"

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.chaos.jumping import HOUR_MS, WallClock
-from tests.chaos.schedule import ATTEMPTS_MAX, BROKER, COORDINATORS, SESSION_MS, VISITORS, ZOOKEEPER, Happening, Kind, Who, conflict, drawn, shown, slots_of
+from tests.chaos.schedule import ATTEMPTS_MAX, BROKER, COORDINATORS, SESSION_MS, VISITORS, ZOOKEEPER, Happening, Kind, Who, conflict, drawn, shown, slots_of, titled
 
 CONSUMERS = ("a1", "a2", "b1", "b2")
 SEEDS = range(60)
@@ -68,3 +68,8 @@ def test_a_wall_clock_jumps_an_hour_forward_and_two_back() -> None:
         wall.jump(0, None)
         ahead.append(round((wall.now_ms() - wall.real()) / HOUR_MS))
     assert ahead == [1, -1, 1]
+
+
+def test_a_table_is_called_by_what_was_played() -> None:
+    assert titled([9], 2.5) == "1 schedule of 2.5 s, seed 9"
+    assert titled([3, 7, 5, 6, 12], 60) == "5 schedules of 60 s, seeds 3, 5 to 7, 12"
