@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
@@ -35,33 +39,58 @@ class Nemesis:
         self.rig = rig
         self.say = say
         self.left_out = 0
+        self._ends: list[tuple[float, int, Undo]] = []  # of what has begun, by time
+        self._numbers = itertools.count()
         self._acts: dict[Who, Callable[[Happening], Undo]] = {
             Who.COORDINATOR: self._process, Who.CONSUMER: self._process, Who.VISITOR: self._visit, Who.ZOOKEEPER: self._zookeeper, Who.BROKER: self._broker,
             Who.JOURNALS: self._journals}
 
     def play(self, schedule: Sequence[Happening]) -> None:
-        """Raises `ScenarioError` when a process ends that nobody ended. The schedule's clock stands still while something is done that takes long (a server that starts, a leader that is waited for), so that what the schedule keeps apart stays apart."""
+        """Raises `ScenarioError` when a process ends that nobody ended. Nothing begins while something is done that takes long (a server that starts, a leader or a member that is waited for), and all that follows is later by as
+        much, so that what the schedule keeps apart stays apart. What has begun ends in time meanwhile, or it would be waited for what it keeps away."""
         began = time.monotonic()
-        numbers = itertools.count()
-        due: list[tuple[int, int, Callable[[], Undo | None]]] = []
-
-        def begin(happening: Happening) -> None:
-            why_not = self.why_not(happening.kind)
-            self.say(f"  {happening.text}" + (f": LEFT OUT, {why_not}" if why_not else ""))
-            if why_not:
-                self.left_out += 1
-                return
-            undo = self._acts[happening.kind.who](happening)
-            heapq.heappush(due, (happening.end_ms, next(numbers), undo))
-
-        for happening in schedule:
-            heapq.heappush(due, (happening.at_ms, next(numbers), lambda happening=happening: begin(happening)))  # type: ignore[misc]
-        while due:
-            at_ms, _, act = heapq.heappop(due)
-            self.rig.wait(lambda: time.monotonic() - began >= at_ms / 1000, "the next fault", at_ms / 1000 + 60)
+        coming = deque(schedule)
+        while coming or self._ends:
+            at = began + coming[0].at_ms / 1000 if coming else math.inf
+            if self._ends and self._ends[0][0] <= at:
+                at, _, act = heapq.heappop(self._ends)
+            else:
+                act = partial(self._begin, coming.popleft())
+            self._until(at)
             acting = time.monotonic()
             act()
             began += time.monotonic() - acting
+
+    def _begin(self, happening: Happening) -> None:
+        why_not = self.why_not(happening.kind)
+        self.say(f"  {happening.text}" + (f": LEFT OUT, {why_not}" if why_not else ""))
+        if why_not:
+            self.left_out += 1
+            return
+        undo = self._acts[happening.kind.who](happening)
+        heapq.heappush(self._ends, (time.monotonic() + happening.for_ms / 1000, next(self._numbers), undo))
+
+    def _until(self, at: float, condition: Callable[[], bool] = lambda: False) -> bool:
+        """Wait for a time, or for the condition before it; whether it was that."""
+        met = False
+
+        def enough() -> bool:
+            nonlocal met
+            met = condition()
+            return met or time.monotonic() >= at
+
+        self.rig.wait(enough, "the next fault", max(0.0, at - time.monotonic()) + 60)
+        return met
+
+    def _meanwhile(self, condition: Callable[[], bool]) -> None:
+        """Until the condition, or until nothing is left of what has begun: that ends in time."""
+        while self._ends and not self._until(self._ends[0][0], condition):
+            heapq.heappop(self._ends)[2]()
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for the condition, while what has begun ends in time."""
+        self._meanwhile(condition)
+        self.rig.wait(condition, what)
 
     def why_not(self, kind: Kind) -> str:
         """Why a fault cannot be had here; empty where it can."""
@@ -95,7 +124,7 @@ class Nemesis:
     def _jump(self, slot: str) -> Undo:
         """One jump now and one at the end, of a process that can take them (before it runs, a signal would end it)."""
         child = self.rig.running[slot]
-        self.rig.wait(lambda: self.rig.runs(slot), f"{child.name} to run")
+        self._await(lambda: self.rig.runs(slot), f"{child.name} to run")
         os.kill(child.pid, signal.SIGUSR2)
         return lambda: os.kill(child.pid, signal.SIGUSR2)
 
@@ -106,7 +135,7 @@ class Nemesis:
         name = self.rig.start_process(happening.slot).name
 
         def leave() -> None:
-            self.rig.wait(lambda: name in self.rig.seen.registered, f"{name} to be a member")
+            self._await(lambda: name in self.rig.seen.registered, f"{name} to be a member")
             self.rig.leave(happening.slot)
 
         return leave
@@ -118,9 +147,16 @@ class Nemesis:
             return self._servers_clock(BROKER)
         if happening.kind is Kind.BROKER_KILLED:
             self.rig.broker.kill()
-            return self.rig.broker_again().result
+            return self._when_it_runs(self.rig.broker_again())
         self.rig.broker.pause()
         return self.rig.broker.resume
+
+    def _when_it_runs(self, start: Future[None]) -> Undo:
+        def undo() -> None:
+            self._meanwhile(start.done)
+            start.result()
+
+        return undo
 
     def _zookeeper(self, happening: Happening) -> Undo:
         ensemble, kind = self.rig.ensemble, happening.kind
