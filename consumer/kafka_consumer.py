@@ -247,11 +247,16 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
                 return {}, True
             member.heard_era = member.era
             records, enough = data.fetcher.take(max_records)
-            if records and not enough:
-                data.fetcher.fetch_soon()
-            if records and not self._lease_holds(boot_ms()):
-                for tp, found in records.items():
-                    data.put_back(tp, found[0].offset)
+            holds = False
+            try:
+                if records and not enough:
+                    data.fetcher.fetch_soon()
+                holds = not records or self._lease_holds(boot_ms())
+            finally:
+                if not holds:
+                    for tp, found in records.items():
+                        data.put_back(tp, found[0].offset)
+            if not holds:
                 return {}, True
             if iterating:
                 self._cursor.fill(records)

@@ -377,6 +377,25 @@ def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goe
     whole(taken, 2, 5, topic)
 
 
+def test_records_that_a_poll_could_not_hand_out_come_again(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python's IO thread may have ended by an error, which whoever wakes it is told."""
+    topic = create_topic(kafka_broker.address, unique("again"), 2)
+    taken: Taken = {}
+
+    def fail() -> None:
+        raise RuntimeError("NetworkSelector closed!")
+
+    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one:
+        settled([one], topic, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(one._data.fetcher, "fetch_soon", fail)
+            produce_numbered(kafka_broker.address, topic, 2, 5)
+            with pytest.raises(RuntimeError, match="closed"):
+                wait_until(lambda: take(one, taken), PATIENCE_S, "records")
+        drain([one], taken, 10)
+    whole(taken, 2, 5, topic)
+
+
 def test_a_closed_consumer_says_so_and_frees_its_partitions_at_once(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
     topic = create_topic(kafka_broker.address, unique("closed"), 2)
     with coordinator(kafka_zk_hosts):
