@@ -91,7 +91,7 @@ old-zookeeper: setup ## the tests of the edge, the protocol and the core on a Zo
 
 chaos: setup ## random schedules of faults on real processes, then the coordinator's death at every step of its work (SEEDS=20 DEATHS=5: less; SECONDS=60 each, SEED=n: from there on)
 	@failed=""; \
-	$(PY) -m tests.chaos --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) || failed="$$failed schedules"; \
+	$(PY) -m tests.chaos --seeds $(SEEDS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) || failed="$$failed schedules"; \
 	$(PY) -m tests.chaos --deaths $(or $(DEATHS),20) || failed="$$failed deaths"; \
 	$(PY) -m tests.chaos --quorum || failed="$$failed quorum"; \
 	$(PY) -m tests.chaos --upgrade || failed="$$failed upgrade"; \
