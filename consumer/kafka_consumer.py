@@ -179,7 +179,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             with self._data.lock:
                 for tp, found in records.items():
                     self._data.put_back(tp, found[0].offset)
-                return records if self._lease_holds(boot_ms()) else {}
+            return records if self._leased_in(self._member.heard_era) else {}
         return records
 
     def __iter__(self) -> KafkaConsumer:
@@ -229,7 +229,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
                 return {}
             data.housekeeping(self._alone)
             records, enough = self._take(max_records, iterating)
-            if records:
+            if records and self._may_be_handed_out(records, enough, iterating):
                 return records
             if not enough and not self._member.tasks:
                 data.fetcher.send_fetches()
@@ -238,8 +238,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             self._wait(deadline)
 
     def _take(self, max_records: int, iterating: bool) -> tuple[dict[TopicPartition, list[Any]], bool]:
-        """Records, under the lock and only while the lease holds; and whether nothing more should be fetched now. The lease is looked at again at the very end: while records are decoded, and while the IO thread is woken, which is a
-        system call, this thread may stand still for as long as it takes others to begin."""
+        """Records, under the lock and only while the lease holds; and whether nothing more should be fetched now."""
         member, data = self._member, self._data
         with data.lock:
             if member.tasks or not self._lease_holds(boot_ms()):
@@ -247,22 +246,30 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
                 return {}, True
             member.heard_era = member.era
             records, enough = data.fetcher.take(max_records)
-            holds = False
-            try:
-                if records and not enough:
-                    data.fetcher.fetch_soon()
-                holds = not records or self._lease_holds(boot_ms())
-            finally:
-                if not holds:
-                    for tp, found in records.items():
-                        data.put_back(tp, found[0].offset)
-            if not holds:
-                return {}, True
             if iterating:
                 self._cursor.fill(records)
             else:
                 member.handed_out = records
             return records, enough
+
+    def _may_be_handed_out(self, records: dict[TopicPartition, list[Any]], enough: bool, iterating: bool) -> bool:
+        """The last thing that a poll does: ask for more, and then look at the lease with nothing behind it, no lock and no system call, because wherever this thread waits its process may stand still for as long as it takes others to begin.
+        Records that may not be handed out any more are put back, but for partitions that are lost meanwhile, and so are all where asking fails. (What is iterated over is looked at record by record.)"""
+        member, data = self._member, self._data
+        era = member.heard_era
+        held = iterating
+        try:
+            if not enough:
+                data.fetcher.fetch_soon()
+            held = iterating or self._leased_in(era)
+        finally:
+            if not held:
+                with data.lock:
+                    lost = member.lost_of(records)
+                    for tp in records.keys() - lost.keys():
+                        data.put_back(tp, records[tp][0].offset)
+                    member.handed_out = ()
+        return held
 
     def _lease_holds(self, now: int) -> bool:
         member = self._member
@@ -271,10 +278,14 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
         member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until(member.era)
         return now < member.lease_seen_ms
 
+    def _leased_in(self, era: int) -> bool:
+        """May what was assigned in `era` be handed out? Any thread."""
+        agent = self._agent
+        return self._alone or (agent is not None and boot_ms() < agent.lease_until(era))
+
     def _leased(self) -> bool:
         """May what this member has stored be said elsewhere? Any thread."""
-        agent = self._agent
-        return agent is not None and boot_ms() < agent.lease_until(self._member.era)
+        return self._leased_in(self._member.era)
 
     def _duties(self) -> None:
         """What is due on the application's thread before anything is handed out."""

@@ -29,7 +29,7 @@ class RecordSource(Protocol):
         ...
 
     def fetch_soon(self) -> None:
-        """Fetch what is wanted while the application works on what `take` gave. Does not wait, under `lock` or not."""
+        """Fetch what is wanted while the application works on what `take` gave. Does not wait."""
         ...
 
     def newcomers(self, partitions: Iterable[TopicPartition]) -> None:

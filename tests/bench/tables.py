@@ -46,7 +46,7 @@ def gathered(reports: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, An
 
 
 def together(reports: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The reports, with those of random schedules that were played in parts, alike but for their seeds and on the same kind of machine, as one. A seed that was played twice counts where its part is newer."""
+    """The reports, with those of random schedules that were played in parts, alike but for their seeds and on the same kind of machine, as one. A part does not count where a newer one has a seed of its, too."""
     found: list[Mapping[str, Any]] = []
     alike: dict[str, list[Mapping[str, Any]]] = {}
     for report in sorted(reports, key=lambda report: str(report["time"]), reverse=True):

@@ -32,7 +32,7 @@ def test_schedules_that_were_played_in_parts_are_one_table() -> None:
     parts = [schedules("2026-01-01T10:00:00Z", {10: 0, 11: 0, 12: 0}), schedules("2026-01-01T11:00:00Z", {20: 1}), schedules("2026-01-01T09:00:00Z", {12: 7, 13: 0}), schedules("2026-01-01T08:00:00Z", {13: 0})]
     other = [schedules("2026-01-01T12:00:00Z", {1: 0}, "B"), schedules("2026-01-01T12:00:00Z", {2: 0}, kinds=["BROKER_KILLED"])]
     text = rendered(parts + other)
-    assert "### 5 schedules of 60 s, seeds 10 to 13, 20\n\n13 % of all processors busy, 5 s." in text, "by their length; of a seed that was played twice the newer part counts"
+    assert "### 5 schedules of 60 s, seeds 10 to 13, 20\n\n13 % of all processors busy, 5 s." in text, "by their length; a part that a newer one has a seed of does not count"
     assert "| findings | by name | 5 | 0 | 0 | 1 | 1 | max <= 0: **missed** |" in text and "played in 3 parts, which ended from 2026-01-01T08:00:00Z to 2026-01-01T11:00:00Z" in text
     assert text.count("### part of") == 2 and len(together(other)) == 2, "another machine, other faults"
 
