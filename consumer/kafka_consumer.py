@@ -176,9 +176,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             self._cursor.put_back()
         records = self._turns(time.monotonic() + timeout_ms / 1000, wanted, False)
         if not update_offsets:
-            with self._data.lock:
-                for tp, found in records.items():
-                    self._data.put_back(tp, found[0].offset)
+            self._take_back(records)
             return records if self._leased_in(self._member.heard_era) else {}
         return records
 
@@ -254,22 +252,23 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
 
     def _may_be_handed_out(self, records: dict[TopicPartition, list[Any]], enough: bool, iterating: bool) -> bool:
         """The last thing that a poll does: ask for more, and then look at the lease with nothing behind it, no lock and no system call, because wherever this thread waits its process may stand still for as long as it takes others to begin.
-        Records that may not be handed out any more are put back, but for partitions that are lost meanwhile, and so are all where asking fails. (What is iterated over is looked at record by record.)"""
-        member, data = self._member, self._data
-        era = member.heard_era
-        held = iterating
+        Records that may not be handed out any more are put back, and so are all where asking fails. (What is iterated over is looked at record by record.)"""
+        member, held = self._member, iterating
         try:
             if not enough:
-                data.fetcher.fetch_soon()
-            held = iterating or self._leased_in(era)
+                self._data.fetcher.fetch_soon()
+            held = iterating or self._leased_in(member.heard_era)
         finally:
             if not held:
-                with data.lock:
-                    lost = member.lost_of(records)
-                    for tp in records.keys() - lost.keys():
-                        data.put_back(tp, records[tp][0].offset)
-                    member.handed_out = ()
+                self._take_back(records)
+                member.handed_out = ()
         return held
+
+    def _take_back(self, records: dict[TopicPartition, list[Any]]) -> None:
+        """They come again, but for those of partitions that were lost since they were taken: these stand, if they are back, where their last owner got to."""
+        with self._data.lock:
+            for tp in records.keys() - self._member.lost_of(records).keys():
+                self._data.put_back(tp, records[tp][0].offset)
 
     def _lease_holds(self, now: int) -> bool:
         member = self._member

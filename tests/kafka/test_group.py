@@ -377,6 +377,49 @@ def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goe
     whole(taken, 2, 5, topic)
 
 
+@pytest.mark.parametrize("update_offsets", [True, False])
+def test_the_lease_is_the_last_that_a_poll_looks_at(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, update_offsets: bool) -> None:
+    """Not even a lock is let go after it: where another thread waits for that, it is a system call, in which a process may be stopped (chaos seed 2180)."""
+    topic = create_topic(kafka_broker.address, unique("last"), 2)
+    done: list[str] = []
+
+    class Told:
+        def __init__(self, lock: Any) -> None:
+            self.lock = lock
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if threading.current_thread() is threading.main_thread():
+                done.append("unlocked")
+
+    monkeypatch.setattr(kafka_consumer, "boot_ms", lambda: done.append("looked") or boot_ms())
+    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one:
+        settled([one], topic, 2)
+        produce_numbered(kafka_broker.address, topic, 2, 5)
+        with monkeypatch.context() as patched:
+            patched.setattr(one._data, "lock", Told(one._data.lock))
+            wait_until(lambda: one.poll(50, update_offsets=update_offsets), PATIENCE_S, "records")
+            assert "unlocked" in done and done[-1] == "looked"
+
+
+def test_what_was_lost_meanwhile_is_not_put_back(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have come back, from where another member had got to."""
+    topic = create_topic(kafka_broker.address, unique("gone"), 2)
+    lost, kept = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one:
+        settled([one], topic, 2)
+        produce_numbered(kafka_broker.address, topic, 2, 5)
+        begun = {tp: one.position(tp) for tp in (lost, kept)}
+        with monkeypatch.context() as patched:
+            patched.setattr(one._member, "lost_of", lambda partitions: {lost: "a test says so"})
+            last = wait_until(lambda: one.poll(50, update_offsets=False).get(lost), PATIENCE_S, "records of the one")[-1]
+            wait_until(lambda: one.poll(50, update_offsets=False).get(kept), PATIENCE_S, "records of the other")
+        assert one.position(kept) == begun[kept] and one.position(lost) > last.offset
+
+
 def test_records_that_a_poll_could_not_hand_out_come_again(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """kafka-python's IO thread may have ended by an error, which whoever wakes it is told."""
     topic = create_topic(kafka_broker.address, unique("again"), 2)
