@@ -22,7 +22,7 @@ PARTITIONS = 24
 RATIO_MAX = 1.5
 KEPT_UP = 0.95
 """Of the commits that are due, so many must be done for the joins to count."""
-STEPS = {1: (1_000, 2_000, 3_000, 4_000, 6_000), 10: (500, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000), 100: (50, 100, 200, 300, 400, 600, 800)}
+STEPS = {1: (1_000, 2_000, 4_000, 6_000, 8_000, 10_000), 10: (1_000, 2_000, 4_000, 6_000, 8_000, 10_000), 100: (100, 400, 800, 1_200, 1_600, 2_400)}
 """Partitions of a member -> how many members."""
 OLD_STEPS = (1_000, 2_000, 4_000, 6_000, 8_000)
 """Offsets a second, each in a write of its own."""

@@ -77,15 +77,17 @@ def sample(rig: Rig, side: str, topic: str, members: int, each: int, seconds: fl
     into.add(sum(len(line["us"]) / line["s"] for line in lines), [us for line in lines for us in line["us"]])
 
 
-def sampled(rig: Rig, section: Section, side: str, topic: str, members: int, each: int, seconds: float, into: Samples) -> None:
-    """A sample; a group of kafka-python's that gets stuck (see `joins.rounds_of_theirs`) is noted, and another takes its place."""
-    for groups_left in reversed(range(GROUPS_OF_THEIRS)):
+def sampled(rig: Rig, section: Section, side: str, topic: str, members: int, each: int, seconds: float, into: Samples) -> bool:
+    """A sample. A group of kafka-python's that gets stuck (see `joins.rounds_of_theirs`) is noted, and another takes its place; False where that does not help either: the others count without it."""
+    for number in range(1, GROUPS_OF_THEIRS + 1):
         try:
-            return sample(rig, side, topic, members, each, seconds, into)
+            sample(rig, side, topic, members, each, seconds, into)
+            return True
         except ConditionTimeoutError as error:
-            if side != THEIRS or not groups_left:
+            if side != THEIRS:
                 raise
-            section.notes.append(f"{members} x {each}, kafka-python: a group got stuck, another took its place: {error}")
+            section.notes.append(f"{members} x {each}, kafka-python: a group got stuck, {'another took its place' if number < GROUPS_OF_THEIRS else 'like those before it, and the sample is missing'}: {error}")
+    return False
 
 
 def commits(rig: Rig, names: Sequence[str], seconds: float, first: int) -> list[Line]:
@@ -103,7 +105,8 @@ def setting(rig: Rig, section: Section, members: int, each: int, samples: int, s
     topic = rig.topic(members * each)
     found = {side: Samples() for side in sides}
     for number, side in alternating(sides, samples):
-        sampled(rig, section, side, topic, members, each, seconds, found[side])
+        if not sampled(rig, section, side, topic, members, each, seconds, found[side]):
+            continue
         rig.say(f"  commit, {members} x {each}, {side}: sample {number + 1} of {samples}: {found[side].per_s[-1]:,.0f}/s, p99 {found[side].p99_ms[-1]:.1f} ms")
     for side in sides:
         if side != THEIRS:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.bench import commit_rates, rig
 from tests.bench.commit import Plan, run
 from tests.bench.commit_joins import Step, climb
+from tests.bench.figures import Section
 from tests.bench.tables import put, rendered
+from zkcoord.errors import ConditionTimeoutError
 
 PAGE = "above\n<!-- commit: begin -->\nold\n<!-- commit: end -->\nbelow\n"
 MEMBERS, EACH = 2, 5
@@ -34,6 +37,19 @@ def test_commits_and_joins_beside_them(tmp_path: Path, monkeypatch: pytest.Monke
     assert join["commit, 20 members x 10, p99"]["median"] > 0
     assert join["members that each commit 10 partitions"]["values"][0] in (0, 20)
     assert put(PAGE, "commit", rendered([report])).count("| join, beside 20 members x 10 |") == 1
+
+
+def test_groups_of_the_other_that_get_stuck_do_not_take_our_figures_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sample(_rig: object, side: str, _topic: str, _members: int, _each: int, _seconds: float, into: commit_rates.Samples) -> None:
+        if side == commit_rates.THEIRS:
+            raise ConditionTimeoutError("waited in vain")
+        into.add(10.0, [100])
+
+    monkeypatch.setattr(commit_rates, "sample", sample)
+    section = Section("commit", "")
+    commit_rates.setting(Mock(), section, 4, 10, 2, 5.0, commit_rates.SIDES)
+    assert [len(row.values) for row in section.rows] == 6 * [2]
+    assert ["sample is missing" in note for note in section.notes] == 2 * [False, False, True]
 
 
 def test_the_largest_count_is_the_last_before_joins_take_longer_or_commits_fall_behind() -> None:
