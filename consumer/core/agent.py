@@ -32,6 +32,7 @@ class Agent(Sharing):
         self.out = []
         handler = self._HANDLERS[type(event)]
         handler(self, event)
+        self._announce(event.now_ms)
         self._lapse(event.now_ms)
         self._release_overdue(event.now_ms)
         self._advance(event.now_ms)
@@ -173,9 +174,8 @@ class Agent(Sharing):
             elif read.whose is ev.Whose.NOBODY and not current.void and is_meant(current.command.incarnations.get(tp.topic), e.topics.get(tp.topic)):
                 self._take(current, tp, read, e)
         self.intents = deque(i for i in self.intents if not (isinstance(i, DropIntent) and i.partition in adopted))
-        if adopted:
-            self._tell_stored(adopted)
-            self._tell_assigned(adopted)
+        self._tell_stored(adopted)
+        self.untold.update(adopted)
         self._report_past(current, e)
         if not e.command_there:
             return self._drop_current()
@@ -244,6 +244,8 @@ class Agent(Sharing):
             self._ask_around()
         elif self.leaving:
             self._finish()
+        elif self.untold:
+            self._prove_membership()  # before a command or a commit may name what nobody was told of
         elif self.seen_epoch > self.known_epoch:
             self.waiting = Waiting(Asked.EPOCH, self._token())
             self.out.append(ev.ReadEpoch())
@@ -335,8 +337,11 @@ class Agent(Sharing):
             self.waiting = Waiting(Asked.LEADER, self._token())
             self.out.append(ev.ReadLeader())
         elif now_ms >= self.proof_ms + self.lease_ms // 3:
-            self.waiting = Waiting(Asked.RENEW, self._token())
-            self.out.append(ev.Store(self.waiting.token, {}))
+            self._prove_membership()
+
+    def _prove_membership(self) -> None:
+        self.waiting = Waiting(Asked.RENEW, self._token())
+        self.out.append(ev.Store(self.waiting.token, {}))
 
     _HANDLERS = {
         ev.SessionOpened: Writing._opened, ev.SessionSuspended: Writing._suspended, ev.SessionResumed: Writing._resumed, ev.SessionOver: Writing._over,

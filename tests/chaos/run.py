@@ -79,8 +79,7 @@ def concluded(found: Found, wrong: Sequence[tuple[str, str]]) -> Found:
 
 def recover(rig: Rig) -> float:
     """Wait until everything is fetched, however long that takes (in reason); in ms since now, which is after the last fault."""
-    for member in rig.ensemble.members.values():
-        member.wait_serving()
+    rig.wait_serving()
     healed_ns = time.time_ns()
     rig.wait(lambda: rig.fetched_since(healed_ns), "records of every partition after the last fault", BOUND_MS / 1000 * PATIENCE)
     with rig.children.lock:

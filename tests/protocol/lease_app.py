@@ -1,6 +1,7 @@
 """A consumer process that hands out as fast as its lease lets it, for tests that stop and continue it.
 
-It prints `handed <ms of the look at the clock> <era>` for each hand-out, and `assigned <era>`, `lost <era>` when it takes such a message. The clock is looked at before the lease, as a fetching side does.
+It prints `handed <ms of the look at the clock> <era>` for each hand-out, `assigned <era>`, `lost <era>` when it takes such a message, and `notice <kind>`. The clock is looked at before the lease, as a fetching side does.
+With `late` it stands still once, after its first ack was sent and before it looks at the clock for the answer: it prints `acked` and goes on with the next line of its standard input.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import queue
 import sys
 import time
+from collections.abc import Callable
 
 from consumer.core import messages as msg
+from consumer.core.current import Asked
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from zkcoord.core.model import Subscription, TopicPartition
@@ -23,13 +26,31 @@ from zkcoord.znodes.paths import Layout
 HAND_OUT_EVERY_S = 0.002
 
 
-def main(hosts: str, group: str, topic: str, session_ms: int) -> None:
+class StandStill:
+    """A clock. `due()`: whether an ack is under way; the first look then is that of its sending, the second has its answer, or waits for it."""
+
+    def __init__(self, due: Callable[[], bool]) -> None:
+        self.due = due
+        self.looks = 0
+
+    def __call__(self) -> int:
+        if self.looks < 2 and self.due():
+            self.looks += 1
+            if self.looks == 2:
+                print("acked", flush=True)
+                sys.stdin.readline()
+        return boot_ms()
+
+
+def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False) -> None:
     """Run until killed."""
     loop = Loop("app")
     inbox: queue.SimpleQueue[msg.ToFetcher] = queue.SimpleQueue()
     ensemble = KazooEnsemble(ZkOptions(hosts, session_timeout_ms=session_ms), loop.post)
     names = iter(range(10**8))
-    driver = AgentDriver(ensemble, Layout.DRAFT, AgentOptions(group=group), boot_ms, wall_ms, lambda: consumer_id(group, "app", wall_ms(), f"{next(names):08x}"), inbox.put, lambda record: None)
+    driver: AgentDriver
+    clock = StandStill(lambda: driver.core.waiting is not None and driver.core.waiting.asked is Asked.ACK) if late else boot_ms
+    driver = AgentDriver(ensemble, Layout.DRAFT, AgentOptions(group=group), clock, wall_ms, lambda: consumer_id(group, "app", wall_ms(), f"{next(names):08x}"), inbox.put, lambda record: None)
     loop.attach(driver)
     loop.start()
     loop.post(lambda: driver.tell(msg.Subscribe(Subscription({topic: 1}))))
@@ -51,6 +72,8 @@ def main(hosts: str, group: str, topic: str, session_ms: int) -> None:
             elif isinstance(message, msg.Revoke):
                 held -= set(message.partitions)
                 _tell(loop, driver, msg.Revoked(message.token, {}))
+            elif isinstance(message, msg.Notice):
+                print("notice", message.kind.name, flush=True)
         now = boot_ms()
         if held and now < driver.lease_until(era):
             print("handed", now, era, flush=True)
@@ -62,4 +85,4 @@ def _tell(loop: Loop, driver: AgentDriver, message: msg.FromFetcher) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), "late" in sys.argv[5:])

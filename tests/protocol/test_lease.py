@@ -167,3 +167,25 @@ def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: R
             child.kill()
     assert late == [], "it handed out what was another's"
     assert other.said(msg.Lost) == []
+
+
+def test_a_start_whose_answer_is_read_after_the_session_is_nobodys(rig: Rig) -> None:
+    """A real process is stopped between its ack and the answer, for longer than its session (chaos seed 3041): what it took is another's by then, so it must not say first that it is its own, nor that it lost it."""
+    rig.topic("t", 2)
+    rig.coordinator()
+    command = [sys.executable, "-m", "tests.protocol.lease_app", rig.hosts, GROUP, "t", str(SHORT_SESSION_MS), "late"]
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            out = Lines(child)
+            wait_until(lambda: out.of("acked") and rig.owners("t").keys() == {0, 1}, WAIT_S, "the ack at the server")
+            os.kill(child.pid, signal.SIGSTOP)
+            rig.member("other", "t").fetches(T0, T1)
+            assert child.stdin is not None
+            child.stdin.write("go on\n")
+            child.stdin.flush()
+            os.kill(child.pid, signal.SIGCONT)
+            wait_until(lambda: ["notice", "SESSION_LOST"] in out.lines, WAIT_S, "the process to hear that its session is over")
+            wait_until(lambda: out.of("assigned"), WAIT_S, "its return")
+        finally:
+            child.kill()
+    assert out.lines.index(["notice", "SESSION_LOST"]) < out.lines.index(out.of("assigned")[0]) and out.of("lost") == []

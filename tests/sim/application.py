@@ -60,6 +60,9 @@ class Witness(Protocol):
     def told(self, app: Application, message: ToFetcher) -> None:
         """Any message as the application takes it."""
 
+    def said(self, app: Application, message: ToFetcher) -> None:
+        """The same when the agent says it."""
+
 
 @dataclass(slots=True)
 class Position:
@@ -136,6 +139,7 @@ class Application:
 
     def hear(self, message: ToFetcher) -> None:
         """The agent says something (it arrives in the queue; an idle application may wake at once)."""
+        self.witness.said(self, message)
         self.inbox.append(message)
         if self.busy_until_ms > self.kernel.now:
             self._answer_in_part()

@@ -12,7 +12,7 @@ A script is blocks of input lines, each block followed by `----` and all that th
     read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..] [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..] TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]] ..   the read that is under way is answered; no offset: the
                                              node is gone; TOPIC~ is what is said of the offsets of a whole topic (+: the newer ones only);
                                              TOPIC! is what the topic is now (nothing said: what the last command that names it means)
-    ok [TP@VERSION ..] | evicted | refused | unknown      how the write under way ended
+    ok [ago=MS] [TP@VERSION ..] | evicted | refused | unknown      how the write under way ended; it was sent so long ago (0)
     epoch E LEASE | leader alive|gone [STATE]
     commit TOKEN TP=OFFSET[,..] [era=E] | foresee TP=OFFSET[,..] | revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
     tick MS | lease [era=E] | held
@@ -254,8 +254,8 @@ class World:
     # how writes end
 
     def do_ok(self, *words: str) -> ev.AgentEvent:
-        versions = {tp_of(k): int(v) for k, v in (w.split("@") for w in words)}
-        return ev.Wrote(self.now, self.written, ev.Ending.OK, self.now, versions)
+        versions = {tp_of(k): int(v) for k, v in (w.split("@") for w in words if "@" in w)}
+        return ev.Wrote(self.now, self.written, ev.Ending.OK, self.now - options_in(words, "ago", 0), versions)
 
     def do_evicted(self) -> ev.AgentEvent:
         return ev.Wrote(self.now, self.written, ev.Ending.EVICTED, self.now)
