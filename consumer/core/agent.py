@@ -244,8 +244,8 @@ class Agent(Sharing):
             self._ask_around()
         elif self.leaving:
             self._finish()
-        elif self.untold:
-            self._prove_membership()  # before a command or a commit may name what nobody was told of
+        elif self.untold or self.lapsed:
+            self._prove_membership()  # a command may be one to a session that is over, and nobody was told yet of what it names
         elif self.seen_epoch > self.known_epoch:
             self.waiting = Waiting(Asked.EPOCH, self._token())
             self.out.append(ev.ReadEpoch())

@@ -10,7 +10,8 @@ Beside them the invariants: I1 (one coordinator per epoch, epochs rise), I3 (nob
 recorded term decides the same again). And nothing unexpected in any log.
 
 A member that loses its session under a fault hears of it late: what it had not committed comes again to its successor, as after a crash. So its ownership is taken to end right before its successor's begins, as a killed one's;
-whatever it does after that is a finding. The same holds for what it had just given up: that counts when ZooKeeper has it, and if the session ended before the member heard of anything new, perhaps it never did.
+whatever it does after that is a finding. The same holds for what it had just given up: that counts when ZooKeeper has it, and if the session ended before the member heard of anything new, perhaps it never did: a member that is stopped past
+its session while it gives something up goes on with that first.
 """
 
 from __future__ import annotations
@@ -88,14 +89,15 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
         if isinstance(fact, Assigned):
             begins[fact.partition].append((fact.t_ns, fact.member))
     found: list[Fact] = []
-    given_up: dict[str, list[int]] = defaultdict(list)  # by member: where in `found` stands what it gave up since it was last assigned something
+    given_up: dict[str, list[tuple[int, Ownership]]] = defaultdict(list)  # by member: what it gave up since it was last assigned something, and where in `found` that stands
     for fact in everything:
         if isinstance(fact, Assigned):
             open_.setdefault((fact.member, fact.partition), Ownership(fact.member, fact.t_ns))
             given_up.pop(fact.member, None)
         if isinstance(fact, SessionEnded) or isinstance(fact, Released) and fact.end is End.KILLED:
-            for index in given_up.pop(fact.member, ()):
-                found[index] = replace(cast(Released, found[index]), end=End.KILLED)
+            for index, ownership in given_up.pop(fact.member, ()):
+                gave = cast(Released, found[index])
+                found[index] = replace(gave, end=End.KILLED, t_ns=_until(begins[cast(Partition, gave.partition)], ownership, gave.t_ns))
         if not isinstance(fact, Released):
             found.append(fact)
             continue
@@ -105,7 +107,7 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
             if fact.end in (End.LOST, End.KILLED):
                 found.append(replace(fact, partition=key[1], end=End.KILLED, t_ns=_until(begins[key[1]], ownership, fact.t_ns)))
             else:
-                given_up[fact.member] += [len(found)] if fact.end is End.REVOKED else []
+                given_up[fact.member] += [(len(found), ownership)] if fact.end is End.REVOKED else []
                 found.append(replace(fact, partition=key[1]))
     return sorted(found, key=lambda fact: fact.t_ns)
 

@@ -89,6 +89,13 @@ def test_a_member_that_gives_up_after_another_began_is_found() -> None:
     assert found.amounts == {"I3": 1}
 
 
+def test_a_member_that_was_stopped_while_it_gave_something_up_gave_up_nothing() -> None:
+    begin = (PRODUCED, assigned(2, "one", 0), delivered(3, "one", 0, 4), assigned(60, "two", 2), delivered(61, "two", 2, 9))
+    found = run(*begin, Released(90, P, "one", End.REVOKED), SessionEnded(91, "one"))
+    assert found.clean and found.excused == 3
+    assert run(*begin, delivered(70, "one", 5, 5), Released(90, P, "one", End.REVOKED), SessionEnded(91, "one")).amounts["I3"] == 1, "it was handed what was another's"
+
+
 def test_a_lost_member_that_is_back_counts_as_another_ownership() -> None:
     found = run(PRODUCED, assigned(2, "one", 0), delivered(3, "one", 0, 4), Released(50, P, "one", End.LOST), assigned(60, "one", 0), delivered(61, "one", 0, 9), Released(90, P, "one", End.LOST))
     assert found.clean and found.excused == 5

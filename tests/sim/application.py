@@ -19,7 +19,7 @@ from zkcoord.core.model import TopicPartition
 from tests.sim.kernel import Host, Kernel
 
 RECORDS_PER_POLL_MAX = 10
-NEVER_MS = 10**9
+NEVER_MS = EVERY_ERA = 10**9
 
 
 class Log:
@@ -132,6 +132,10 @@ class Application:
     def leased(self) -> bool:
         """Whether the lease of what was assigned, as far as this application has heard, still lasts by its own clock."""
         return (self.lease_left(self.era) or 0) > 0
+
+    def may_hold(self) -> bool:
+        """Whether the member has a lease, whatever of its losses this application has heard of."""
+        return (self.lease_left(EVERY_ERA) or 0) > 0
 
     def start(self) -> None:
         """Begin to poll."""

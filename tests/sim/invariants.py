@@ -4,7 +4,7 @@
 itself, and it is told by the world which operator tricks make an exception (a reset offset may go back). A broken promise becomes a `Violation` with the time and the invariant's
 name; the run goes on, so that a trace shows what follows.
 
-I1 one coordinator per epoch, epochs rise; I2 nothing of epoch e is written after e+1 exists; I3 no partition is fetched by two members with a live lease, nor announced without one; I4 offsets do not go back;
+I1 one coordinator per epoch, epochs rise; I2 nothing of epoch e is written after e+1 exists; I3 no partition is fetched by two members with a live lease, nor announced or revoked without one; I4 offsets do not go back;
 I5 a member commits what it owns, never past what it processed; I6 commands of one member take effect in (epoch, seq) order; I7 a start only where no owner and no other start is;
 I8 after the faults everything is fetched by exactly one member and then nobody is commanded; I10 nothing raises; I11 limits; I13 nothing is skipped, and after a clean stop nothing is
 delivered twice; I18 what a manual application did not commit is not stored.
@@ -335,9 +335,9 @@ class Checker:
             self.kernel.trace(app.host.name, f"app takes {message}")
 
     def said(self, app: Application, message: ToFetcher) -> None:
-        """I3: nobody is told that something is its own by an agent that cannot know any more."""
-        if isinstance(message, Assigned) and (app.lease_left(message.era) or 0) <= 0:
-            self.violate("I3", f"{app.host.name} is told without a lease that it owns {', '.join(map(str, sorted(message.offsets)))}")
+        """I3: nobody is told that something is its own, or is to be given up as if it were, by an agent that cannot know any more."""
+        if isinstance(message, (Assigned, Revoke)) and not app.may_hold():
+            self.violate("I3", f"{app.host.name} is told without a lease: {message}")
 
     def _judge_notice(self, host: str, kind: NoticeKind) -> None:
         """I17: a quarantine is one warning, however often the coordinator had to say it."""
