@@ -15,6 +15,10 @@ from zkcoord.core.model import Thread
 from .events import Holding, Whose
 
 
+NOT_TOLD = 1 << 62
+"""Later than every era."""
+
+
 class Step(enum.Enum):
     """Where a held partition stands: fetched; being given up by the application; given up, its ack not yet written."""
 
@@ -26,7 +30,7 @@ class Step(enum.Enum):
 @dataclass(slots=True)
 class Held:
     """One partition of ours. `committed` is what is stored, as far as we know, at `version`; `sent` is the value of a write whose outcome is not known (yet); `value` is what the
-    stop ack shall store; `reset` says that an operator overruled it; `foreseen` is what the member's sink may store at the next version. `era`: when the fetching side was told to fetch it; `reset_era`: when it was told of an operator's reset."""
+    stop ack shall store; `reset` says that an operator overruled it; `foreseen` is what the member's sink may store at the next version. `era`: when the fetching side was told to fetch it (`NOT_TOLD`: not yet, so it cannot speak of it); `reset_era`: when it was told of an operator's reset."""
 
     thread: Thread
     committed: int
@@ -36,7 +40,7 @@ class Held:
     step: Step = Step.ACTIVE
     value: int = 0
     reset: bool = False
-    era: int = 0
+    era: int = NOT_TOLD
     reset_era: int = 0
 
     def overrules(self, era: int) -> bool:

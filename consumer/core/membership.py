@@ -58,7 +58,7 @@ class Membership:
         self.current: Current | None = None
         self.intents: deque[Intent] = deque()
         self.waiting: Waiting | None = None
-        self.untold: dict[TopicPartition, int] = {}
+        self.untold: set[TopicPartition] = set()  # of what is held: started, and not announced yet
         self.doubt = False
         self.read_channel = False
         self.leaving = False
@@ -114,7 +114,8 @@ class Membership:
 
     def _tell_lost(self, partitions: tuple[TopicPartition, ...], reason: str) -> None:
         """From now on nothing may be handed out before this is heard. What nobody was told of is lost in silence."""
-        told = tuple(tp for tp in partitions if self.untold.pop(tp, None) is None)
+        told = tuple(tp for tp in partitions if tp not in self.untold)
+        self.untold.difference_update(partitions)
         if told:
             self.era += 1
             self.floor = self.era
@@ -126,8 +127,7 @@ class Membership:
 
     def _tell_seek(self, tp: TopicPartition) -> None:
         if tp in self.untold:
-            self.untold[tp] = self.held[tp].committed
-            return
+            return  # it will be announced where it stands now
         self.era += 1
         self.held[tp].reset_era = self.era
         self._tell(msg.Seek(tp, self.held[tp].committed, self.era))
@@ -316,7 +316,7 @@ class Membership:
             self.intents.append(Duty.RESUBSCRIBE)
 
     def _commit(self, now_ms: int, m: msg.Commit) -> None:
-        foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held or tp in self.untold or m.era < self.held[tp].era))
+        foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held or m.era < self.held[tp].era))
         if self.phase is not Phase.MEMBER:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NO_LONGER_MEMBER, tuple(sorted(m.offsets))))
         elif foreign:
@@ -386,7 +386,7 @@ class Membership:
     def _leave(self, m: msg.Close) -> None:
         if self.phase is Phase.MEMBER and self.connected and not self.leaving:
             self.leaving = True
-            known = {tp: held for tp, held in self.held.items() if tp not in self.untold and m.era >= held.era and not held.overrules(m.era)}
+            known = {tp: held for tp, held in self.held.items() if m.era >= held.era and not held.overrules(m.era)}
             offsets = {tp: offset for tp, offset in m.positions.items() if tp in known and known[tp].committed != offset}
             if self.options.auto_commit and self.options.stores_offsets and offsets:
                 self.intents.append(CommitIntent(None, offsets))

@@ -137,17 +137,18 @@ class Writing(Membership):
             self.done = (current.command.epoch, current.command.seq)
         self.sent_away = 0
         self._withdraw(current)
-        self.untold.update({t.partition: t.offset for t in ack.takes})
+        self.untold.update(take.partition for take in ack.takes)
 
     def _announce(self, now_ms: int) -> None:
         """Say what was started, but not without a lease: an answer that came late may be one of a session that is over, and then another owns it by now."""
         if not self.untold or now_ms >= self.lease_until_ms:
             return
-        offsets, self.untold = self.untold, {}
+        news = {tp: self.held[tp] for tp in sorted(self.untold)}
+        self.untold.clear()
         self.era += 1
-        for tp in offsets:
-            self.held[tp].era = self.era
-        self._tell(msg.Assigned(offsets, self.era, {tp: self.held[tp].thread.number for tp in offsets if self.held[tp].thread.number}))
+        for held in news.values():
+            held.era = self.era
+        self._tell(msg.Assigned({tp: held.committed for tp, held in news.items()}, self.era, {tp: held.thread.number for tp, held in news.items() if held.thread.number}))
 
     def _prove_later(self, command: Command, tp: TopicPartition) -> None:
         """It was started for the topic that the command means; whether that was still there is to be looked at before anything else is written."""

@@ -332,6 +332,14 @@ def _announced_late(original: Callable[..., None]) -> Callable[..., None]:
     return lambda self, now_ms: original(self, -1)
 
 
+def _obeyed_late(original: Callable[..., None]) -> Callable[..., None]:
+    def advance(self: Agent, now_ms: int) -> None:
+        lapsed, self.lapsed = self.lapsed, False
+        original(self, now_ms)
+        self.lapsed = lapsed
+    return advance
+
+
 def _whole_at_once(original: Callable[..., None]) -> Callable[..., None]:
     return lambda self, m: original(self, replace(m, busy=()))
 
@@ -343,6 +351,7 @@ def _sticky_maths(original: Any) -> Any:
 _ALL = (
     Variant("no_lease", "a member hands records out whatever its lease says", (Patch(Membership, "lease_until", _lease_never_ends),)),
     Variant("announced_late", "a member says what it has started whatever its lease says", (Patch(Writing, "_announce", _announced_late),), by=("I3",)),
+    Variant("obeyed_late", "a member takes up a command whatever its lease says", (Patch(Agent, "_advance", _obeyed_late),), by=("I3",)),
     Variant("lease_by_read", "an idle member renews its lease by reading its registration", (Patch(AgentDriver, "_write", _read_renews),)),
     Variant("no_eviction_wait", "owner nodes without a registration are removed at once", (Patch(CoordinatorOptions, "orphan_wait_ms", _no_wait),)),
     Variant("no_older_lease", "a coordinator waits for its own lease, though the one before let members have a longer one", (Patch(CoordinatorOptions, "orphan_wait_ms", _own_lease),), "coordinators", ("I3",)),
