@@ -278,9 +278,11 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
         return now < member.lease_seen_ms
 
     def _leased_in(self, era: int) -> bool:
-        """May what was assigned in `era` be handed out? Any thread."""
-        agent = self._agent
-        return self._alone or (agent is not None and boot_ms() < agent.lease_until(era))
+        """May what was assigned in `era` be handed out? Any thread. The clock is read last: whoever stood still before that is told so."""
+        if self._alone:
+            return True
+        until = 0 if self._agent is None else self._agent.lease_until(era)
+        return boot_ms() < until
 
     def _leased(self) -> bool:
         """May what this member has stored be said elsewhere? Any thread."""

@@ -26,6 +26,7 @@ COMMIT_TIMEOUT_MS = 10_000
 POLLED_EVERY_MS = 500
 MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 DURATION_MS_MAX = 2**31 - 1
+RECONNECT_MAX_MS = 1_000  # as Kafka's own consumer; kafka-python's 30 s would leave a broker that was away for a minute unasked for half a minute more
 
 OWN_DEFAULTS: dict[str, Any] = {
     "zookeeper_connect": None,
@@ -65,6 +66,7 @@ CHANGED_DEFAULTS: dict[str, Any] = {
     "bootstrap_servers": None,
     "allow_auto_create_topics": False,
     "partition_assignment_strategy": ("sticky",),
+    "reconnect_backoff_max_ms": RECONNECT_MAX_MS,
     "session_timeout_ms": None,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 REQUEST_MS = 2_500  # a broker that only pauses for a moment shall not be taken for one that is down
 POLLS = 2_000
 POLLS_PER_FOREIGN_LINE = 10
+FAILURES = 10  # with kafka-python's own default the pause would be 25 s by then
+PAUSE_S_MAX = 1.2  # a second, and kafka-python's jitter
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def on_two_brokers(zookeeper: str, java: Java, home: Path, client: str) -> Itera
         topic, listener, taken = create_topic(brokers[0].address, unique("brokersdown"), 2), Recorder(), {}
         up, down = led_by(brokers, topic)
         produce_numbered(brokers[0].address, topic, 2, 3)
-        with consumer(hosts, topic, enable_auto_commit=False, request_timeout_ms=REQUEST_MS, reconnect_backoff_max_ms=1_000, data_client=client) as member:
+        with consumer(hosts, topic, enable_auto_commit=False, request_timeout_ms=REQUEST_MS, data_client=client) as member:
             member.subscribe([topic], listener=listener)
             drain([member], taken, 6)
             yield Group(member, brokers, up, down, listener, taken)
@@ -105,6 +108,20 @@ def test_a_broker_that_is_down_and_then_all(zk_server: ZooKeeperServer, java: Ja
         with Row("all brokers are down").cell("close"):
             assert bounded(PATIENCE_S * 1_000, g.member.close) is None and g.listener.calls[1:] == [("revoked", (0, 1))] and not log.of("left group")
     assert g.taken == {tuple(g.up): list(range(7)), tuple(g.down): list(range(3))}, "once each"
+
+
+def test_brokers_that_were_away_for_long_are_found_soon(zk_server: ZooKeeperServer, java: Java, tmp_path: Path) -> None:
+    with on_two_brokers(zk_server.address, java, tmp_path, "kafka-python") as g:
+        tried = g.member._data.kafka._manager._backoff
+        for broker in g.brokers:
+            broker.kill()
+        wait_until(lambda: g.member.poll(50) == {} and any(failures >= FAILURES for failures, _, _ in tuple(tried.values())), PATIENCE_S, "attempts in vain")
+        assert all(until - time.monotonic() <= PAUSE_S_MAX for _, until, _ in tuple(tried.values()))
+        for broker in g.brokers:
+            broker.start()
+        produce(g.brokers[0].address, g.up.topic, {g.up.partition: [b"x"], g.down.partition: [b"x"]})
+        drain([g.member], g.taken, 8)
+    assert g.taken == {tuple(g.up): list(range(4)), tuple(g.down): list(range(4))}, "once each"
 
 
 def one_is_down(g: Group, leaver: KafkaConsumer, log: Logged, caplog: pytest.LogCaptureFixture) -> None:

@@ -246,7 +246,17 @@ def test_a_backlog_does_not_wait_for_the_long_poll_that_was_sent_without_it(kafk
     first: dict[TopicPartition, int] = {}
     busy = TopicPartition(topic, 1)
     with fetching(kafka_broker, first) as (data, eater):
+        eater.gate.clear()
         assign(data, topic, 0, 1)
+
+        def sent_without_it() -> bool:
+            data.fetcher.send_fetches()
+            return data.fetcher.waiting_for_broker and not any(busy in asked for asked in data.fetcher._main.values())
+
+        wait_until(sent_without_it, PATIENCE_S, "enough of the backlog, and a long poll without it")
+        assert eater.count() == 0
+        eater.gate.set()
+        data.bell.set()
         wait_until(lambda: eater.count() == 500, LONG_POLL_MS / 1000 / 2, "all records of the backlog")
         assert data.fetcher.waiting_for_broker
         data.seek(busy, 490)

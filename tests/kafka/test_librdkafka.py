@@ -324,7 +324,7 @@ def test_a_broker_that_comes_back_and_one_that_moves(zk_server: ZooKeeperServer,
     broker = start_broker(tmp_path / "broker", hosts, java)
     name = create_topic(broker.address, unique("rdkdown"), 2)
     taken: Taken = {}
-    with coordinator(hosts), consumer(hosts, name, name, data_client="librdkafka", reconnect_backoff_max_ms=1_000) as member:
+    with coordinator(hosts), consumer(hosts, name, name, data_client="librdkafka") as member:
         for turn, move in enumerate((False, True)):
             produce_numbered(broker.address, name, 2, 5, 10 * turn)
             drain([member], taken, 20 * turn + 10)

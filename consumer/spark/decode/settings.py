@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, str] = {
     "queued.min.messages": "10000000",
     "queued.max.messages.kbytes": "2048",
     "topic.metadata.refresh.interval.ms": "60000",
+    "reconnect.backoff.max.ms": "1000",
 }
 FIXED: Mapping[str, str] = {"enable.partition.eof": "true", "auto.offset.reset": "error", "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
 GROUP = "zkcoord-spark"
