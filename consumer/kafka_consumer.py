@@ -208,7 +208,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             if member.tasks or member.failure is not None or member.unraised is not None or self._pid != os.getpid():
                 return None
             now = boot_ms()
-            if now >= self._duty_ms or (now >= member.lease_seen_ms and not self._lease_holds(now)):
+            if now >= self._duty_ms or (now >= member.lease_seen_ms and not self._lease_holds()):
                 return None
             record = self._cursor.next()
             if record is not None:
@@ -223,7 +223,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             self._duties()
             if self._closed:
                 return {}
-            if iterating and self._cursor.positions() and self._lease_holds(boot_ms()):
+            if iterating and self._cursor.positions() and self._lease_holds():
                 return {}
             data.housekeeping(self._alone)
             records, enough = self._take(max_records, iterating)
@@ -239,7 +239,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
         """Records, under the lock and only while the lease holds; and whether nothing more should be fetched now."""
         member, data = self._member, self._data
         with data.lock:
-            if member.tasks or not self._lease_holds(boot_ms()):
+            if member.tasks or not self._lease_holds():
                 self._cursor.put_back()
                 return {}, True
             member.heard_era = member.era
@@ -270,12 +270,13 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
             for tp in records.keys() - self._member.lost_of(records).keys():
                 self._data.put_back(tp, records[tp][0].offset)
 
-    def _lease_holds(self, now: int) -> bool:
+    def _lease_holds(self) -> bool:
+        """As `_leased_in`, for what is owned now."""
         member = self._member
-        if now < member.lease_seen_ms or self._alone:
+        if self._alone or boot_ms() < member.lease_seen_ms:
             return True
         member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until(member.era)
-        return now < member.lease_seen_ms
+        return boot_ms() < member.lease_seen_ms
 
     def _leased_in(self, era: int) -> bool:
         """May what was assigned in `era` be handed out? Any thread. The clock is read last: whoever stood still before that is told so."""

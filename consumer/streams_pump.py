@@ -27,7 +27,6 @@ from consumer.kafka_consumer import KafkaConsumer
 from consumer.membership import Membership, Task
 from consumer.streams_queues import Line, Queues
 from zkcoord.core.model import Subscription
-from zkcoord.zk.clock import boot_ms
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +126,7 @@ class StreamsConsumer(KafkaConsumer):
         return self._closed
 
     def _new_cursor(self) -> Cursor:
-        return Queues(self._data, self._limit, lambda: self._lease_holds(boot_ms()))
+        return Queues(self._data, self._limit, self._lease_holds)
 
     @property
     def queues(self) -> Queues:
@@ -225,7 +224,7 @@ class StreamsConsumer(KafkaConsumer):
         """Give the streams what has come; whether anything has, and whether nothing more should be fetched now."""
         member, data, queues = self._streams_member, self._data, self.queues
         with data.lock:
-            if not queues.have_room() or member.tasks or self._stopping.is_set() or not self._lease_holds(boot_ms()):
+            if not queues.have_room() or member.tasks or self._stopping.is_set() or not self._lease_holds():
                 return False, True
             member.heard_era = member.era
             records, enough = data.fetcher.take(self.config["max_poll_records"])

@@ -129,7 +129,8 @@ class Member:
 
     def leased(self) -> bool:
         """Is what this member owns its own, for certain?"""
-        return boot_ms() < self.agent.lease_until(self.desk.era)
+        until = self.agent.lease_until(self.desk.era)
+        return boot_ms() < until
 
     def standing(self) -> Standing | None:
         """As of everything told before; None when the agent does not answer."""
