@@ -23,8 +23,11 @@ from tests.bench import commit_joins, commit_rates
 from tests.bench.rig import Rig
 from tests.bench.running import Part, conclude, measured_in_a_folder, on_a_stack, report_named
 from zkcoord.stack.java import find_java
+from zkcoord.stack.servers import ZooKeeperOptions
 
 NAMES = ("commit", "join")
+HEAP_MB = 1_000
+"""Of the ZooKeeper server: what its own scripts give it (`bin/zkEnv.sh`). It has hundreds of thousands of nodes here, with which the small one of the tests spends its time on collecting garbage."""
 SAMPLES, JOINS = 3, 10
 SAMPLES_QUICK, JOINS_QUICK = 1, 3
 SETTINGS_QUICK, MANY_QUICK = ((1, 10), (4, 10)), ((100, 10),)
@@ -56,7 +59,7 @@ def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
 
 def run(plan: Plan, folder: Path, report: Path) -> int:
     """Measure, print, write; the exit status."""
-    sections = on_a_stack(folder, plan.seed, partial(parts, plan), plan.only)
+    sections = on_a_stack(folder, plan.seed, partial(parts, plan), plan.only, zookeeper_options=ZooKeeperOptions(heap_mb=HEAP_MB))
     return conclude(sections, asdict(plan), str(find_java().major), report, "bench-commit")
 
 

@@ -16,13 +16,14 @@ from tests.bench.commit_rates import LOAD_PARTITIONS
 from tests.bench.figures import Busy, Row, Section, quantile
 from tests.bench.joins import MEMBERS, Found, Side, rounds_of
 from tests.bench.rig import Rig, Worker
+from zkcoord.errors import ConditionTimeoutError
 
 INTERVAL_MS = 5_000
 PARTITIONS = 24
 RATIO_MAX = 1.5
 KEPT_UP = 0.95
 """Of the commits that are due, so many must be done for the joins to count."""
-STEPS = {1: (1_000, 2_000, 4_000, 6_000, 8_000, 10_000), 10: (1_000, 2_000, 4_000, 6_000, 8_000, 10_000), 100: (100, 400, 800, 1_200, 1_600, 2_400)}
+STEPS = {1: (2_000, 6_000, 10_000, 14_000, 18_000), 10: (2_000, 6_000, 10_000, 14_000, 18_000), 100: (400, 1_200, 2_400, 3_600, 4_800, 6_000)}
 """Partitions of a member -> how many members."""
 OLD_STEPS = (1_000, 2_000, 4_000, 6_000, 8_000)
 """Offsets a second, each in a write of its own."""
@@ -31,11 +32,12 @@ GROWN_S = 600.0
 
 @dataclass
 class Step:
-    """How many members beside the joins, what these took (ms), and whether all commits came in time."""
+    """How many members beside the joins, what these took (ms), whether all commits came in time, and whether so many came to own their share at all."""
 
     size: int
     joins: list[float]
     kept_up: bool = True
+    grown: bool = True
 
     def by(self, idle: float) -> float:
         """Its median by that of `idle`."""
@@ -54,7 +56,11 @@ def step(side: Side, load: Worker, rounds: int, section: Section, size: int, eac
     rig = side.rig
     label = f"beside {size:,} members x {each}"
     load.order(do="grow", members=size)
-    rig.wait(lambda: load.steady >= size, f"{size} members that own their share", GROWN_S)
+    try:
+        rig.wait(lambda: load.steady >= size, f"{size:,} members that own their share", GROWN_S)
+    except ConditionTimeoutError as error:
+        section.notes.append(f"{label}: {error}")
+        return Step(size, [], grown=False)
     side.group.forget(0)
     busy = Busy()
     with rig.children.lock:
@@ -68,7 +74,7 @@ def step(side: Side, load: Worker, rounds: int, section: Section, size: int, eac
     due, behind, failed = (sum(line[name] for line in lines) for name in ("due", "behind", "failed"))
     assert not failed, f"{failed} commits were not stored"
     per_s = sum(len(line["us"]) for line in lines) / seconds
-    made = Step(size, found.of("join", "known"), due - behind >= KEPT_UP * due)
+    made = Step(size, found.of("join", "known"), due - behind >= KEPT_UP * due and per_s >= KEPT_UP * size / INTERVAL_MS * 1000)
     took_ms = [[us / 1000 for us in line["us"]] for line in lines if line["us"]]
     section.rows += [
         Row(f"join, {label}", "from the registration", made.joins, note=f"{made.by(idle):.2f} times as long as beside nothing; {percent:.0f} % busy"),
@@ -85,6 +91,8 @@ def climb(sizes: Sequence[int], idle: float, act: Callable[[int], Step]) -> tupl
     largest = 0
     for size in sizes:
         made = act(size)
+        if not made.grown:
+            return largest, f"{size:,} did not come to own their share within {GROWN_S:.0f} s"
         if not made.kept_up:
             return largest, f"at {size:,} the commits fall behind"
         if made.by(idle) > RATIO_MAX:

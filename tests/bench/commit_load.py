@@ -21,6 +21,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import selectors
 import signal
 import sys
@@ -187,6 +188,8 @@ def leave(_number: int, _frame: FrameType | None) -> None:
 def main() -> int:
     """Obey until the end."""
     control, hosts, topic, *numbers = sys.argv[1:]
+    files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))  # a socket for each
     load = Load(hosts, topic, *map(int, numbers))
     Orders(load, control)
     signal.signal(signal.SIGTERM, leave)

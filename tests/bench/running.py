@@ -14,6 +14,7 @@ from tests.bench.figures import Busy, Section
 from tests.bench.rig import Rig
 from zkcoord.demo.run import uninterrupted
 from zkcoord.errors import ZkcoordError
+from zkcoord.stack.servers import ZooKeeperOptions
 from zkcoord.stack.stack import running_stack
 
 Part = Callable[[list[Section]], None]
@@ -72,9 +73,9 @@ def measured_in_a_folder(measure: Callable[[Path], int]) -> int:
             return 1
 
 
-def on_a_stack(folder: Path, seed: int, parts_of: Callable[[Rig], Mapping[str, Part]], only: Collection[str], progress: Callable[[str], None] = say) -> list[Section]:
+def on_a_stack(folder: Path, seed: int, parts_of: Callable[[Rig], Mapping[str, Part]], only: Collection[str], progress: Callable[[str], None] = say, zookeeper_options: ZooKeeperOptions = ZooKeeperOptions()) -> list[Section]:
     """The parts that are wanted, each on the same ZooKeeper and broker; afterwards both are stopped, and all processes that a part left."""
-    with running_stack(folder / "stack", progress=progress) as stack:
+    with running_stack(folder / "stack", progress=progress, zookeeper_options=zookeeper_options) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         rig = Rig(folder / "run", stack.zookeeper.address, stack.kafka.address, seed, progress)
         rig.kafka_log = stack.kafka.log

@@ -58,5 +58,6 @@ def test_the_largest_count_is_the_last_before_joins_take_longer_or_commits_fall_
 
     assert to({100: Step(100, [15.0]), 200: Step(200, [14.0, 15.1, 16.0])})[0] == 100
     assert to({100: Step(100, [12.0]), 200: Step(200, [12.0], kept_up=False), 400: Step(400, [12.0])}) == (100, "at 200 the commits fall behind")
+    assert to({100: Step(100, [12.0]), 200: Step(200, [], grown=False), 400: Step(400, [12.0])}) == (100, "200 did not come to own their share within 600 s")
     assert to({100: Step(100, [12.0])}) == (100, "no more were tried")
     assert to({100: Step(100, [16.0])})[0] == 0

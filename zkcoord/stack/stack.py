@@ -30,7 +30,7 @@ from zkcoord.stack import jars
 from zkcoord.stack.java import find_java
 from zkcoord.stack.ports import HOST, free_port, is_free
 from zkcoord.stack.process import ProcessId, ServerProcess
-from zkcoord.stack.servers import STOP_TIMEOUT_S, KafkaBroker, Server, ZooKeeperServer
+from zkcoord.stack.servers import STOP_TIMEOUT_S, KafkaBroker, Server, ZooKeeperOptions, ZooKeeperServer
 
 DEFAULT_FOLDER = ".zkcoord-stack"
 STATE_VERSION = 1
@@ -88,10 +88,11 @@ class StackStatus:
 class Stack:
     """The stack in `folder`. `owned` servers die with this process; the others run until `down`. `progress` gets sentences for the user."""
 
-    def __init__(self, folder: Path, progress: jars.Progress = quiet, owned: bool = False) -> None:
+    def __init__(self, folder: Path, progress: jars.Progress = quiet, owned: bool = False, zookeeper_options: ZooKeeperOptions = ZooKeeperOptions()) -> None:
         self.folder = folder.absolute()
         self.progress = progress
         self.owned = owned
+        self.zookeeper_options = zookeeper_options
         self.zookeeper: ZooKeeperServer | None = None
         self.kafka: KafkaBroker | None = None
 
@@ -106,7 +107,7 @@ class Stack:
         with self._exclusive():
             state = _read_state(self.folder)
             try:
-                self.zookeeper = self._adopt(ZooKeeperServer(self.folder / "zookeeper", _port(state, "zookeeper"), java, self.owned), state, "zookeeper")
+                self.zookeeper = self._adopt(ZooKeeperServer(self.folder / "zookeeper", _port(state, "zookeeper"), java, self.owned, self.zookeeper_options), state, "zookeeper")
                 self._start(self.zookeeper, "ZooKeeper", started)
                 if kafka:
                     broker = KafkaBroker(self.folder / "kafka", _port(state, "kafka"), self.zookeeper.address, java, self.owned)
@@ -191,9 +192,9 @@ class Stack:
 
 
 @contextmanager
-def running_stack(folder: Path, kafka: bool = True, progress: jars.Progress = quiet) -> Iterator[Stack]:
+def running_stack(folder: Path, kafka: bool = True, progress: jars.Progress = quiet, zookeeper_options: ZooKeeperOptions = ZooKeeperOptions()) -> Iterator[Stack]:
     """A stack that is up inside the block and gone after it. In the main thread a SIGTERM becomes SystemExit, so that the block is left in order."""
-    stack = Stack(folder, progress, owned=True)
+    stack = Stack(folder, progress, owned=True, zookeeper_options=zookeeper_options)
     with terminable():
         stack.up(kafka)
         try:
