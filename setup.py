@@ -39,7 +39,7 @@ setup(
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if LIMITED_API else {},
     install_requires=[
         "kazoo>=2.10",
-        "kafka-python>=3,<4",
+        "kafka-python[crc32c]>=3,<4",
         "tenacity>=8.2",
         "google-re2>=1.1",
         "orjson>=3.9",

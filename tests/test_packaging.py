@@ -23,7 +23,7 @@ from zkcoord.stack.jars import KAFKA, cache_dir
 ROOT = Path(__file__).parents[1]
 PIP_TIMEOUT_S = 600.0
 # What the base may bring with everything that it depends on. Something that appears here by accident makes every consumer process heavier.
-BASE = {"zkcoord", "kazoo", "kafka-python", "tenacity", "google-re2", "orjson", "prometheus-client", "pip", "setuptools"}
+BASE = {"zkcoord", "kazoo", "kafka-python", "crc32c", "tenacity", "google-re2", "orjson", "prometheus-client", "pip", "setuptools"}
 
 pytestmark = pytest.mark.slow
 

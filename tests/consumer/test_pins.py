@@ -16,6 +16,7 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.record import util
 from kafka.record.memory_records import MemoryRecords
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,3 +131,8 @@ def test_a_position_can_be_read_without_asking() -> None:
 
 def test_the_version_in_use_is_one_that_was_tried() -> None:
     assert kafka.__version__.split(".")[0] == "3"
+
+
+def test_checksums_are_computed_natively() -> None:
+    """A dependency of ours, not of kafka-python's: without it each record's checksum is computed in Python."""
+    assert util.crc32c_c is not None
