@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import logging
 import math
-import os
 import time
 import weakref
 from collections.abc import Callable
@@ -46,6 +45,7 @@ from consumer.subscribing import subscription_of
 from consumer.surface import BrokerSurface, OffsetSurface
 from zkcoord.core.model import Subscription
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.forks import Here
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import GetData
 from zkcoord.znodes.paths import layout_named
@@ -68,7 +68,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
     def __init__(self, *topics: str, **configs: Any) -> None:
         options = check(configs)
         _check_names(options, topics)
-        self._pid = os.getpid()
+        self._pid = Here.pid
         self._closed = False
         self._options = options
         self._zk: ZkOptions | None = zk_options(options) if options.config["zookeeper_connect"] is not None else None
@@ -205,7 +205,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
         """The next record of the cursor, if it may be handed out and nothing else is to be done first."""
         member = self._member
         with self._data.lock:
-            if member.tasks or member.failure is not None or member.unraised is not None or self._pid != os.getpid():
+            if member.tasks or member.failure is not None or member.unraised is not None or self._pid != Here.pid:
                 return None
             now = boot_ms()
             if now >= self._duty_ms or (now >= member.lease_seen_ms and not self._lease_holds()):
@@ -346,7 +346,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Leave the group and close all connections, within `timeout_ms` (default `commit_timeout_ms`). Closing twice is closing once; in a forked child nothing happens."""
-        if self._closed or self._pid != os.getpid():
+        if self._closed or self._pid != Here.pid:
             return
         _open_consumers.discard(self)
         try:
@@ -362,7 +362,7 @@ class KafkaConsumer(ChoosingSurface, BrokerSurface, OffsetSurface):
         self.close(autocommit=exc_type is None)
 
     def _check(self) -> None:
-        if self._pid != os.getpid():
+        if self._pid != Here.pid:
             raise ForkedConsumerError("this consumer was made before a fork: make a new one in the child process")
         if self._closed:
             raise IllegalStateError("KafkaConsumer is closed")

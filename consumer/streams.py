@@ -10,7 +10,6 @@ Each stream is an iterator for one thread. A partition belongs to one stream, th
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -26,6 +25,7 @@ from consumer.streams_pump import StreamsConsumer
 from consumer.streams_queues import ANY_TOPIC, Line
 from consumer.subscribing import pattern_of, subscription_of
 from zkcoord.core.model import PatternKind, Subscription, Thread
+from zkcoord.zk.forks import Here
 from zkcoord.znodes.patterns import as_old_consumers_read
 from zkcoord.znodes.registration import STREAMS_MAX
 
@@ -110,7 +110,7 @@ class KafkaStream:
         self._consumer = consumer
         self._line = line
         self._decoders = decoders
-        self._pid = os.getpid()
+        self._pid = Here.pid
         timeout_ms = consumer.config["consumer_timeout_ms"]
         self._timeout_s = threading.TIMEOUT_MAX if timeout_ms < 0 else min(timeout_ms / 1000, threading.TIMEOUT_MAX)
 
@@ -124,7 +124,7 @@ class KafkaStream:
         return self
 
     def __next__(self) -> MessageAndMetadata:
-        if os.getpid() != self._pid:
+        if Here.pid != self._pid:
             raise ForkedConsumerError("these streams were made before a fork: make a new connector in the child process")
         record = self._line.next(self._timeout_s)
         if record is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import threading
 import time
 from collections import deque
@@ -27,6 +26,7 @@ from consumer.kafka_consumer import KafkaConsumer
 from consumer.membership import Membership, Task
 from consumer.streams_queues import Line, Queues
 from zkcoord.core.model import Subscription
+from zkcoord.zk.forks import Here
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ class StreamsConsumer(KafkaConsumer):
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """End the streams, wait for what other threads have in hand, leave the group; on the pump's thread (in a callback) this happens after the callback. Closing twice is closing once."""
-        if self._closed or self._pid != os.getpid():
+        if self._closed or self._pid != Here.pid:
             return
         if self._pump is None:
             super().close(autocommit, timeout_ms)

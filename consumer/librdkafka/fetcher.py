@@ -4,7 +4,8 @@
   sought or reset partition is right without a word to librdkafka; what librdkafka has to know (`_reconcile`) can follow later.
 * **First fetch.** librdkafka too has one fetch in flight per broker, which stays out for `fetch_max_wait_ms`, and it cannot be interrupted. So newcomers, and partitions that were sought, are fetched by kafka-python, as in
   `consumer.fetching`, until librdkafka has brought something of them, or said that there is nothing. What comes twice is skipped by its offset.
-* **Fairness.** What is queued in librdkafka has one order, so fairness reaches as far as what was taken from it (`AHEAD_RECORDS`, `AHEAD_BYTES`): of that each poll takes from the partitions in turn.
+* **Fairness.** What is queued in librdkafka has one order, so fairness reaches as far as what was taken from it (`AHEAD_RECORDS`, `AHEAD_BYTES`): of that each poll takes from the partitions in turn. More is not kept here, because messages
+  that live long cost more than they bring: Python's collector walks through everything again whenever a quarter as much has grown old (with 10,000 messages ahead, in a quarter of the consumer's time).
 * Partitions that are paused are stopped in librdkafka once as much is kept of them here; else they would fill the queue of all.
 * An event that librdkafka puts in place of a message (an error; the end of the log) acts when everything before it is handed out.
 """
@@ -29,9 +30,9 @@ from consumer.librdkafka.streams import Stream
 
 log = logging.getLogger(__name__)
 
-AHEAD_RECORDS = 10_000
+AHEAD_RECORDS = 2_000
 AHEAD_BYTES = 16 * 1024 * 1024
-DRAIN_MESSAGES = 2_000
+DRAIN_MESSAGES = 500
 RECONCILE_EVERY_S = 0.05
 METRICS_EVERY_S = 0.1
 PROBE_EVERY_S = 1.0

@@ -230,12 +230,15 @@ def test_a_paused_partition_stops_nobody_and_goes_on_where_it_was(alone: None, m
     assert offsets_of(before, other) + offsets_of(during, other) == list(range(PER_PARTITION))
 
 
-def test_polls_take_from_all_partitions(alone: None, made: list[Any], kafka_broker: KafkaBroker, topic: str) -> None:
+def test_polls_take_from_all_partitions(alone: None, made: list[Any], kafka_broker: KafkaBroker) -> None:
     """What is here of several partitions is handed out in turn: none is drained first."""
-    one = consumer_of(made, kafka_broker.address, max_poll_records=100)
-    one.assign([TopicPartition(topic, n) for n in range(PARTITIONS)])
-    source = one._data.fetcher
-    wait_until(lambda: one.poll(20, max_records=1) is not None and len([s for s in source._streams.values() if s.ready > 1_000]) == PARTITIONS, PATIENCE_S, "a backlog of each")
+    name = create_topic(kafka_broker.address, unique("turns"), PARTITIONS)
+    produce_numbered(kafka_broker.address, name, PARTITIONS, fetcher.AHEAD_RECORDS // PARTITIONS)
+    one = consumer_of(made, kafka_broker.address, max_poll_records=fetcher.AHEAD_RECORDS // PARTITIONS // 4)
+    one.assign([TopicPartition(name, n) for n in range(PARTITIONS)])
+    streams = one._data.fetcher._streams
+    backlog = fetcher.AHEAD_RECORDS // PARTITIONS * 3 // 4
+    wait_until(lambda: one.poll(20, max_records=1) is not None and len([s for s in streams.values() if s.ready > backlog]) == PARTITIONS, PATIENCE_S, "a backlog of each")
     turns = [next(iter(one.poll(0))).partition for _ in range(2 * PARTITIONS)]
     assert sorted(turns[:PARTITIONS]) == list(range(PARTITIONS)) and turns[:PARTITIONS] == turns[PARTITIONS:]
 

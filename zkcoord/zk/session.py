@@ -18,7 +18,6 @@ A black hole is noticed within a third to two thirds of the session timeout when
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +28,7 @@ from zkcoord.zk import requests
 from zkcoord.zk.call import Call
 from zkcoord.zk.connection import SERVER_CLOSED, EdgeClient
 from zkcoord.zk.direct import Direct, Way
+from zkcoord.zk.forks import Here
 from zkcoord.zk.observer import End
 from zkcoord.zk.options import Server, ZkOptions
 from zkcoord.zk.plain import Answered, Plain
@@ -89,7 +89,7 @@ class KazooPort:
         self._options = ensemble.options
         self._on_event = on_event
         self._post = post
-        self._pid = os.getpid()
+        self._pid = Here.pid
         self._generation = 0
         self._early: list[Callable[[], None]] | None = []  # calls made while a `Connected` waits in the queue; None while they are told
         self._way: Way = Direct(self.chroot, self._submit, self._on_event)
@@ -253,7 +253,7 @@ class KazooPort:
             self._early.append(lost)
 
     def _check_process(self) -> None:
-        if os.getpid() != self._pid:
+        if Here.pid != self._pid:
             raise ForkedProcessError("this ZooKeeper session was opened before a fork: open a new one in the child process")
 
     def _unreachable(self) -> None:
