@@ -133,12 +133,18 @@ class Lines:
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self.lines: list[list[str]] = []
         self.child = child
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.child.stdout is not None
         for line in self.child.stdout:
             self.lines.append(line.split())
+
+    def end(self) -> None:
+        """Kill it, and read to the end before anybody closes the pipe."""
+        self.child.kill()
+        self._reader.join(WAIT_S)
 
     def of(self, word: str) -> list[list[str]]:
         """The lines that begin with this word."""
@@ -151,8 +157,8 @@ def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: R
     rig.coordinator()
     command = [sys.executable, "-m", "tests.protocol.lease_app", rig.hosts, GROUP, "t", str(SHORT_SESSION_MS)]
     with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True) as child:
+        out = Lines(child)
         try:
-            out = Lines(child)
             wait_until(lambda: len(out.of("handed")) >= 20, WAIT_S, "hand-outs of the process")
             os.kill(child.pid, signal.SIGSTOP)
             other = rig.member("other", "t").fetches(T0, T1)
@@ -164,7 +170,7 @@ def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: R
             era = int(out.of("assigned")[assigned][1])
             late = [line for line in out.of("handed") if int(line[1]) >= continued_ms and int(line[2]) < era]
         finally:
-            child.kill()
+            out.end()
     assert late == [], "it handed out what was another's"
     assert other.said(msg.Lost) == []
 
@@ -175,8 +181,8 @@ def test_a_start_whose_answer_is_read_after_the_session_is_nobodys(rig: Rig) -> 
     rig.coordinator()
     command = [sys.executable, "-m", "tests.protocol.lease_app", rig.hosts, GROUP, "t", str(SHORT_SESSION_MS), "late"]
     with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        out = Lines(child)
         try:
-            out = Lines(child)
             wait_until(lambda: out.of("acked") and rig.owners("t").keys() == {0, 1}, WAIT_S, "the ack at the server")
             os.kill(child.pid, signal.SIGSTOP)
             rig.member("other", "t").fetches(T0, T1)
@@ -187,5 +193,5 @@ def test_a_start_whose_answer_is_read_after_the_session_is_nobodys(rig: Rig) -> 
             wait_until(lambda: ["notice", "SESSION_LOST"] in out.lines, WAIT_S, "the process to hear that its session is over")
             wait_until(lambda: out.of("assigned"), WAIT_S, "its return")
         finally:
-            child.kill()
+            out.end()
     assert out.lines.index(["notice", "SESSION_LOST"]) < out.lines.index(out.of("assigned")[0]) and out.of("lost") == []
