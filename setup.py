@@ -1,4 +1,6 @@
-"""Packaging. The base is light, so that a consumer process can afford it; everything that only some users need is an extra."""
+"""Packaging. The base is light, so that a consumer process can afford it; everything that only some
+users need is an extra.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +12,51 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 HERE = Path(__file__).parent
-VERSION_MATCH = re.search(r'^__version__ = "([^"]+)"', (HERE / "zkcoord" / "__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
+VERSION_MATCH = re.search(
+    r'^__version__ = "([^"]+)"',
+    (HERE / "zkcoord" / "__init__.py").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
 assert VERSION_MATCH is not None
 README = HERE / "README.md"
 
 CLI = ["rich>=13"]
 SASL = ["pure-sasl>=0.6"]
 LIBRDKAFKA = ["confluent-kafka>=2.4"]
-# PySpark's jars also hold a complete ZooKeeper 3.9 server and Ivy: `zkcoord stack`, the demo and the tests take both from there. Python data sources need pyarrow, and whatever takes Arrow batches (the audit) pandas too; PySpark brings neither.
+# PySpark's jars also hold a complete ZooKeeper 3.9 server and Ivy: `zkcoord stack`, the demo and
+# the tests take both from there. Python data sources need pyarrow, and whatever takes Arrow batches
+# (the audit) pandas too; PySpark brings neither.
 SPARK = ["pyspark>=4.2", "pyarrow>=18", "pandas>=2.2,<3", *LIBRDKAFKA]
 
-# Optional: without a compiler it is left out, and the Spark source reads through confluent-kafka's Python messages. It uses the limited API where there is one, so one build serves all later versions.
-LIMITED_API = platform.python_implementation() == "CPython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
-DECODE = Extension("consumer.spark.decode._rdk", ["consumer/spark/decode/_rdk.c"], extra_compile_args=["-std=c11", "-D_GNU_SOURCE"], py_limited_api=LIMITED_API, optional=True)
+# Optional: without a compiler it is left out, and the Spark source reads through confluent-kafka's
+# Python messages. It uses the limited API where there is one, so one build serves all later
+# versions.
+LIMITED_API = platform.python_implementation() == "CPython" and not sysconfig.get_config_var(
+    "Py_GIL_DISABLED"
+)
+DECODE = Extension(
+    "consumer.spark.decode._rdk",
+    ["consumer/spark/decode/_rdk.c"],
+    extra_compile_args=["-std=c11", "-D_GNU_SOURCE"],
+    py_limited_api=LIMITED_API,
+    optional=True,
+)
 
 setup(
     name="zkcoord",
     version=VERSION_MATCH.group(1),
-    description="Coordinates Kafka consumer groups over ZooKeeper: one elected coordinator, stop-fetcher and start-fetcher commands, fenced offsets",
+    description=(
+        "Coordinates Kafka consumer groups over ZooKeeper: one elected coordinator, stop-fetcher"
+        " and start-fetcher commands, fenced offsets"
+    ),
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.10",
-    packages=find_packages(include=["zkcoord", "zkcoord.*", "consumer", "consumer.*", "migrations", "migrations.*"]),
+    packages=find_packages(
+        include=["zkcoord", "zkcoord.*", "consumer", "consumer.*", "migrations", "migrations.*"]
+    ),
     package_data={"zkcoord.stack": ["*.lock"], "zkcoord": ["py.typed"], "consumer": ["py.typed"]},
     ext_modules=[DECODE],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if LIMITED_API else {},

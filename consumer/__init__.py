@@ -1,6 +1,8 @@
-"""Consumers whose group zkcoord coordinates: `from consumer import KafkaConsumer` in the place of `from kafka import KafkaConsumer`.
+"""Consumers whose group zkcoord coordinates: `from consumer import KafkaConsumer` in the place of
+`from kafka import KafkaConsumer`.
 
-Nothing is imported before it is used, so that a process that only wants one part (the pure agent core, say) does not load the others.
+Nothing is imported before it is used, so that a process that only wants one part (the pure agent
+core, say) does not load the others.
 """
 
 from __future__ import annotations
@@ -12,12 +14,29 @@ if TYPE_CHECKING:
     from kafka.consumer.subscription_state import ConsumerRebalanceListener
     from kafka.structs import OffsetAndMetadata, TopicPartition
 
-    from consumer.errors import (CommitUnavailableError, ConsumerError, ConsumerOptionError, ConsumerRebalanceFailedException, ConsumerTimeoutError, FencedInstanceError, ForkedConsumerError,
-                                 MembershipError, MessageStreamsExistError, NotOwnedError, RejectedError)
+    from consumer.errors import (
+        CommitUnavailableError,
+        ConsumerError,
+        ConsumerOptionError,
+        ConsumerRebalanceFailedException,
+        ConsumerTimeoutError,
+        FencedInstanceError,
+        ForkedConsumerError,
+        MembershipError,
+        MessageStreamsExistError,
+        NotOwnedError,
+        RejectedError,
+    )
     from consumer.kafka_consumer import KafkaConsumer
     from consumer.listener import Observer
     from consumer.options import DEFAULT_CONFIG
-    from consumer.streams import BlackList, KafkaStream, MessageAndMetadata, WhiteList, ZookeeperConsumerConnector
+    from consumer.streams import (
+        BlackList,
+        KafkaStream,
+        MessageAndMetadata,
+        WhiteList,
+        ZookeeperConsumerConnector,
+    )
 
 _FROM = {
     "KafkaConsumer": "consumer.kafka_consumer",

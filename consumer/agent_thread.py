@@ -1,7 +1,9 @@
 """The ZooKeeper side of one consumer on a thread of its own: loop, session, driver, guardian.
 
-The thread sleeps until ZooKeeper says something, the application says something (`tell`), or the driver's next duty is due. What the driver has for the fetching side is handed over on this thread
-(`to_fetcher`), which takes it without blocking. `close` says goodbye, waits for the end of the session within its limit, and only then lets the guardian go: a kill in between is still noticed.
+The thread sleeps until ZooKeeper says something, the application says something (`tell`), or the
+driver's next duty is due. What the driver has for the fetching side is handed over on this thread
+(`to_fetcher`), which takes it without blocking. `close` says goodbye, waits for the end of the
+session within its limit, and only then lets the guardian go: a kill in between is still noticed.
 """
 
 from __future__ import annotations
@@ -40,35 +42,84 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
     c = options.config
     tls = None
     if any(c[f"zookeeper_ssl_{name}"] for name in ("cafile", "certfile", "keyfile")):
-        tls = Tls(c["zookeeper_ssl_cafile"], c["zookeeper_ssl_certfile"], c["zookeeper_ssl_keyfile"], c["zookeeper_ssl_password"])
+        tls = Tls(
+            c["zookeeper_ssl_cafile"],
+            c["zookeeper_ssl_certfile"],
+            c["zookeeper_ssl_keyfile"],
+            c["zookeeper_ssl_password"],
+        )
     sasl = None
     if c["zookeeper_sasl_mechanism"]:
-        sasl = Sasl(c["zookeeper_sasl_mechanism"], c["zookeeper_sasl_username"] or "", c["zookeeper_sasl_password"] or "")
+        sasl = Sasl(
+            c["zookeeper_sasl_mechanism"],
+            c["zookeeper_sasl_username"] or "",
+            c["zookeeper_sasl_password"] or "",
+        )
     acl: Sequence[AclEntry] = c["zookeeper_acl"] or OPEN_ACL
     who = [c[name] or "" for name in ROLES]
-    return ZkOptions(c["zookeeper_connect"], session_timeout_ms=options.session_timeout_ms, connect_timeout_ms=int(c["zookeeper_connection_timeout_ms"]),
-                     digest=Digest(*c["zookeeper_auth"]) if c["zookeeper_auth"] else None, sasl=sasl, tls=tls, acl=tuple(acl),
-                     roles=roles(*who, ROLES) if any(who) else None)
+    return ZkOptions(
+        c["zookeeper_connect"],
+        session_timeout_ms=options.session_timeout_ms,
+        connect_timeout_ms=int(c["zookeeper_connection_timeout_ms"]),
+        digest=Digest(*c["zookeeper_auth"]) if c["zookeeper_auth"] else None,
+        sasl=sasl,
+        tls=tls,
+        acl=tuple(acl),
+        roles=roles(*who, ROLES) if any(who) else None,
+    )
 
 
 def agent_options(options: ConsumerOptions) -> AgentOptions:
-    """What the driver wants to know. It hears of a poll at most every `POLLED_EVERY_MS`, which its limit must not count against the application. Raises `ConfigurationError` for a bad group name or consumer id."""
+    """What the driver wants to know. It hears of a poll at most every `POLLED_EVERY_MS`, which its
+    limit must not count against the application. Raises `ConfigurationError` for a bad group name
+    or consumer id.
+    """
     c = options.config
     group = validate_group(c["group_id"])
     if c["consumer_id"] is not None:
         chosen_consumer_id(group, c["consumer_id"], 0, "0" * 8)
-    return AgentOptions(group=group, host=socket.gethostname(), client=str(c["client_id"]), consumer_id=c["consumer_id"], process=secrets.token_hex(8), assignors=options.assignors,
-                        instance=c["group_instance_id"], grace_ms=int(c["group_instance_grace_ms"]), protocols=PROTOCOLS[c["rebalance_protocol"]],
-                        auto_commit=bool(c["enable_auto_commit"]), stores_offsets=c["offsets_storage"] != "kafka", tells_stored=c["offsets_storage"] == "dual", max_poll_interval_ms=int(c["max_poll_interval_ms"]), poll_slack_ms=POLLED_EVERY_MS, rebalance_timeout_ms=int(options.rebalance_timeout_ms),
-                        coordinator_warning_ms=int(c["coordinator_warning_ms"]), failsafe=c["failsafe"])
+    return AgentOptions(
+        group=group,
+        host=socket.gethostname(),
+        client=str(c["client_id"]),
+        consumer_id=c["consumer_id"],
+        process=secrets.token_hex(8),
+        assignors=options.assignors,
+        instance=c["group_instance_id"],
+        grace_ms=int(c["group_instance_grace_ms"]),
+        protocols=PROTOCOLS[c["rebalance_protocol"]],
+        auto_commit=bool(c["enable_auto_commit"]),
+        stores_offsets=c["offsets_storage"] != "kafka",
+        tells_stored=c["offsets_storage"] == "dual",
+        max_poll_interval_ms=int(c["max_poll_interval_ms"]),
+        poll_slack_ms=POLLED_EVERY_MS,
+        rebalance_timeout_ms=int(options.rebalance_timeout_ms),
+        coordinator_warning_ms=int(c["coordinator_warning_ms"]),
+        failsafe=c["failsafe"],
+    )
 
 
 class AgentThread:
-    """One member's thread. `on_end` is called on it when it ends by a defect. `also`: a process that can go on with this one's work, for the guardian."""
+    """One member's thread. `on_end` is called on it when it ends by a defect. `also`: a process
+    that can go on with this one's work, for the guardian.
+    """
 
-    def __init__(self, options: ConsumerOptions, zk: ZkOptions, to_fetcher: Callable[[ToFetcher], None], on_end: Callable[[BaseException | None], None], also: int | None = None) -> None:
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        zk: ZkOptions,
+        to_fetcher: Callable[[ToFetcher], None],
+        on_end: Callable[[BaseException | None], None],
+        also: int | None = None,
+    ) -> None:
         self.agent = agent_options(options)
-        self._guardian = Guardian.start(tls=_guardian_tls(zk), log=log.info, enabled=bool(options.config["guardian"]), sasl_demanded=zk.sasl is not None, also=also)
+        self._guardian = Guardian.start(
+            tls=_guardian_tls(zk),
+            log=log.info,
+            enabled=bool(options.config["guardian"]),
+            sasl_demanded=zk.sasl is not None,
+            also=also,
+        )
         if options.config["guardian"] and isinstance(self._guardian.state, Off):
             log.info("%s", self._guardian.state)
         self._on_end = on_end
@@ -77,8 +128,30 @@ class AgentThread:
         self._closing = False
         ensemble = KazooEnsemble(zk, self._post)
         self.layout = layout_named(options.config["zookeeper_layout"])
-        self._outage = Failsafe(zk.servers, zk.tls.context() if zk.tls else None, zk.session_timeout_ms, self._post, boot_ms) if self.agent.failsafe else None
-        self.driver = AgentDriver(ensemble, self.layout, self.agent, boot_ms, wall_ms, self._new_id, to_fetcher, self._journal, zk.acl, self._on_session, self._outage)
+        self._outage = (
+            Failsafe(
+                zk.servers,
+                zk.tls.context() if zk.tls else None,
+                zk.session_timeout_ms,
+                self._post,
+                boot_ms,
+            )
+            if self.agent.failsafe
+            else None
+        )
+        self.driver = AgentDriver(
+            ensemble,
+            self.layout,
+            self.agent,
+            boot_ms,
+            wall_ms,
+            self._new_id,
+            to_fetcher,
+            self._journal,
+            zk.acl,
+            self._on_session,
+            self._outage,
+        )
 
     def start(self) -> None:
         """Start the thread; the session is opened when the application subscribes."""
@@ -97,7 +170,14 @@ class AgentThread:
     def standing(self) -> Standing:
         """The member now."""
         core = self.driver.core
-        return Standing(core.phase, self.driver.name, core.generation, max(core.known_epoch, core.seen_epoch), core.proof_ms, core.current is not None or bool(core.pending))
+        return Standing(
+            core.phase,
+            self.driver.name,
+            core.generation,
+            max(core.known_epoch, core.seen_epoch),
+            core.proof_ms,
+            core.current is not None or bool(core.pending),
+        )
 
     @property
     def member_name(self) -> str:
@@ -105,7 +185,9 @@ class AgentThread:
         return self.driver.name
 
     def close(self, message: Close, timeout_s: float) -> bool:
-        """Leave the group and end the thread. False: the session was not closed in time; ZooKeeper ends it by its timeout (or the guardian does, after this process)."""
+        """Leave the group and end the thread. False: the session was not closed in time; ZooKeeper
+        ends it by its timeout (or the guardian does, after this process).
+        """
         deadline = time.monotonic() + timeout_s
         self._closing = True
         self.tell(message)
@@ -116,11 +198,18 @@ class AgentThread:
             self._guardian.stop()
         else:
             self._abandon_session()
-            log.warning("left group %s without an answer of ZooKeeper within %.1f s: its partitions are free when the session ends", self.agent.group, timeout_s)
+            log.warning(
+                "left group %s without an answer of ZooKeeper within %.1f s: its partitions are"
+                " free when the session ends",
+                self.agent.group,
+                timeout_s,
+            )
         return left
 
     def read(self, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:
-        """Read through the member's session; None without an answer in time (or without a session)."""
+        """Read through the member's session; None without an answer in time (or without a
+        session).
+        """
         answer: list[ReadResult] = []
         done = threading.Event()
 
@@ -140,7 +229,9 @@ class AgentThread:
         return answer[0] if answer else None
 
     def look(self, at: Callable[[AgentDriver], T], timeout_s: float) -> T | None:
-        """What `at` says of the driver, asked on this thread after everything that was told before; None without an answer in time."""
+        """What `at` says of the driver, asked on this thread after everything that was told before;
+        None without an answer in time.
+        """
         answer: list[T] = []
         done = threading.Event()
 
@@ -154,6 +245,7 @@ class AgentThread:
 
     def with_port(self, use: Callable[[Port], None]) -> None:
         """Run `use` on this thread with the present session's port, if there is one."""
+
         def run() -> None:
             if self.driver.port is not None:
                 use(self.driver.port)
@@ -175,7 +267,9 @@ class AgentThread:
         self._on_end(self._loop.failure)
 
     def _abandon_session(self) -> None:
-        """Nobody drives the session any more: close it without waiting, lest its connection keep partitions for this process that nobody fetches."""
+        """Nobody drives the session any more: close it without waiting, lest its connection keep
+        partitions for this process that nobody fetches.
+        """
         if self._outage is not None:
             self._outage.end()
         port = self.driver.port
@@ -192,7 +286,12 @@ class AgentThread:
         port = self.driver.port
         if isinstance(port, KazooPort):
             first = (port.connected_server,) if port.connected_server else ()
-            self._guardian.watch(session_id, port.password, port.timeout_ms, [*first, *[s for s in port.servers if s not in first]])
+            self._guardian.watch(
+                session_id,
+                port.password,
+                port.timeout_ms,
+                [*first, *[s for s in port.servers if s not in first]],
+            )
 
     def _journal(self, record: dict[str, Any]) -> None:
         log.debug("%s", record)

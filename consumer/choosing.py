@@ -1,7 +1,10 @@
-"""The part of the public surface that chooses what to consume: topics in a group, or partitions (or all partitions of topics) without one.
+"""The part of the public surface that chooses what to consume: topics in a group, or partitions (or
+all partitions of topics) without one.
 
-With a `group_id` topics are chosen and the group says which partitions. Without one kafka-python's own subscription is used, and nothing is registered or stored. The two are not mixed: nothing would
-fence the offsets of a consumer that has a group's name and no membership. `subscribe` and `assign` replace what was chosen before; `add_topics` and `add_partitions` add to it.
+With a `group_id` topics are chosen and the group says which partitions. Without one kafka-python's
+own subscription is used, and nothing is registered or stored. The two are not mixed: nothing would
+fence the offsets of a consumer that has a group's name and no membership. `subscribe` and `assign`
+replace what was chosen before; `add_topics` and `add_partitions` add to it.
 """
 
 from __future__ import annotations
@@ -50,12 +53,16 @@ class ChoosingSurface:
         """Is there no group?"""
         return self.config["group_id"] is None
 
-    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None) -> None:
-        """Join the group for these topics, or for all that `pattern` (RE2, full match) covers; replaces an earlier subscription, and partitions that stay subscribed do not stop. Without a group all
-        partitions of the topics are consumed.
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None
+    ) -> None:
+        """Join the group for these topics, or for all that `pattern` (RE2, full match) covers;
+        replaces an earlier subscription, and partitions that stay subscribed do not stop. Without a
+        group all partitions of the topics are consumed.
 
-        Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both, or after `assign`), `TypeError` (a listener that is none), `ConfigurationError`, and what
-        a function given as `assignment_user_data`, which is called here, raises.
+        Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both, or after
+        `assign`), `TypeError` (a listener that is none), `ConfigurationError`, and what a function
+        given as `assignment_user_data`, which is called here, raises.
         """
         self._check()
         wanted = subscription_of(topics, pattern, bool(self.config["exclude_internal_topics"]))
@@ -77,14 +84,22 @@ class ChoosingSurface:
         self._tell(msg.Subscribe(wanted, user_data))
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Subscribe to these topics too, with the listener there is. Raises what `subscribe` raises, `IllegalStateError` after a subscription by pattern."""
+        """Subscribe to these topics too, with the listener there is. Raises what `subscribe`
+        raises, `IllegalStateError` after a subscription by pattern.
+        """
         self._check()
         if self._wanted is not None and self._wanted.pattern is not None:
-            raise IllegalStateError("topics cannot be added to a pattern: subscribe to a pattern that covers them")
-        self.subscribe(sorted((self.subscription() or set()) | set(topics)), listener=self._listening.listener)
+            raise IllegalStateError(
+                "topics cannot be added to a pattern: subscribe to a pattern that covers them"
+            )
+        self.subscribe(
+            sorted((self.subscription() or set()) | set(topics)), listener=self._listening.listener
+        )
 
     def subscription(self) -> set[str] | None:
-        """Topics subscribed to (for a pattern: those of the assigned partitions); None without a subscription."""
+        """Topics subscribed to (for a pattern: those of the assigned partitions); None without a
+        subscription.
+        """
         self._check()
         if self._alone:
             return self._data.kafka.subscription()  # type: ignore[no-any-return]
@@ -102,8 +117,10 @@ class ChoosingSurface:
             self._data.choose_nothing()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without a group, from where each stands, or from the offsets given in {partition: offset}; replaces what was assigned. Raises `IllegalStateError` with a group,
-        or after `subscribe`; `TypeError` and `ValueError` for offsets that are none."""
+        """Consume these partitions without a group, from where each stands, or from the offsets
+        given in {partition: offset}; replaces what was assigned. Raises `IllegalStateError` with a
+        group, or after `subscribe`; `TypeError` and `ValueError` for offsets that are none.
+        """
         self._check()
         self._refuse_group()
         listed, starts = [TopicPartition(*tp) for tp in partitions], _starts(partitions)
@@ -141,9 +158,15 @@ class ChoosingSurface:
 
     def _refuse_group(self) -> None:
         if self._wanted is not None:
-            raise IllegalStateError("You must choose only one way to configure your consumer: partitions cannot be assigned after a subscription to topics")
+            raise IllegalStateError(
+                "You must choose only one way to configure your consumer: partitions cannot be"
+                " assigned after a subscription to topics"
+            )
         if not self._alone:
-            raise IllegalStateError(f"partitions are assigned without a group, and nothing could be stored for group {self.config['group_id']!r}: leave group_id out, or subscribe to the topics")
+            raise IllegalStateError(
+                "partitions are assigned without a group, and nothing could be stored for group"
+                f" {self.config['group_id']!r}: leave group_id out, or subscribe to the topics"
+            )
 
 
 def _starts(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -1,8 +1,10 @@
 """Records that iteration has taken out of the fetching side and not yet yielded.
 
-Iteration takes a whole poll's worth at once, so the fetching side's position stands behind records that the application has not seen. The cursor knows where the application really is: `positions`
-corrects the fetching side's, and `put_back` makes them true again when a partition is revoked, paused, or the lease is over. No work is done per record but stepping through a list.
-All methods are called under the fetching side's lock.
+Iteration takes a whole poll's worth at once, so the fetching side's position stands behind records
+that the application has not seen. The cursor knows where the application really is: `positions`
+corrects the fetching side's, and `put_back` makes them true again when a partition is revoked,
+paused, or the lease is over. No work is done per record but stepping through a list. All methods
+are called under the fetching side's lock.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class _Chunk:
 
 
 class Cursor:
-    """`owner` is the partition of the record yielded last, as a tuple of one (nothing before the first)."""
+    """`owner` is the partition of the record yielded last, as a tuple of one (nothing before the
+    first).
+    """
 
     def __init__(self, data: Positions) -> None:
         self._data = data
@@ -80,4 +84,6 @@ class Cursor:
         self._keep_others(partitions)
 
     def _keep_others(self, partitions: Collection[TopicPartition] | None) -> None:
-        self._chunks = deque(c for c in self._chunks if partitions is not None and c.partition not in partitions)
+        self._chunks = deque(
+            c for c in self._chunks if partitions is not None and c.partition not in partitions
+        )

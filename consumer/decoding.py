@@ -1,7 +1,9 @@
 """Records of a response from an offset on, whatever comes before it in the same batch.
 
-A broker answers with whole batches. kafka-python decodes a batch from its beginning and then leaves out what lies before the offset that was asked for; so a record that cannot be decoded is raised again after the
-application has sought over it, as long as it goes on within the batch. Here what lies before is not decoded.
+A broker answers with whole batches. kafka-python decodes a batch from its beginning and then leaves
+out what lies before the offset that was asked for; so a record that cannot be decoded is raised
+again after the application has sought over it, as long as it goes on within the batch. Here what
+lies before is not decoded.
 """
 
 from __future__ import annotations
@@ -47,7 +49,13 @@ class Batches:
 
 
 class RecordsFrom(Fetcher.PartitionRecords):
-    """kafka-python's decoder of a response, without what lies before the offset that was asked for."""
+    """kafka-python's decoder of a response, without what lies before the offset that was asked
+    for.
+    """
 
-    def _unpack_records(self, tp: Any, records: Any, key_deserializer: Any, value_deserializer: Any) -> Iterator[Any]:
-        return super()._unpack_records(tp, Batches(records, self.fetch_offset), key_deserializer, value_deserializer)
+    def _unpack_records(
+        self, tp: Any, records: Any, key_deserializer: Any, value_deserializer: Any
+    ) -> Iterator[Any]:
+        return super()._unpack_records(
+            tp, Batches(records, self.fetch_offset), key_deserializer, value_deserializer
+        )

@@ -1,19 +1,32 @@
-"""What was fetched and not handed out yet: by partition, given out in turns, within a limit of bytes.
+"""What was fetched and not handed out yet: by partition, given out in turns, within a limit of
+bytes.
 
-kafka-python hands out one response until it is empty, then the next; a partition behind a long response waits, and how long depends on how much others have. Here (KIP-41, the proportional form):
+kafka-python hands out one response until it is empty, then the next; a partition behind a long
+response waits, and how long depends on how much others have. Here (KIP-41, the proportional form):
 
-* **Turns.** A poll gives each partition that has something buffered the same number of records, so that 300 records over A, B and C are 100 of each, or 150 of two if the third has nothing; what one cannot use
-  goes to the others, and a poll is full whenever enough is buffered. Where there are more partitions than a poll can serve, it serves some, in turns of `TURN_RECORDS`, and the next poll goes on where it
-  left off, in the middle of a turn if need be. So between any two partitions that both have something buffered the number of records given differs by at most one turn, and with `n` of them
-  none waits longer than `n` polls (with turns no longer than a poll). `Turns` is that rule and knows nothing else.
-* **Fetching again, by share** (KIP-41's second heuristic). A partition is fetched again, from the end of what is buffered of it, when that is less than its share of a poll: `max_poll_records` by the number of
-  assigned partitions. The others are not asked for: that one has a backlog keeps no other from being fetched.
-* **Bytes.** Each assigned partition may have its part of `max_buffered_bytes` buffered; one request asks for at most half of that, and only while it fits. So all together stay below the limit, but for batches
-  that are larger than what was asked for (a broker gives at least one) and where a part would be smaller than `CHUNK_BYTES_MIN`; then nothing is fetched while the limit is reached, and what is paused is dropped.
-* **The position is the truth.** What is buffered is good for exactly one position: where its first record begins. After a seek, a reset, or records that were put back it is not what comes next, and is dropped.
-  A response that does not continue what is buffered is dropped when it arrives.
+* **Turns.** A poll gives each partition that has something buffered the same number of records, so
+  that 300 records over A, B and C are 100 of each, or 150 of two if the third has nothing; what one
+  cannot use goes to the others, and a poll is full whenever enough is buffered. Where there are
+  more partitions than a poll can serve, it serves some, in turns of `TURN_RECORDS`, and the next
+  poll goes on where it left off, in the middle of a turn if need be. So between any two partitions
+  that both have something buffered the number of records given differs by at most one turn, and
+  with `n` of them none waits longer than `n` polls (with turns no longer than a poll). `Turns` is
+  that rule and knows nothing else.
+* **Fetching again, by share** (KIP-41's second heuristic). A partition is fetched again, from the
+  end of what is buffered of it, when that is less than its share of a poll: `max_poll_records` by
+  the number of assigned partitions. The others are not asked for: that one has a backlog keeps no
+  other from being fetched.
+* **Bytes.** Each assigned partition may have its part of `max_buffered_bytes` buffered; one request
+  asks for at most half of that, and only while it fits. So all together stay below the limit, but
+  for batches that are larger than what was asked for (a broker gives at least one) and where a part
+  would be smaller than `CHUNK_BYTES_MIN`; then nothing is fetched while the limit is reached, and
+  what is paused is dropped.
+* **The position is the truth.** What is buffered is good for exactly one position: where its first
+  record begins. After a seek, a reset, or records that were put back it is not what comes next, and
+  is dropped. A response that does not continue what is buffered is dropped when it arrives.
 
-Records are decoded when they are given out, a slice at a time, by kafka-python. Everything here is done under the fetching side's lock.
+Records are decoded when they are given out, a slice at a time, by kafka-python. Everything here is
+done under the fetching side's lock.
 """
 
 from __future__ import annotations
@@ -60,8 +73,11 @@ class Turns(Generic[Key]):
             self._queue.remove(key)
 
     def run(self, room: int, give: Give[Key]) -> None:
-        """One poll: call `give(key, n)` until `room` records are given or nobody has any. It answers how many it gave, and whether it may have more; who gave less than asked and may have more waits for the
-        next poll. What `give` raises ends the poll, and the key that raised is out."""
+        """One poll: call `give(key, n)` until `room` records are given or nobody has any. It
+        answers how many it gave, and whether it may have more; who gave less than asked and may
+        have more waits for the next poll. What `give` raises ends the poll, and the key that raised
+        is out.
+        """
         turn = min(TURN_RECORDS, room)
         later: list[Key] = []
         try:
@@ -86,7 +102,9 @@ class Turns(Generic[Key]):
         return given
 
     def _serve_turn(self, turn: int, room: int, give: Give[Key], later: list[Key]) -> int:
-        """The first goes on with its turn, and stays the first where there is no room for all of it."""
+        """The first goes on with its turn, and stays the first where there is no room for all of
+        it.
+        """
         used, self._used = self._used, 0
         wanted = min(max(turn - used, 1), room)
         key = self._queue[0]
@@ -99,7 +117,9 @@ class Turns(Generic[Key]):
 
 
 class Extent(NamedTuple):
-    """What a response holds: how many records at most (format 2 says it; an older batch counts as one), and where the next response begins (None: nowhere new)."""
+    """What a response holds: how many records at most (format 2 says it; an older batch counts as
+    one), and where the next response begins (None: nowhere new).
+    """
 
     records: int
     end: OffsetAndMetadata | None
@@ -135,7 +155,9 @@ class Fetched(NamedTuple):
 
 
 class Buffered:
-    """What is buffered of one partition, oldest first: what is being handed out, and responses behind it."""
+    """What is buffered of one partition, oldest first: what is being handed out, and responses
+    behind it.
+    """
 
     __slots__ = ("records", "current", "responses", "size", "_count")
 
@@ -149,11 +171,17 @@ class Buffered:
     @property
     def start(self) -> int:
         """The one position for which this is good."""
-        return int(self.records.next_fetch_offset if self.records else self.responses[0].completed.fetched_offset)
+        return int(
+            self.records.next_fetch_offset
+            if self.records
+            else self.responses[0].completed.fetched_offset
+        )
 
     @property
     def end(self) -> OffsetAndMetadata | None:
-        """Where to fetch more; None where something is to be dealt with first (an error, an empty response)."""
+        """Where to fetch more; None where something is to be dealt with first (an error, an empty
+        response).
+        """
         last = self.responses[-1] if self.responses else self.current
         return None if last is None else last.extent.end
 
@@ -168,7 +196,9 @@ class Buffered:
         self._count += fetched.extent.records
 
     def next(self, parse: Callable[[Any], Any]) -> None:
-        """Begin with the next response; afterwards there may be no records (an error that was dealt with, a response that came too late)."""
+        """Begin with the next response; afterwards there may be no records (an error that was dealt
+        with, a response that came too late).
+        """
         self.finish()
         self.current = self.responses.popleft()
         self.records = parse(self.current.completed)
@@ -186,7 +216,9 @@ class Buffered:
 
 
 class Noted(NamedTuple):
-    """What went wrong with a partition at an offset, while records of others were being given out."""
+    """What went wrong with a partition at an offset, while records of others were being given
+    out.
+    """
 
     partition: TopicPartition
     offset: int
@@ -194,8 +226,10 @@ class Noted(NamedTuple):
 
 
 class Buffers:
-    """All partitions. `subscriptions` and `parse` are kafka-python's; `parse` makes records of a response, or raises what is wrong with it. `size`: bytes in all. `lag`: of the partition that lags most among those that
-    the last `take` gave (-1: unknown)."""
+    """All partitions. `subscriptions` and `parse` are kafka-python's; `parse` makes records of a
+    response, or raises what is wrong with it. `size`: bytes in all. `lag`: of the partition that
+    lags most among those that the last `take` gave (-1: unknown).
+    """
 
     def __init__(self, subscriptions: Any, parse: Callable[[Any], Any]) -> None:
         self._subscriptions = subscriptions
@@ -215,7 +249,11 @@ class Buffers:
         """A response for one partition arrived."""
         tp, data = completed.topic_partition, completed.partition_data.records or b""
         buffered = self._of.get(tp)
-        if buffered is None and not data and completed.partition_data.error_code == kafka.errors.NoError.errno:
+        if (
+            buffered is None
+            and not data
+            and completed.partition_data.error_code == kafka.errors.NoError.errno
+        ):
             self._look_at(completed)
             return
         fetched = Fetched(completed, extent_of(data), len(data))
@@ -244,8 +282,12 @@ class Buffers:
             for fetched in buffered.responses:
                 _void(fetched.completed)
 
-    def wanted(self, max_poll_records: int, chunk_max: int, bytes_max: int) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:
-        """What to fetch: from where, by partition, and how many bytes of each (`chunk_max` at most), so that all that is buffered stays below `bytes_max`."""
+    def wanted(
+        self, max_poll_records: int, chunk_max: int, bytes_max: int
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:
+        """What to fetch: from where, by partition, and how many bytes of each (`chunk_max` at
+        most), so that all that is buffered stays below `bytes_max`.
+        """
         assigned = len(self._subscriptions.assignment)
         part = bytes_max // max(1, assigned)
         chunk = min(chunk_max, max(CHUNK_BYTES_MIN, part // 2))
@@ -260,7 +302,11 @@ class Buffers:
                 buffered = None
             if buffered is None:
                 found[tp] = position
-            elif buffered.left * assigned < max_poll_records and buffered.size + chunk <= part and buffered.end is not None:
+            elif (
+                buffered.left * assigned < max_poll_records
+                and buffered.size + chunk <= part
+                and buffered.end is not None
+            ):
                 found[tp] = buffered.end
         return ({} if self.size >= bytes_max else found), chunk
 
@@ -274,10 +320,17 @@ class Buffers:
         assigned = len(self._subscriptions.assignment)
         if len(self._of) < assigned:
             return False
-        return all((buffered := self._of.get(tp)) is not None and buffered.left * assigned >= max_poll_records for tp in self._given)
+        return all(
+            (buffered := self._of.get(tp)) is not None
+            and buffered.left * assigned >= max_poll_records
+            for tp in self._given
+        )
 
     def take(self, room: int) -> dict[TopicPartition, list[Any]]:
-        """Up to `room` records by partition, in turns; positions are after them. What parsing or decoding raises is raised by a take that gives nothing: this one, or the next while the position is still the same."""
+        """Up to `room` records by partition, in turns; positions are after them. What parsing or
+        decoding raises is raised by a take that gives nothing: this one, or the next while the
+        position is still the same.
+        """
         noted, self._noted = self._noted, None
         if noted is not None and self._stands_at(noted.partition, noted.offset):
             raise noted.error
@@ -310,8 +363,13 @@ class Buffers:
         try:
             while given < wanted:
                 if state is None or not state.is_fetchable():
-                    if state is not None and state.has_valid_position and not state.awaiting_validation:
-                        return given, True  # paused, or held until it is given up: it may go on from here
+                    if (
+                        state is not None
+                        and state.has_valid_position
+                        and not state.awaiting_validation
+                    ):
+                        # paused, or held until it is given up: it may go on from here
+                        return given, True
                     break
                 if not buffered.records:
                     if not self._next(buffered):
@@ -323,7 +381,9 @@ class Buffers:
                 if buffered.records and given < wanted:
                     return given, True  # what comes next cannot be decoded: the next poll says so
         except BaseException:
-            self._failed = None if state is None or state.position is None else (tp, state.position.offset)
+            self._failed = (
+                None if state is None or state.position is None else (tp, state.position.offset)
+            )
             self.drop(tp)
             raise
         if given < wanted:

@@ -1,32 +1,49 @@
 """What a consumer raises, as branches of zkcoord's tree that kafka-python's users already catch.
 
     ZkcoordError
-    ├── ConfigurationError ── ConsumerOptionError            (also KafkaConfigurationError)    an option or a combination of options is refused
-    ├── ForkedProcessError ── ForkedConsumerError            (also IllegalStateError)          used in a forked child of the process that made it
+    ├── ConfigurationError ── ConsumerOptionError (also KafkaConfigurationError)
+    │               an option or a combination of options is refused
+    ├── ForkedProcessError ── ForkedConsumerError (also IllegalStateError)
+    │               used in a forked child of the process that made it
     └── ConsumerError
-        ├── MembershipError                                  (also KafkaError)                 the member cannot go on; poll raises it for ever
-        │   ├── RejectedError                                the coordinator does not take this member; the message begins with its code
-        │   │   ├── InconsistentProtocolError                (also InconsistentGroupProtocolError)
-        │   │   └── GroupFullError                           (also GroupMaxSizeReachedError)
+        ├── MembershipError                      (also KafkaError)
+        │           the member cannot go on; poll raises it for ever
+        │   ├── RejectedError
+        │   │       the coordinator does not take this member; the message begins with its code
+        │   │   ├── InconsistentProtocolError    (also InconsistentGroupProtocolError)
+        │   │   └── GroupFullError               (also GroupMaxSizeReachedError)
         │   ├── ConsumerIdInUseError
-        │   ├── FencedInstanceError                          (also FencedInstanceIdError)
+        │   ├── FencedInstanceError              (also FencedInstanceIdError)
         │   ├── OtherLayoutError
         │   ├── SessionRefusedError
-        │   ├── NoStoredOffsetError                          (also NoOffsetForPartitionError)
-        │   ├── KafkaGroupActiveError                        (also NonEmptyGroupError)         members of Kafka's own protocol hold the group
-        │   ├── KafkaGroupDeniedError                        (also GroupAuthorizationFailedError)  what the group has committed in Kafka may not be read
-        │   └── AgentFailedError                             the thread that keeps the membership ended by a defect
-        ├── ConsumerRebalanceFailedException                 (also KafkaError)                 raised once per quarantine, with raise_on_rebalance_failure
-        ├── ListenerError                                    (also KafkaError)                 a rebalance listener raised; the cause is its error
-        ├── NotOwnedError                                    (also CommitFailedError)          names the partitions that are not this member's
-        ├── OffsetResetError                                 (also CommitFailedError)          names the partitions whose offsets an operator reset meanwhile
-        ├── ConsumerTimeoutError                             (also TimeoutError)               nothing came to a message stream for consumer.timeout.ms
-        ├── MessageStreamsExistError                         (also IllegalStateError)          a connector makes message streams once
-        ├── CommitRefusedError                               (also CommitFailedError)          Kafka refused to store offsets that are kept there
-        ├── CommitUnavailableError                           (also KafkaTimeoutError, retriable)  ZooKeeper did not answer in time
-        └── BrokersUnreachableError                          (also KafkaTimeoutError, retriable)  no broker answered when the consumer was made
+        │   ├── NoStoredOffsetError              (also NoOffsetForPartitionError)
+        │   ├── KafkaGroupActiveError            (also NonEmptyGroupError)
+        │   │       members of Kafka's own protocol hold the group
+        │   ├── KafkaGroupDeniedError            (also GroupAuthorizationFailedError)
+        │   │       what the group has committed in Kafka may not be read
+        │   └── AgentFailedError
+        │           the thread that keeps the membership ended by a defect
+        ├── ConsumerRebalanceFailedException     (also KafkaError)
+        │           raised once per quarantine, with raise_on_rebalance_failure
+        ├── ListenerError                        (also KafkaError)
+        │           a rebalance listener raised; the cause is its error
+        ├── NotOwnedError                        (also CommitFailedError)
+        │           names the partitions that are not this member's
+        ├── OffsetResetError                     (also CommitFailedError)
+        │           names the partitions whose offsets an operator reset meanwhile
+        ├── ConsumerTimeoutError                 (also TimeoutError)
+        │           nothing came to a message stream for consumer.timeout.ms
+        ├── MessageStreamsExistError             (also IllegalStateError)
+        │           a connector makes message streams once
+        ├── CommitRefusedError                   (also CommitFailedError)
+        │           Kafka refused to store offsets that are kept there
+        ├── CommitUnavailableError               (also KafkaTimeoutError, retriable)
+        │           ZooKeeper did not answer in time
+        └── BrokersUnreachableError              (also KafkaTimeoutError, retriable)
+                    no broker answered when the consumer was made
 
-Each keeps the class that kafka-python raises in the same situation as a second base, so that `except CommitFailedError` goes on working after the import is changed.
+Each keeps the class that kafka-python raises in the same situation as a second base, so that
+`except CommitFailedError` goes on working after the import is changed.
 """
 
 from __future__ import annotations
@@ -37,7 +54,11 @@ from typing import ClassVar
 import kafka.errors as kafka_errors
 
 from consumer.core.messages import Failed, FailureCode
-from zkcoord.core.rejections import FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL
+from zkcoord.core.rejections import (
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL,
+)
 from zkcoord.errors import ConfigurationError, ForkedProcessError, ZkcoordError
 
 
@@ -104,7 +125,9 @@ class AgentFailedError(MembershipError):
 
 
 class ConsumerRebalanceFailedException(ConsumerError, kafka_errors.KafkaError):
-    """The coordinator gave up rebalancing the group for a while; this member keeps what it has, and the coordinator tries again by itself."""
+    """The coordinator gave up rebalancing the group for a while; this member keeps what it has, and
+    the coordinator tries again by itself.
+    """
 
 
 class ListenerError(ConsumerError, kafka_errors.KafkaError):
@@ -121,21 +144,32 @@ class NotOwnedError(ConsumerError, kafka_errors.CommitFailedError):
 
 
 class OffsetResetError(ConsumerError, kafka_errors.CommitFailedError):
-    """An operator reset offsets that a commit names, before this consumer had heard of it; `partitions` has them. They go on where the operator set them; the others are stored."""
+    """An operator reset offsets that a commit names, before this consumer had heard of it;
+    `partitions` has them. They go on where the operator set them; the others are stored.
+    """
 
     def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
         self.partitions = tuple(sorted(partitions))
         named = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
-        super().__init__(f"the offsets of {named} were reset by somebody else, and are not overwritten: the next poll goes on from there")
+        super().__init__(
+            f"the offsets of {named} were reset by somebody else, and are not overwritten: the next"
+            " poll goes on from there"
+        )
 
 
 class CommitRefusedError(ConsumerError, kafka_errors.CommitFailedError):
-    """Kafka refused a commit, where offsets are kept there; `partitions` are those that it names."""
+    """Kafka refused a commit, where offsets are kept there; `partitions` are those that it
+    names.
+    """
 
     def __init__(self, partitions: Iterable[tuple[str, int]], why: str) -> None:
         self.partitions = tuple(sorted(partitions))
-        super().__init__(f"Kafka refused to store offsets of {', '.join(f'{topic}-{number}' for topic, number in self.partitions)} ({why}): see that the group has no members of Kafka's own "
-                         "protocol, and that this client may read the group (ACLs)")
+        super().__init__(
+            "Kafka refused to store offsets of"
+            f" {', '.join(f'{topic}-{number}' for topic, number in self.partitions)} ({why}): see"
+            " that the group has no members of Kafka's own protocol, and that this client may read"
+            " the group (ACLs)"
+        )
 
 
 class CommitUnavailableError(ConsumerError, kafka_errors.KafkaTimeoutError):

@@ -1,11 +1,16 @@
-"""Failsafe mode: while a member is cut off from ZooKeeper, find out whether anybody is served at all.
+"""Failsafe mode: while a member is cut off from ZooKeeper, find out whether anybody is served at
+all.
 
-Who is cut off alone must stop with its lease: others are about to own what it has. But without a quorum nobody's session ends, and nobody can take anything; when there is one again, its leader gives every session
-its whole timeout. So each proof that there was no quorum at some moment is as good as a proof of membership, and prolongs the lease (`consumer.core.writing`).
+Who is cut off alone must stop with its lease: others are about to own what it has. But without a
+quorum nobody's session ends, and nobody can take anything; when there is one again, its leader
+gives every session its whole timeout. So each proof that there was no quorum at some moment is as
+good as a proof of membership, and prolongs the lease (`consumer.core.writing`).
 
-A proof is two looks in a row in which most servers of the connect string serve nobody and none serves (`zkcoord.zk.serving`); it counts from the beginning of the first. Two, since the servers are not asked at one instant:
-a quorum that changes hands between the questions of one look would have to change back between those of the next. What it takes for granted: the connect string names most of the voting servers, and whoever refuses a
-connection at a server's address is its host.
+A proof is two looks in a row in which most servers of the connect string serve nobody and none
+serves (`zkcoord.zk.serving`); it counts from the beginning of the first. Two, since the servers are
+not asked at one instant: a quorum that changes hands between the questions of one look would have
+to change back between those of the next. What it takes for granted: the connect string names most
+of the voting servers, and whoever refuses a connection at a server's address is its host.
 """
 
 from __future__ import annotations
@@ -24,9 +29,18 @@ LOOKS_PER_SESSION = 18
 
 
 class Failsafe:
-    """`consumer.driver.Outage` of real servers, with a thread of its own while it looks. `post` runs a thunk on the driver's thread; `clock` is the driver's."""
+    """`consumer.driver.Outage` of real servers, with a thread of its own while it looks. `post`
+    runs a thunk on the driver's thread; `clock` is the driver's.
+    """
 
-    def __init__(self, servers: Sequence[Server], tls: ssl.SSLContext | None, session_timeout_ms: int, post: Callable[[Callable[[], None]], None], clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        tls: ssl.SSLContext | None,
+        session_timeout_ms: int,
+        post: Callable[[Callable[[], None]], None],
+        clock: Callable[[], int],
+    ) -> None:
         self._servers = servers
         self._tls = tls
         self._every_s = min(EVERY_MAX_S, session_timeout_ms / 1000 / LOOKS_PER_SESSION)
@@ -38,7 +52,9 @@ class Failsafe:
         """See `Outage`."""
         self.end()
         self._ended = threading.Event()
-        threading.Thread(target=self._look, args=(self._ended, proved), name="failsafe", daemon=True).start()
+        threading.Thread(
+            target=self._look, args=(self._ended, proved), name="failsafe", daemon=True
+        ).start()
 
     def end(self) -> None:
         """See `Outage`."""

@@ -1,10 +1,15 @@
-"""Offsets in Kafka alone (`offsets_storage="kafka"`): a commit goes to the broker that coordinates the group there, once the agent has said that this member owns the partitions and its lease holds.
+"""Offsets in Kafka alone (`offsets_storage="kafka"`): a commit goes to the broker that coordinates
+the group there, once the agent has said that this member owns the partitions and its lease holds.
 
-The guarantee is weaker than ZooKeeper's: nothing fences the broker's side. A commit that was sent while the lease held may reach the broker after somebody else has gone on, and move the offset back: records
-since then are delivered again if nothing is committed after it. What can be done about it is done: requests leave one after the other, each is checked again when it leaves, and a partition is given up only
-after the commits before it were answered.
+The guarantee is weaker than ZooKeeper's: nothing fences the broker's side. A commit that was sent
+while the lease held may reach the broker after somebody else has gone on, and move the offset back:
+records since then are delivered again if nothing is committed after it. What can be done about it
+is done: requests leave one after the other, each is checked again when it leaves, and a partition
+is given up only after the commits before it were answered.
 
-A partition begins at what is committed in Kafka (`consumer.adopting`). Nothing is stored for a partition before its first commit, and an operator's reset in Kafka is not noticed by a consumer that runs.
+A partition begins at what is committed in Kafka (`consumer.adopting`). Nothing is stored for a
+partition before its first commit, and an operator's reset in Kafka is not noticed by a consumer
+that runs.
 """
 
 from __future__ import annotations
@@ -32,10 +37,15 @@ Offsets = dict[TopicPartition, int]
 
 
 class KafkaStorage(Storage):
-    """The storage of one membership. Tasks run on the IO thread, one after the other; each knows how much had been lost when it was asked for, so that what is lost since is left out.
-    `_last` is by partition what was to be committed last, or was committed when it began: what is committed anew is never more than the application has asked for."""
+    """The storage of one membership. Tasks run on the IO thread, one after the other; each knows
+    how much had been lost when it was asked for, so that what is lost since is left out. `_last` is
+    by partition what was to be committed last, or was committed when it began: what is committed
+    anew is never more than the application has asked for.
+    """
 
-    def __init__(self, offsets: GroupOffsets, member: Membership, lease_holds: Callable[[], bool]) -> None:
+    def __init__(
+        self, offsets: GroupOffsets, member: Membership, lease_holds: Callable[[], bool]
+    ) -> None:
         super().__init__(offsets, member, lease_holds)
         self._lock = threading.Lock()
         self._asked: dict[int, Offsets] = {}
@@ -48,17 +58,27 @@ class KafkaStorage(Storage):
 
     def begin(self) -> None:
         """From now on what is owned is committed again before Kafka forgets it."""
-        self.offsets.start(self._refresh_async).add_errback(lambda e: log.debug("refreshing offsets of group %s ended: %s", self.offsets.group, e))
+        self.offsets.start(self._refresh_async).add_errback(
+            lambda e: log.debug("refreshing offsets of group %s ended: %s", self.offsets.group, e)
+        )
 
     def receive(self, message: msg.ToFetcher) -> None:
         """A permission becomes a commit; everything else passes."""
         if isinstance(message, msg.Lost):
             with self._lock:
                 self._losses += 1
-                self._lost_at.update(dict.fromkeys((TopicPartition(*tp) for tp in message.partitions), self._losses))
+                self._lost_at.update(
+                    dict.fromkeys((TopicPartition(*tp) for tp in message.partitions), self._losses)
+                )
         elif isinstance(message, msg.Assigned):
             with self._lock:
-                self._last.update({tp: offset for tp, offset in _public(message.offsets).items() if self.offsets.seen.get(tp) == offset})
+                self._last.update(
+                    {
+                        tp: offset
+                        for tp, offset in _public(message.offsets).items()
+                        if self.offsets.seen.get(tp) == offset
+                    }
+                )
         elif isinstance(message, CommitDone):
             with self._lock:
                 offsets, losses = self._asked.pop(message.token, {}), self._losses
@@ -67,7 +87,9 @@ class KafkaStorage(Storage):
         self.member.receive(message)
 
     def tell(self, message: msg.FromFetcher) -> None:
-        """A commit is remembered until it is permitted; what is given up is committed first. Everything else passes."""
+        """A commit is remembered until it is permitted; what is given up is committed first.
+        Everything else passes.
+        """
         if isinstance(message, msg.Commit):
             with self._lock:
                 self._asked[message.token] = _public(message.offsets)
@@ -94,7 +116,12 @@ class KafkaStorage(Storage):
         self.offsets.start(self._run_async).add_errback(self._ended)
 
     def _ended(self, error: Exception) -> None:
-        log.log(logging.DEBUG if self.member.closed else logging.WARNING, "commits of group %s ended: %r; they begin again with the next one", self.offsets.group, error)
+        log.log(
+            logging.DEBUG if self.member.closed else logging.WARNING,
+            "commits of group %s ended: %r; they begin again with the next one",
+            self.offsets.group,
+            error,
+        )
         self._idle.set()
 
     # the IO thread
@@ -110,14 +137,20 @@ class KafkaStorage(Storage):
 
     def _lost_since(self, offsets: Offsets, losses: int) -> tuple[ModelPartition, ...]:
         with self._lock:
-            return tuple(sorted(ModelPartition(*tp) for tp in offsets if self._lost_at.get(tp, 0) > losses))
+            return tuple(
+                sorted(ModelPartition(*tp) for tp in offsets if self._lost_at.get(tp, 0) > losses)
+            )
 
     async def _commit_async(self, token: int, offsets: Offsets, losses: int) -> None:
         """The application's commit, answered as Kafka answers it."""
         named = tuple(sorted(ModelPartition(*tp) for tp in offsets))
         lost = self._lost_since(offsets, losses)
         if lost or not self.lease_holds():
-            done = CommitDone(token, CommitOutcome.NOT_OWNED, lost) if lost else CommitDone(token, CommitOutcome.UNAVAILABLE, named)
+            done = (
+                CommitDone(token, CommitOutcome.NOT_OWNED, lost)
+                if lost
+                else CommitDone(token, CommitOutcome.UNAVAILABLE, named)
+            )
             return self.member.receive(done)
         with self._lock:
             self._last.update(offsets)
@@ -131,7 +164,9 @@ class KafkaStorage(Storage):
             self.member.receive(CommitDone(token, CommitOutcome.OK))
 
     async def _give_async(self, m: msg.Revoked, losses: int) -> None:
-        """What is given up is committed where it stands (automatic commits), and the agent hears of it in any case."""
+        """What is given up is committed where it stands (automatic commits), and the agent hears of
+        it in any case.
+        """
         await self._store_async(_public(m.positions), losses, time.monotonic() + GIVE_UP_AFTER_S)
         self.to_agent(m)
 
@@ -144,11 +179,16 @@ class KafkaStorage(Storage):
         with self.member.lock:
             owned = self.member.data.assigned()
         with self._lock:
-            last, losses = {tp: offset for tp, offset in self._last.items() if tp in owned}, self._losses
+            last, losses = (
+                {tp: offset for tp, offset in self._last.items() if tp in owned},
+                self._losses,
+            )
         await self._store_async(last, losses, time.monotonic() + GIVE_UP_AFTER_S)
 
     async def _store_async(self, wanted: Offsets, losses: int, deadline: float) -> None:
-        """Store positions without being asked by the application. What cannot be stored is delivered again."""
+        """Store positions without being asked by the application. What cannot be stored is
+        delivered again.
+        """
         why = "the lease is over"
         while wanted and self.lease_holds() and time.monotonic() < deadline:
             for tp in self._lost_since(wanted, losses):
@@ -164,7 +204,13 @@ class KafkaStorage(Storage):
                     break
             await self.offsets.sleep(RETRY_MS / 1000)
         if wanted:
-            log.warning("the last positions of %d partitions of group %s are not stored (%s): what was processed since the commit before is delivered again", len(wanted), self.offsets.group, why)
+            log.warning(
+                "the last positions of %d partitions of group %s are not stored (%s): what was"
+                " processed since the commit before is delivered again",
+                len(wanted),
+                self.offsets.group,
+                why,
+            )
 
 
 def _said(error: Exception) -> str:

@@ -1,8 +1,12 @@
-"""Who is told what: the application's rebalance listener (its thread), and an observer for measurements (internal threads).
+"""Who is told what: the application's rebalance listener (its thread), and an observer for
+measurements (internal threads).
 
-A listener is kafka-python's `ConsumerRebalanceListener`: `on_partitions_revoked` before partitions are given up, `on_partitions_assigned` after they came and before any of their records, and
-`on_partitions_lost` when they are gone without notice (kafka-python's default calls `on_partitions_revoked`). All are called inside poll, iteration, unsubscribe and close, with a set of
-`TopicPartition`. An error raised in one does not stop the hand-over; it is raised out of that call as `KafkaError`, as kafka-python does.
+A listener is kafka-python's `ConsumerRebalanceListener`: `on_partitions_revoked` before partitions
+are given up, `on_partitions_assigned` after they came and before any of their records, and
+`on_partitions_lost` when they are gone without notice (kafka-python's default calls
+`on_partitions_revoked`). All are called inside poll, iteration, unsubscribe and close, with a set
+of `TopicPartition`. An error raised in one does not stop the hand-over; it is raised out of that
+call as `KafkaError`, as kafka-python does.
 """
 
 from __future__ import annotations
@@ -12,7 +16,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+from kafka.consumer.subscription_state import (
+    AsyncConsumerRebalanceListener,
+    ConsumerRebalanceListener,
+)
 from kafka.structs import TopicPartition
 
 from consumer.core.messages import Notice
@@ -24,7 +31,9 @@ CALLBACKS = ("on_partitions_revoked", "on_partitions_assigned")
 
 
 class Observer:
-    """Sees what happens, when it happens, on internal threads. Methods must return at once and must not call the consumer; `now_ns` is wall-clock time in ns."""
+    """Sees what happens, when it happens, on internal threads. Methods must return at once and must
+    not call the consumer; `now_ns` is wall-clock time in ns.
+    """
 
     def on_assigned(self, offsets: Mapping[TopicPartition, int], now_ns: int) -> None:
         """Partitions came, and where they begin."""
@@ -50,8 +59,13 @@ def check_listener(listener: Any) -> None:
     if listener is None:
         return
     if isinstance(listener, AsyncConsumerRebalanceListener):
-        raise TypeError("an AsyncConsumerRebalanceListener cannot be used: callbacks run on the application's thread, so give a ConsumerRebalanceListener")
-    if not isinstance(listener, ConsumerRebalanceListener) and not all(callable(getattr(listener, name, None)) for name in CALLBACKS):
+        raise TypeError(
+            "an AsyncConsumerRebalanceListener cannot be used: callbacks run on the application's"
+            " thread, so give a ConsumerRebalanceListener"
+        )
+    if not isinstance(listener, ConsumerRebalanceListener) and not all(
+        callable(getattr(listener, name, None)) for name in CALLBACKS
+    ):
         raise TypeError("listener must be a ConsumerRebalanceListener")
 
 
@@ -76,9 +90,16 @@ class Listening:
             outcome = method(partitions)
             if inspect.iscoroutine(outcome):
                 outcome.close()
-                raise TypeError(f"{name} is a coroutine function: callbacks run on the application's thread and must be plain functions")
-        except Exception as e:  # thread main of the application's own code, which may raise anything: kept, and raised out of poll after the hand-over
-            log.exception("the rebalance listener %s failed in %s", type(self.listener).__name__, name)
+                raise TypeError(
+                    f"{name} is a coroutine function: callbacks run on the application's thread and"
+                    " must be plain functions"
+                )
+        # The application's own code may raise anything: it is kept, and raised out of poll after
+        # the hand-over.
+        except Exception as e:  # thread main of the application's code
+            log.exception(
+                "the rebalance listener %s failed in %s", type(self.listener).__name__, name
+            )
             self._error = e
 
     def raise_error(self) -> None:

@@ -1,20 +1,31 @@
-"""The desk between the agent's thread and the application's: who may hand out what, and who answers which request.
+"""The desk between the agent's thread and the application's: who may hand out what, and who answers
+which request.
 
-Messages of the agent arrive on its thread (`receive`) and take effect at once, under the fetching side's lock: a revoked or lost partition is not handed out any more from that moment on, an assigned one is
-fetched from that moment on. What needs the application's thread (callbacks, answers that wait for the records handed out last) is queued as a `Task` and done inside poll (`run_tasks`).
+Messages of the agent arrive on its thread (`receive`) and take effect at once, under the fetching
+side's lock: a revoked or lost partition is not handed out any more from that moment on, an assigned
+one is fetched from that moment on. What needs the application's thread (callbacks, answers that
+wait for the records handed out last) is queued as a `Task` and done inside poll (`run_tasks`).
 
 Ordering contracts:
-* A record is handed out only under the lock, with no task queued. So `on_partitions_assigned` comes before any record of those partitions, and nothing of a revoked partition follows its `Revoke`.
-* Records of one poll count as processed when the application polls again (`processed`), or closes. A `Revoke` is answered at once on the agent's thread for all that they are not of, unless a callback has
-  to run first: a slow handler delays only what it works on, which the coordinator asks for again.
+* A record is handed out only under the lock, with no task queued. So `on_partitions_assigned` comes
+  before any record of those partitions, and nothing of a revoked partition follows its `Revoke`.
+* Records of one poll count as processed when the application polls again (`processed`), or closes.
+  A `Revoke` is answered at once on the agent's thread for all that they are not of, unless a
+  callback has to run first: a slow handler delays only what it works on, which the coordinator asks
+  for again.
 * What came and went before the application was told is never told: its callbacks cancel out.
-* `era` is the agent's count of what it said of assignments, as far as it was taken here; positions read now are true in it. What the application itself chose to commit is only as new as what the
-  application was told: `heard_era`, which follows with each callback, each hand-out and each look at the assignment. So a commit for a partition that was lost and came back meanwhile is refused.
-* `lease_seen_ms` is the end of the lease (asked for with `era`) as the application's thread read it last; it is only good for partitions held since, so it is forgotten
-  when any are lost.
-* `rebalance_failure` is what the coordinator says while it cannot rebalance the group ("" while it can); `unraised` is the error of it that poll shall raise, once, where the application wants that.
-* `lost` is what went without notice since the application polled last, and why: a commit of the records handed out then is refused, and says so.
-* With manual commits a `Revoked` carries no positions: nothing is stored that the application did not commit.
+* `era` is the agent's count of what it said of assignments, as far as it was taken here; positions
+  read now are true in it. What the application itself chose to commit is only as new as what the
+  application was told: `heard_era`, which follows with each callback, each hand-out and each look
+  at the assignment. So a commit for a partition that was lost and came back meanwhile is refused.
+* `lease_seen_ms` is the end of the lease (asked for with `era`) as the application's thread read it
+  last; it is only good for partitions held since, so it is forgotten when any are lost.
+* `rebalance_failure` is what the coordinator says while it cannot rebalance the group ("" while it
+  can); `unraised` is the error of it that poll shall raise, once, where the application wants that.
+* `lost` is what went without notice since the application polled last, and why: a commit of the
+  records handed out then is refused, and says so.
+* With manual commits a `Revoked` carries no positions: nothing is stored that the application did
+  not commit.
 """
 
 from __future__ import annotations
@@ -42,7 +53,9 @@ Tell = Callable[[msg.FromFetcher], None]
 
 @dataclass
 class Task:
-    """Something for the application's thread: a callback for `partitions`, or (with `token`) the answer to a `Revoke`."""
+    """Something for the application's thread: a callback for `partitions`, or (with `token`) the
+    answer to a `Revoke`.
+    """
 
     callback: str
     partitions: set[TopicPartition]
@@ -53,7 +66,10 @@ class Task:
 
 @dataclass
 class Desk:
-    """Bookkeeping by partition. `unannounced`: assigned, callback not run yet. `revoking`: by which token. `given`: answered, and where it stood, in case it comes back (`Resumed`). `committed`: stored, as far as known here."""
+    """Bookkeeping by partition. `unannounced`: assigned, callback not run yet. `revoking`: by which
+    token. `given`: answered, and where it stood, in case it comes back (`Resumed`). `committed`:
+    stored, as far as known here.
+    """
 
     unannounced: set[TopicPartition] = field(default_factory=set)
     revoking: dict[TopicPartition, int] = field(default_factory=dict)
@@ -64,7 +80,16 @@ class Desk:
 class Membership:
     """One member's partitions, between two threads."""
 
-    def __init__(self, data: DataPath, cursor: Cursor, listening: Listening, tell: Tell, auto_commit: bool, observer: Observer | None = None, raises: bool = False) -> None:
+    def __init__(
+        self,
+        data: DataPath,
+        cursor: Cursor,
+        listening: Listening,
+        tell: Tell,
+        auto_commit: bool,
+        observer: Observer | None = None,
+        raises: bool = False,
+    ) -> None:
         self.data = data
         self.cursor = cursor
         self.listening = listening
@@ -91,7 +116,9 @@ class Membership:
     # the agent's thread
 
     def receive(self, message: msg.ToFetcher) -> None:
-        """Take one message of the agent. Never blocks for longer than a hand-out of records takes."""
+        """Take one message of the agent. Never blocks for longer than a hand-out of records
+        takes.
+        """
         with self.lock:
             if not self.closed:
                 self._HANDLERS[type(message)](self, message)
@@ -132,8 +159,15 @@ class Membership:
         else:
             self._answer(m.token, wanted - busy, tuple(sorted(busy)))
 
-    def _answer(self, token: int, partitions: Iterable[TopicPartition], busy: tuple[TopicPartition, ...] = ()) -> None:
-        """Give up what is still being revoked by this token, and say where it stands. `busy` are left to the next command: nothing more of them is handed out until they are resumed."""
+    def _answer(
+        self,
+        token: int,
+        partitions: Iterable[TopicPartition],
+        busy: tuple[TopicPartition, ...] = (),
+    ) -> None:
+        """Give up what is still being revoked by this token, and say where it stands. `busy` are
+        left to the next command: nothing more of them is handed out until they are resumed.
+        """
         mine = [tp for tp in partitions if self.desk.revoking.get(tp) == token]
         positions: dict[TopicPartition, int] = {}
         for tp in mine:
@@ -144,7 +178,13 @@ class Membership:
             del self.desk.revoking[tp]
         self.data.remove(mine)
         self.observer.on_revoked(positions, time.time_ns())
-        self.tell(msg.Revoked(token, model_offsets(positions) if self.auto_commit else {}, tuple(ModelPartition(*tp) for tp in busy)))
+        self.tell(
+            msg.Revoked(
+                token,
+                model_offsets(positions) if self.auto_commit else {},
+                tuple(ModelPartition(*tp) for tp in busy),
+            )
+        )
 
     def _resumed(self, m: msg.Resumed) -> None:
         back: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -159,7 +199,9 @@ class Membership:
                     self._queue(Task("on_partitions_assigned", {tp}))
         self._come(back)
         if back:
-            self.observer.on_assigned({tp: position.offset for tp, position in back.items()}, time.time_ns())
+            self.observer.on_assigned(
+                {tp: position.offset for tp, position in back.items()}, time.time_ns()
+            )
         self.data.bell.set()
 
     def _still_queued(self, callback: str, tp: TopicPartition) -> bool:
@@ -172,7 +214,9 @@ class Membership:
         return found
 
     def _unannounce(self, partitions: set[TopicPartition]) -> set[TopicPartition]:
-        """Those that the application knows of; the others are taken out of the calls that would have told it."""
+        """Those that the application knows of; the others are taken out of the calls that would
+        have told it.
+        """
         for tp in partitions & self.desk.unannounced:
             self._still_queued("on_partitions_assigned", tp)
         known = partitions - self.desk.unannounced
@@ -191,7 +235,9 @@ class Membership:
         for tp in partitions:
             self.desk.given.pop(tp, None)
             self.desk.committed.pop(tp, None)
-            if self.desk.revoking.pop(tp, None) is not None and not self._still_queued("on_partitions_revoked", tp):
+            if self.desk.revoking.pop(tp, None) is not None and not self._still_queued(
+                "on_partitions_revoked", tp
+            ):
                 told.discard(tp)
         self.cursor.discard(partitions)
         self.data.remove(partitions)
@@ -204,7 +250,12 @@ class Membership:
     def _seek(self, m: msg.Seek) -> None:
         tp = TopicPartition(*m.partition)
         self._hear(m.era)
-        log.warning("the stored offset of %s-%d was reset to %d by somebody else: going on there", tp.topic, tp.partition, m.offset)
+        log.warning(
+            "the stored offset of %s-%d was reset to %d by somebody else: going on there",
+            tp.topic,
+            tp.partition,
+            m.offset,
+        )
         self.desk.committed[tp] = m.offset
         self.cursor.discard({tp})
         self.data.seek(tp, m.offset)
@@ -231,7 +282,9 @@ class Membership:
         self.observer.on_notice(m, time.time_ns())
         if m.kind is msg.NoticeKind.REBALANCE_FAILED:
             self.rebalance_failure = str(m.detail["message"])
-            self.unraised = ConsumerRebalanceFailedException(self.rebalance_failure) if self.raises else None
+            self.unraised = (
+                ConsumerRebalanceFailedException(self.rebalance_failure) if self.raises else None
+            )
         elif m.kind is msg.NoticeKind.REBALANCE_OVER:
             self.rebalance_failure, self.unraised = "", None
         if m.kind is msg.NoticeKind.LEASE_BACK or self.unraised is not None:
@@ -273,7 +326,9 @@ class Membership:
             return {tp: self.lost[tp] for tp in partitions if tp in self.lost}
 
     def run_tasks(self) -> None:
-        """Run the queued callbacks and answers, in order, without the lock. A callback's error waits in `listening` for `raise_error`."""
+        """Run the queued callbacks and answers, in order, without the lock. A callback's error
+        waits in `listening` for `raise_error`.
+        """
         while self.tasks:
             with self.lock:
                 task = self.tasks.popleft()
@@ -303,14 +358,23 @@ class Membership:
             return self.data.assigned() - self.desk.unannounced
 
     def positions(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:
-        """Where each partition stands (the offset after the last record handed out), and the era in which that is so."""
+        """Where each partition stands (the offset after the last record handed out), and the era in
+        which that is so.
+        """
         with self.lock:
             consumed = dict(self.data.subscription.all_consumed_offsets())
-            consumed.update({tp: OffsetAndMetadata(offset, "", -1) for tp, offset in self.cursor.positions().items()})
+            consumed.update(
+                {
+                    tp: OffsetAndMetadata(offset, "", -1)
+                    for tp, offset in self.cursor.positions().items()
+                }
+            )
             return consumed, self.era
 
     def let_go(self) -> tuple[dict[TopicPartition, int], int]:
-        """Leave: nothing is handed out any more, the application is told; gives the last positions and their era."""
+        """Leave: nothing is handed out any more, the application is told; gives the last positions
+        and their era.
+        """
         with self.lock:
             held = self.data.assigned()
             self.data.hold(held)
@@ -321,7 +385,11 @@ class Membership:
         self.listening.call("on_partitions_revoked", told & self.data.assigned())
         with self.lock:
             left = self.data.assigned()
-            positions = {tp: position.offset for tp in left if (position := self.data.position(tp)) is not None}
+            positions = {
+                tp: position.offset
+                for tp in left
+                if (position := self.data.position(tp)) is not None
+            }
             self.data.remove(left)
             self.closed = True
             return positions, self.era

@@ -1,8 +1,13 @@
-"""Offsets that are stored in ZooKeeper, mirrored to what Kafka itself keeps of the group (`offsets_storage="dual"`), for tools that look there and for the way back.
+"""Offsets that are stored in ZooKeeper, mirrored to what Kafka itself keeps of the group
+(`offsets_storage="dual"`), for tools that look there and for the way back.
 
-ZooKeeper decides: what is mirrored has been stored there already, behind its fence. The mirror has no fence, so it is only as good as it is quick: one request is out at a time, what is stored meanwhile is gathered
-(the latest offset of each partition, so it is bounded by what a member owns), and the next request follows `MIRROR_EVERY_MS` later. Nothing is sent while the lease does not hold, and what was lost is dropped:
-its next owner mirrors what it starts from, and all that it owns once more when it closes. Nobody waits for the mirror but `close`, within its limit. A failure is a warning, once, and counted.
+ZooKeeper decides: what is mirrored has been stored there already, behind its fence. The mirror has
+no fence, so it is only as good as it is quick: one request is out at a time, what is stored
+meanwhile is gathered (the latest offset of each partition, so it is bounded by what a member owns),
+and the next request follows `MIRROR_EVERY_MS` later. Nothing is sent while the lease does not hold,
+and what was lost is dropped: its next owner mirrors what it starts from, and all that it owns once
+more when it closes. Nobody waits for the mirror but `close`, within its limit. A failure is a
+warning, once, and counted.
 """
 
 from __future__ import annotations
@@ -30,7 +35,9 @@ RETRY_MS = 500
 class Mirror(Storage):
     """The mirror of one membership. The lease is looked at before each request."""
 
-    def __init__(self, offsets: GroupOffsets, member: Membership, lease_holds: Callable[[], bool]) -> None:
+    def __init__(
+        self, offsets: GroupOffsets, member: Membership, lease_holds: Callable[[], bool]
+    ) -> None:
         super().__init__(offsets, member, lease_holds)
         self.failures = 0
         self._lock = threading.Lock()
@@ -43,7 +50,9 @@ class Mirror(Storage):
 
     def begin(self) -> None:
         """From now on what is owned is mirrored again before Kafka forgets it."""
-        self.offsets.start(self._refresh_async).add_errback(lambda e: log.debug("refreshing offsets of group %s ended: %s", self.offsets.group, e))
+        self.offsets.start(self._refresh_async).add_errback(
+            lambda e: log.debug("refreshing offsets of group %s ended: %s", self.offsets.group, e)
+        )
 
     async def _refresh_async(self) -> None:
         while not self._closed:
@@ -86,7 +95,12 @@ class Mirror(Storage):
         self.offsets.start(self._run_async).add_errback(self._ended)
 
     def _ended(self, error: Exception) -> None:
-        log.log(logging.DEBUG if self._closed else logging.WARNING, "mirroring offsets of group %s ended: %r; it begins again with the next one", self.offsets.group, error)
+        log.log(
+            logging.DEBUG if self._closed else logging.WARNING,
+            "mirroring offsets of group %s ended: %r; it begins again with the next one",
+            self.offsets.group,
+            error,
+        )
         self._idle.set()
 
     # the IO thread
@@ -100,7 +114,10 @@ class Mirror(Storage):
                 if self._closing or self.lease_holds():
                     self._sent, self._waiting = self._waiting, {}
                 else:
-                    self._waiting = {tp: offset for tp, offset in self._waiting.items() if tp in self._owned}  # what was given up may have moved on elsewhere by now
+                    # what was given up may have moved on elsewhere by now
+                    self._waiting = {
+                        tp: offset for tp, offset in self._waiting.items() if tp in self._owned
+                    }
             if self._sent:
                 await self._send_async()
             await self.offsets.sleep((RETRY_MS if self._failing else MIRROR_EVERY_MS) / 1000)
@@ -112,7 +129,9 @@ class Mirror(Storage):
             self._failed(e)
             with self._lock:
                 self._waiting = {**self._sent, **self._waiting}
-                self._closed = self._closed or (self._closing and not isinstance(e, kafka.errors.RetriableError))
+                self._closed = self._closed or (
+                    self._closing and not isinstance(e, kafka.errors.RetriableError)
+                )
         else:
             if self._failing:
                 log.info("offsets of group %s are mirrored to Kafka again", self.offsets.group)
@@ -123,7 +142,13 @@ class Mirror(Storage):
     def _failed(self, error: Exception) -> None:
         self.failures += 1
         if not self._failing:
-            log.warning("offsets of group %s are stored in ZooKeeper and not mirrored to Kafka: %s; it is tried again every %d ms", self.offsets.group, error or type(error).__name__, RETRY_MS)
+            log.warning(
+                "offsets of group %s are stored in ZooKeeper and not mirrored to Kafka: %s; it is"
+                " tried again every %d ms",
+                self.offsets.group,
+                error or type(error).__name__,
+                RETRY_MS,
+            )
         self._failing = True
 
     # the application's thread
@@ -139,9 +164,19 @@ class Mirror(Storage):
             self._closed = True
             left = len({**self._sent, **self._waiting})
         if left:
-            log.warning("the last offsets of %d partitions of group %s are stored in ZooKeeper and were not mirrored to Kafka before the end", left, self.offsets.group)
+            log.warning(
+                "the last offsets of %d partitions of group %s are stored in ZooKeeper and were not"
+                " mirrored to Kafka before the end",
+                left,
+                self.offsets.group,
+            )
 
     def figures(self) -> dict[str, Any]:
-        """As metrics: offsets that are stored in ZooKeeper and not yet mirrored, and requests that failed."""
+        """As metrics: offsets that are stored in ZooKeeper and not yet mirrored, and requests that
+        failed.
+        """
         with self._lock:
-            return {"mirror-waiting": len({**self._sent, **self._waiting}), "mirror-failures": self.failures}
+            return {
+                "mirror-waiting": len({**self._sent, **self._waiting}),
+                "mirror-failures": self.failures,
+            }

@@ -1,4 +1,6 @@
-"""One question to ZooKeeper on a short session of its own, for what is asked before (or without) a membership."""
+"""One question to ZooKeeper on a short session of its own, for what is asked before (or without) a
+membership.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class _Question(Generic[T]):
         self.refused = ""
         self._begin = begin
         self._ports: list[Port] = []
-        self.loop.post(lambda: self._ports.append(KazooEnsemble(zk, self.loop.post).open(self._event)))
+        self.loop.post(
+            lambda: self._ports.append(KazooEnsemble(zk, self.loop.post).open(self._event))
+        )
 
     def _finish(self, answer: T) -> None:
         self.answers.append(answer)
@@ -47,8 +51,12 @@ class _Question(Generic[T]):
             self.over.set()
 
 
-def ask(zk: ZkOptions, begin: Callable[[Port, Callable[[T], None]], None], timeout_s: float) -> T | None:
-    """What `begin(port, answer)` gives to `answer`, None when it gives nothing within `timeout_s`. Raises `SessionRefusedError` when ZooKeeper cannot be used."""
+def ask(
+    zk: ZkOptions, begin: Callable[[Port, Callable[[T], None]], None], timeout_s: float
+) -> T | None:
+    """What `begin(port, answer)` gives to `answer`, None when it gives nothing within `timeout_s`.
+    Raises `SessionRefusedError` when ZooKeeper cannot be used.
+    """
     question = _Question(zk, begin)
     question.loop.start()
     if not question.done.wait(timeout_s):

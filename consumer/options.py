@@ -1,10 +1,15 @@
-"""Every option of `KafkaConsumer`: kafka-python's, with their meaning, and those of the ZooKeeper side, named after the old consumer's.
+"""Every option of `KafkaConsumer`: kafka-python's, with their meaning, and those of the ZooKeeper
+side, named after the old consumer's.
 
-`DEFAULT_CONFIG` is the whole table. An option that is not in it is refused with the nearest one that is; combinations that contradict each other are refused before anything is opened.
+`DEFAULT_CONFIG` is the whole table. An option that is not in it is refused with the nearest one
+that is; combinations that contradict each other are refused before anything is opened.
 
-Kafka's own group protocol is not spoken, which changes the meaning of three options: `session_timeout_ms` is another name of `zookeeper_session_timeout_ms`; `heartbeat_interval_ms` is accepted and has no
-effect (proofs of membership are due every third of a lease); `partition_assignment_strategy` lists names of assignors of the coordinator (range, roundrobin, sticky, or a custom one's), and
-kafka-python's assignor classes are taken by name. A name that the coordinator does not know is refused by it, when the member joins.
+Kafka's own group protocol is not spoken, which changes the meaning of three options:
+`session_timeout_ms` is another name of `zookeeper_session_timeout_ms`; `heartbeat_interval_ms` is
+accepted and has no effect (proofs of membership are due every third of a lease);
+`partition_assignment_strategy` lists names of assignors of the coordinator (range, roundrobin,
+sticky, or a custom one's), and kafka-python's assignor classes are taken by name. A name that the
+coordinator does not know is refused by it, when the member joins.
 """
 
 from __future__ import annotations
@@ -26,7 +31,9 @@ COMMIT_TIMEOUT_MS = 10_000
 POLLED_EVERY_MS = 500
 MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 DURATION_MS_MAX = 2**31 - 1
-RECONNECT_MAX_MS = 1_000  # as Kafka's own consumer; kafka-python's 30 s would leave a broker that was away for a minute unasked for half a minute more
+# as Kafka's own consumer; kafka-python's 30 s would leave a broker that was away for a minute
+# unasked for half a minute more
+RECONNECT_MAX_MS = 1_000
 
 OWN_DEFAULTS: dict[str, Any] = {
     "zookeeper_connect": None,
@@ -70,11 +77,21 @@ CHANGED_DEFAULTS: dict[str, Any] = {
     "session_timeout_ms": None,
 }
 
-DEFAULT_CONFIG: dict[str, Any] = {**kafka.KafkaConsumer.DEFAULT_CONFIG, **CHANGED_DEFAULTS, **OWN_DEFAULTS}
+DEFAULT_CONFIG: dict[str, Any] = {
+    **kafka.KafkaConsumer.DEFAULT_CONFIG,
+    **CHANGED_DEFAULTS,
+    **OWN_DEFAULTS,
+}
 
 KAFKA_NAMES = {"cooperative-sticky": "sticky"}
 ASSIGNOR_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
-RESET_POLICIES = {"earliest": "earliest", "latest": "latest", "none": "none", "smallest": "earliest", "largest": "latest"}
+RESET_POLICIES = {
+    "earliest": "earliest",
+    "latest": "latest",
+    "none": "none",
+    "smallest": "earliest",
+    "largest": "latest",
+}
 DATA_CLIENTS = ("kafka-python", "librdkafka")
 LAYOUTS = ("draft", "isolated")
 PROTOCOLS = {"cooperative": ("cooperative", "eager"), "eager": ("eager",)}
@@ -86,7 +103,9 @@ NEEDS_GROUP = ("consumer_id", "group_instance_id")
 
 @dataclass(frozen=True)
 class ConsumerOptions:
-    """What was chosen: `config` is the whole table, passwords included (so it is not in the `repr`); the other fields are what it comes to."""
+    """What was chosen: `config` is the whole table, passwords included (so it is not in the
+    `repr`); the other fields are what it comes to.
+    """
 
     config: Mapping[str, Any] = field(repr=False)
     assignors: tuple[str, ...]
@@ -97,9 +116,19 @@ class ConsumerOptions:
     def kafka_configs(self, bootstrap_servers: Any) -> dict[str, Any]:
         """What kafka-python's consumer gets."""
         configs = {k: v for k, v in self.config.items() if k in kafka.KafkaConsumer.DEFAULT_CONFIG}
-        for name in ("session_timeout_ms", "partition_assignment_strategy", "default_offset_commit_callback", "heartbeat_interval_ms", "max_poll_interval_ms"):
+        for name in (
+            "session_timeout_ms",
+            "partition_assignment_strategy",
+            "default_offset_commit_callback",
+            "heartbeat_interval_ms",
+            "max_poll_interval_ms",
+        ):
             del configs[name]
-        return {**configs, "bootstrap_servers": bootstrap_servers, "auto_offset_reset": self.reset_policy}
+        return {
+            **configs,
+            "bootstrap_servers": bootstrap_servers,
+            "auto_offset_reset": self.reset_policy,
+        }
 
 
 def check(configs: Mapping[str, Any]) -> ConsumerOptions:
@@ -107,52 +136,94 @@ def check(configs: Mapping[str, Any]) -> ConsumerOptions:
     for name in configs:
         if name not in DEFAULT_CONFIG:
             near = difflib.get_close_matches(name, DEFAULT_CONFIG, n=1, cutoff=0.0)
-            raise ConsumerOptionError(f"{name!r} is not an option of KafkaConsumer: did you mean {near[0]!r}?")
+            raise ConsumerOptionError(
+                f"{name!r} is not an option of KafkaConsumer: did you mean {near[0]!r}?"
+            )
     config = {**DEFAULT_CONFIG, **configs}
-    if isinstance(config["auto_offset_reset"], str) and config["auto_offset_reset"] in RESET_POLICIES:
+    if (
+        isinstance(config["auto_offset_reset"], str)
+        and config["auto_offset_reset"] in RESET_POLICIES
+    ):
         config["auto_offset_reset"] = RESET_POLICIES[config["auto_offset_reset"]]
     else:
-        raise ConsumerOptionError(f"auto_offset_reset is {config['auto_offset_reset']!r}: write 'earliest', 'latest' or 'none'")
+        raise ConsumerOptionError(
+            f"auto_offset_reset is {config['auto_offset_reset']!r}: write 'earliest', 'latest' or"
+            " 'none'"
+        )
     session_timeout_ms = _session_timeout(config, configs)
     if not callable(config["assignment_user_data"]):
         user_data_of(config["assignment_user_data"])
     for rule in (_check_times, _check_group, _check_zookeeper, _check_client):
         rule(config)
-    rebalance_timeout_ms = config["max_poll_interval_ms"] if config["rebalance_timeout_ms"] is None else config["rebalance_timeout_ms"]
-    return ConsumerOptions(config, assignor_names(config["partition_assignment_strategy"]), session_timeout_ms, rebalance_timeout_ms, config["auto_offset_reset"])
+    rebalance_timeout_ms = (
+        config["max_poll_interval_ms"]
+        if config["rebalance_timeout_ms"] is None
+        else config["rebalance_timeout_ms"]
+    )
+    return ConsumerOptions(
+        config,
+        assignor_names(config["partition_assignment_strategy"]),
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        config["auto_offset_reset"],
+    )
 
 
 def assignor_names(strategies: Any) -> tuple[str, ...]:
-    """Names of zkcoord's assignors, in order of preference, of names or of kafka-python's assignor classes."""
-    listed = [strategies] if isinstance(strategies, (str, type)) or not isinstance(strategies, Iterable) else list(strategies)
+    """Names of zkcoord's assignors, in order of preference, of names or of kafka-python's assignor
+    classes.
+    """
+    listed = (
+        [strategies]
+        if isinstance(strategies, (str, type)) or not isinstance(strategies, Iterable)
+        else list(strategies)
+    )
     found: list[str] = []
     for item in listed:
         given = item if isinstance(item, str) else getattr(item, "name", None)
         if not isinstance(given, str) or ASSIGNOR_NAME.fullmatch(given) is None:
-            raise ConsumerOptionError(f"partition_assignment_strategy names {item!r}: use 'range', 'roundrobin', 'sticky', a custom assignor's name, or kafka-python's classes of these names")
+            raise ConsumerOptionError(
+                f"partition_assignment_strategy names {item!r}: use 'range', 'roundrobin',"
+                " 'sticky', a custom assignor's name, or kafka-python's classes of these names"
+            )
         name = KAFKA_NAMES.get(given, given)
         if name not in found:
             found.append(name)
     if not found:
-        raise ConsumerOptionError("partition_assignment_strategy is empty: name at least one assignor, for example ('sticky',)")
+        raise ConsumerOptionError(
+            "partition_assignment_strategy is empty: name at least one assignor, for example"
+            " ('sticky',)"
+        )
     return tuple(found)
 
 
 def user_data_of(given: str | Callable[[], str]) -> str:
-    """What to tell a custom assignor: the text, or what the function says now. Raises `ConsumerOptionError`, and what the function raises."""
+    """What to tell a custom assignor: the text, or what the function says now. Raises
+    `ConsumerOptionError`, and what the function raises.
+    """
     text = given() if callable(given) else given
     if not isinstance(text, str) or len(text) > USER_DATA_CHARS_MAX:
-        raise ConsumerOptionError(f"assignment_user_data gives {names.shown(text) if isinstance(text, str) else repr(text)}: it must be text of at most {USER_DATA_CHARS_MAX} characters")
+        raise ConsumerOptionError(
+            "assignment_user_data gives"
+            f" {names.shown(text) if isinstance(text, str) else repr(text)}: it must be text of at"
+            f" most {USER_DATA_CHARS_MAX} characters"
+        )
     return text
 
 
 def _session_timeout(config: Mapping[str, Any], given: Mapping[str, Any]) -> int:
     ours, theirs = config["zookeeper_session_timeout_ms"], config["session_timeout_ms"]
     if theirs is not None and "zookeeper_session_timeout_ms" in given and theirs != ours:
-        raise ConsumerOptionError(f"session_timeout_ms ({theirs}) is another name of zookeeper_session_timeout_ms ({ours}): give only one of them")
+        raise ConsumerOptionError(
+            f"session_timeout_ms ({theirs}) is another name of zookeeper_session_timeout_ms"
+            f" ({ours}): give only one of them"
+        )
     chosen = ours if theirs is None else theirs
     if not _is_ms(chosen) or chosen <= 0:
-        raise ConsumerOptionError(f"zookeeper_session_timeout_ms is {chosen!r}: give a number of milliseconds above 0 (18000 is usual)")
+        raise ConsumerOptionError(
+            f"zookeeper_session_timeout_ms is {chosen!r}: give a number of milliseconds above 0"
+            " (18000 is usual)"
+        )
     return int(chosen)
 
 
@@ -173,13 +244,22 @@ _TIMES: dict[str, Callable[[float], bool]] = {
 def _check_times(config: Mapping[str, Any]) -> None:
     for name, good in _TIMES.items():
         if not _is_ms(config[name]) or not good(config[name]):
-            raise ConsumerOptionError(f"{name} is {config[name]!r}: give a positive number of milliseconds (the default is {DEFAULT_CONFIG[name]})")
+            raise ConsumerOptionError(
+                f"{name} is {config[name]!r}: give a positive number of milliseconds (the default"
+                f" is {DEFAULT_CONFIG[name]})"
+            )
     rebalance = config["rebalance_timeout_ms"]
     if rebalance is not None and (not _is_ms(rebalance) or rebalance <= 0):
-        raise ConsumerOptionError(f"rebalance_timeout_ms is {rebalance!r}: give a positive number of milliseconds, or None for max_poll_interval_ms")
+        raise ConsumerOptionError(
+            f"rebalance_timeout_ms is {rebalance!r}: give a positive number of milliseconds, or"
+            " None for max_poll_interval_ms"
+        )
     for name in ("max_poll_records", "max_buffered_bytes"):
         if not isinstance(config[name], int) or config[name] <= 0:
-            raise ConsumerOptionError(f"{name} is {config[name]!r}: give a whole number above 0 ({DEFAULT_CONFIG[name]} is the default)")
+            raise ConsumerOptionError(
+                f"{name} is {config[name]!r}: give a whole number above 0 ({DEFAULT_CONFIG[name]}"
+                " is the default)"
+            )
 
 
 def _check_group(config: Mapping[str, Any]) -> None:
@@ -187,31 +267,54 @@ def _check_group(config: Mapping[str, Any]) -> None:
     if group is None:
         for name in NEEDS_GROUP:
             if config[name] is not None:
-                raise ConsumerOptionError(f"{name} needs a group: give group_id as well, or leave {name} out")
+                raise ConsumerOptionError(
+                    f"{name} needs a group: give group_id as well, or leave {name} out"
+                )
         return
     if not isinstance(group, str):
         raise ConsumerOptionError(f"group_id is {group!r}: give the name of a group as text")
     if config["zookeeper_connect"] is None:
-        raise ConsumerOptionError('a group is coordinated over ZooKeeper: give zookeeper_connect="host:port,host:port/chroot"')
+        raise ConsumerOptionError(
+            "a group is coordinated over ZooKeeper: give"
+            ' zookeeper_connect="host:port,host:port/chroot"'
+        )
     instance = config["group_instance_id"]
     if instance is not None and not (isinstance(instance, str) and names.is_topic(instance)):
-        raise ConsumerOptionError(f"group_instance_id is {instance!r}: give 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
+        raise ConsumerOptionError(
+            f"group_instance_id is {instance!r}: give 1 to {names.NAME_CHARS_MAX} of the characters"
+            " A-Z a-z 0-9 . _ -"
+        )
     if config["initial_offsets"] not in INITIAL_OFFSETS:
-        raise ConsumerOptionError(f"initial_offsets is {config['initial_offsets']!r}: write 'kafka' (where nothing is stored in ZooKeeper, go on from what the group has committed in Kafka), "
-                                  "'reset' (begin where auto_offset_reset says) or 'refuse'")
+        raise ConsumerOptionError(
+            f"initial_offsets is {config['initial_offsets']!r}: write 'kafka' (where nothing is"
+            " stored in ZooKeeper, go on from what the group has committed in Kafka), 'reset'"
+            " (begin where auto_offset_reset says) or 'refuse'"
+        )
     if config["offsets_storage"] not in OFFSETS_STORAGES:
-        raise ConsumerOptionError(f"offsets_storage is {config['offsets_storage']!r}: write 'zookeeper', 'dual' (in ZooKeeper, mirrored to what Kafka keeps of the group), or "
-                                  "'kafka' (in Kafka alone, without a fence)")
+        raise ConsumerOptionError(
+            f"offsets_storage is {config['offsets_storage']!r}: write 'zookeeper', 'dual' (in"
+            " ZooKeeper, mirrored to what Kafka keeps of the group), or 'kafka' (in Kafka alone,"
+            " without a fence)"
+        )
     if not isinstance(config["failsafe"], bool):
-        raise ConsumerOptionError(f"failsafe is {config['failsafe']!r}: write True, to go on with what is owned while no server of ZooKeeper serves anybody, or False")
+        raise ConsumerOptionError(
+            f"failsafe is {config['failsafe']!r}: write True, to go on with what is owned while no"
+            " server of ZooKeeper serves anybody, or False"
+        )
     if config["rebalance_protocol"] not in PROTOCOLS:
-        raise ConsumerOptionError(f"rebalance_protocol is {config['rebalance_protocol']!r}: write 'cooperative', or 'eager' for a group that shall stop all its partitions in each rebalance")
+        raise ConsumerOptionError(
+            f"rebalance_protocol is {config['rebalance_protocol']!r}: write 'cooperative', or"
+            " 'eager' for a group that shall stop all its partitions in each rebalance"
+        )
 
 
 def _check_client(config: Mapping[str, Any]) -> None:
     client = config["data_client"]
     if client not in DATA_CLIENTS:
-        raise ConsumerOptionError(f"data_client is {client!r}: write 'kafka-python', or 'librdkafka' for a faster data path")
+        raise ConsumerOptionError(
+            f"data_client is {client!r}: write 'kafka-python', or 'librdkafka' for a faster data"
+            " path"
+        )
     if client == "librdkafka":
         check_mappable(config)
 
@@ -219,19 +322,43 @@ def _check_client(config: Mapping[str, Any]) -> None:
 def _check_zookeeper(config: Mapping[str, Any]) -> None:
     connect = config["zookeeper_connect"]
     if connect is None and config["bootstrap_servers"] is None:
-        raise ConsumerOptionError("neither zookeeper_connect nor bootstrap_servers is given: give zookeeper_connect=\"host:port/chroot\", which also names the brokers")
+        raise ConsumerOptionError(
+            "neither zookeeper_connect nor bootstrap_servers is given: give"
+            ' zookeeper_connect="host:port/chroot", which also names the brokers'
+        )
     if connect is not None and not isinstance(connect, str):
-        raise ConsumerOptionError(f'zookeeper_connect is {connect!r}: write "host:port,host:port/chroot" as one text')
+        raise ConsumerOptionError(
+            f'zookeeper_connect is {connect!r}: write "host:port,host:port/chroot" as one text'
+        )
     if config["zookeeper_layout"] not in LAYOUTS:
-        raise ConsumerOptionError(f"zookeeper_layout is {config['zookeeper_layout']!r}: write 'draft' or 'isolated'")
+        raise ConsumerOptionError(
+            f"zookeeper_layout is {config['zookeeper_layout']!r}: write 'draft' or 'isolated'"
+        )
     given = [name for name in ROLES if config[name] is not None]
     wrong = next((name for name in given if not isinstance(config[name], str)), None)
     if wrong is not None:
-        raise ConsumerOptionError(f"{wrong} is {config[wrong]!r}: write SCHEME:ID;SCHEME:ID... as one text, for example 'sasl:app'")
+        raise ConsumerOptionError(
+            f"{wrong} is {config[wrong]!r}: write SCHEME:ID;SCHEME:ID... as one text, for example"
+            " 'sasl:app'"
+        )
     if given and config["zookeeper_acl"] is not None:
-        raise ConsumerOptionError(f"zookeeper_acl and {given[0]} are both given: leave zookeeper_acl out, since the other says who may do what with each node")
+        raise ConsumerOptionError(
+            f"zookeeper_acl and {given[0]} are both given: leave zookeeper_acl out, since the other"
+            " says who may do what with each node"
+        )
     auth = config["zookeeper_auth"]
-    if auth is not None and not (isinstance(auth, (tuple, list)) and len(auth) == 2 and all(isinstance(part, str) for part in auth)):
-        raise ConsumerOptionError("zookeeper_auth must be a pair (user, password) for ZooKeeper's digest scheme")
-    if config["zookeeper_sasl_mechanism"] is None and (config["zookeeper_sasl_username"] or config["zookeeper_sasl_password"]):
-        raise ConsumerOptionError("zookeeper_sasl_username and zookeeper_sasl_password need zookeeper_sasl_mechanism: add it ('DIGEST-MD5'), or use zookeeper_auth for ZooKeeper's digest scheme")
+    if auth is not None and not (
+        isinstance(auth, (tuple, list))
+        and len(auth) == 2
+        and all(isinstance(part, str) for part in auth)
+    ):
+        raise ConsumerOptionError(
+            "zookeeper_auth must be a pair (user, password) for ZooKeeper's digest scheme"
+        )
+    if config["zookeeper_sasl_mechanism"] is None and (
+        config["zookeeper_sasl_username"] or config["zookeeper_sasl_password"]
+    ):
+        raise ConsumerOptionError(
+            "zookeeper_sasl_username and zookeeper_sasl_password need zookeeper_sasl_mechanism: add"
+            " it ('DIGEST-MD5'), or use zookeeper_auth for ZooKeeper's digest scheme"
+        )

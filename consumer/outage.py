@@ -1,4 +1,6 @@
-"""Brokers that do not answer and partitions that nobody leads, for people: one log line when that begins, and one when it is over, however often it is tried meanwhile."""
+"""Brokers that do not answer and partitions that nobody leads, for people: one log line when that
+begins, and one when it is over, however often it is tried meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ NAMED_MAX = 5
 
 
 class BrokerReports:
-    """What is down. `failed` and `answered` are called by the thread that fetches, the others by the application's; they share nothing."""
+    """What is down. `failed` and `answered` are called by the thread that fetches, the others by
+    the application's; they share nothing.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -29,7 +33,13 @@ class BrokerReports:
         """A fetch from this broker failed."""
         if broker not in self._down:
             self._down.add(broker)
-            log.warning("broker %s at %s does not answer (%s): the partitions that it leads wait until it does, or until another broker leads them", broker, address, why)
+            log.warning(
+                "broker %s at %s does not answer (%s): the partitions that it leads wait until it"
+                " does, or until another broker leads them",
+                broker,
+                address,
+                why,
+            )
 
     def answered(self, broker: Hashable) -> None:
         """A fetch from this broker succeeded."""
@@ -53,7 +63,9 @@ class BrokerReports:
         if led:
             self._told -= led
             log.info("%s: led again, or not assigned any more", _named(led))
-        lasting = {tp for tp, since in self._since.items() if now - since >= LEADERLESS_S} - self._told
+        lasting = {
+            tp for tp, since in self._since.items() if now - since >= LEADERLESS_S
+        } - self._told
         if lasting:
             self._told |= lasting
             log.warning("no broker leads %s: they wait until one does", _named(lasting))
@@ -61,4 +73,6 @@ class BrokerReports:
 
 def _named(partitions: Collection[TopicPartition]) -> str:
     first = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)[:NAMED_MAX])
-    return first if len(partitions) <= NAMED_MAX else f"{first} and {len(partitions) - NAMED_MAX} more"
+    return (
+        first if len(partitions) <= NAMED_MAX else f"{first} and {len(partitions) - NAMED_MAX} more"
+    )

@@ -1,7 +1,8 @@
-"""Reading what a member needs to know of partitions: its registration, one command, topics, owner nodes and offsets, in as few requests as fit.
+"""Reading what a member needs to know of partitions: its registration, one command, topics, owner
+nodes and offsets, in as few requests as fit.
 
-Commands are read before owner nodes (in the same request). The parents of owner and offset nodes are made on the way where they are missing, so that a start ack never fails for
-them.
+Commands are read before owner nodes (in the same request). The parents of owner and offset nodes
+are made on the way where they are missing, so that a start ack never fails for them.
 """
 
 from __future__ import annotations
@@ -13,17 +14,42 @@ from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.paths import Layout, parents
 
-from zkcoord.zk.port import READS_PER_REQUEST_MAX, AclEntry, Create, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, Unanswered
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    AclEntry,
+    Create,
+    GetData,
+    Missing,
+    Node,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Unanswered,
+)
 
 from .core.events import Holding, PartitionsRead, ReadPartitions, Whose
 from .core.incarnations import Beside
 
 
 class PartitionReader:
-    """Answers one `ReadPartitions`; `done` is called once, or never when the connection is lost. `made` is the caller's memory of topics whose parents exist."""
+    """Answers one `ReadPartitions`; `done` is called once, or never when the connection is lost.
+    `made` is the caller's memory of topics whose parents exist.
+    """
 
-    def __init__(self, port: Port, session_id: int, layout: Layout, group: str, name: str, made: set[str], acl: tuple[AclEntry, ...], clock: Callable[[], int],
-                 done: Callable[[PartitionsRead], None]) -> None:
+    def __init__(
+        self,
+        port: Port,
+        session_id: int,
+        layout: Layout,
+        group: str,
+        name: str,
+        made: set[str],
+        acl: tuple[AclEntry, ...],
+        clock: Callable[[], int],
+        done: Callable[[PartitionsRead], None],
+    ) -> None:
         self.port = port
         self.session_id = session_id
         self.layout = layout
@@ -46,11 +72,26 @@ class PartitionReader:
         if ask.sync:
             self.made.clear()
         topics = sorted({tp.topic for tp in ask.partitions} - self.made)
-        wanted = [p for t in topics for path in (self.layout.owner_topic(self.group, t), self.layout.offset_topic(self.group, t)) for p in (*parents(path), path)]
+        wanted = [
+            p
+            for t in topics
+            for path in (
+                self.layout.owner_topic(self.group, t),
+                self.layout.offset_topic(self.group, t),
+            )
+            for p in (*parents(path), path)
+        ]
         paths = sorted(dict.fromkeys(wanted), key=lambda p: (p.count("/"), p))
         self._parents_read(ask, topics, paths, 0, [])
 
-    def _parents_read(self, ask: ReadPartitions, topics: Sequence[str], paths: Sequence[str], at: int, lacking: list[str]) -> None:
+    def _parents_read(
+        self,
+        ask: ReadPartitions,
+        topics: Sequence[str],
+        paths: Sequence[str],
+        at: int,
+        lacking: list[str],
+    ) -> None:
         if at >= len(paths):
             self._make(ask, topics, lacking)
             return
@@ -60,6 +101,7 @@ class PartitionReader:
             if isinstance(result, ReadDone):
                 lacking.extend(p for p, a in zip(part, result.answers) if isinstance(a, Missing))
                 self._parents_read(ask, topics, paths, at + len(part), lacking)
+
         self.port.read([GetData(p) for p in part], answered)
 
     def _make(self, ask: ReadPartitions, topics: Sequence[str], lacking: list[str]) -> None:
@@ -69,11 +111,19 @@ class PartitionReader:
             self._read(ask)
             return
         first, rest = lacking[0], lacking[1:]
-        self.port.multi([Create(first, b"", acl=self.acl)], lambda result: None if isinstance(result, Unanswered) else self._make(ask, topics, rest))
+        self.port.multi(
+            [Create(first, b"", acl=self.acl)],
+            lambda result: (
+                None if isinstance(result, Unanswered) else self._make(ask, topics, rest)
+            ),
+        )
 
     def _read(self, ask: ReadPartitions) -> None:
         lay, group = self.layout, self.group
-        reads: list[Read] = [GetData(lay.registration(group, self.name)), GetData(lay.channel(group, self.name))]
+        reads: list[Read] = [
+            GetData(lay.registration(group, self.name)),
+            GetData(lay.channel(group, self.name)),
+        ]
         if ask.command:
             reads.append(GetData(lay.command(group, self.name, ask.command)))
         for topic in ask.topics:
@@ -92,17 +142,29 @@ class PartitionReader:
             if isinstance(result, ReadDone):
                 self.answers.extend(result.answers)
                 self._next(ask, rest)
+
         self.port.read(part, answered)
 
     def _result(self, ask: ReadPartitions) -> PartitionsRead:
         answers = iter(self.answers)
         registration, channel = next(answers), next(answers)
-        mine = isinstance(registration, Node) and registration.stat.ephemeral_owner == self.session_id and isinstance(channel, Node)  # without its channel nobody can command it
+        # without its channel nobody can command it
+        mine = (
+            isinstance(registration, Node)
+            and registration.stat.ephemeral_owner == self.session_id
+            and isinstance(channel, Node)
+        )
         incarnation = registration.stat.czxid if isinstance(registration, Node) and mine else None
         command = isinstance(next(answers), Node) if ask.command else False
         topics = [(topic, next(answers), next(answers)) for topic in ask.topics]
-        beside = {topic: beside_of(topic, said) for topic, said, _ in topics if isinstance(said, Node)}
-        now = {topic: found for topic, _, node in topics if (found := _incarnation(topic, node, ask.topics[topic])) is not None}
+        beside = {
+            topic: beside_of(topic, said) for topic, said, _ in topics if isinstance(said, Node)
+        }
+        now = {
+            topic: found
+            for topic, _, node in topics
+            if (found := _incarnation(topic, node, ask.topics[topic])) is not None
+        }
         holdings = {tp: self._holding(tp, next(answers), next(answers)) for tp in ask.partitions}
         return PartitionsRead(self.clock(), ask.token, incarnation, command, holdings, beside, now)
 
@@ -113,11 +175,18 @@ class PartitionReader:
         if not isinstance(offset, Node):
             return Holding(whose, None, None)
         value = codec.decode_offset(str(tp), offset.data)
-        return Holding(whose, value if isinstance(value, (int, Malformed)) else None, offset.stat.version, offset.stat.mzxid)
+        return Holding(
+            whose,
+            value if isinstance(value, (int, Malformed)) else None,
+            offset.stat.version,
+            offset.stat.mzxid,
+        )
 
 
 def _incarnation(topic: str, answer: ReadAnswer, meant: str) -> str | None:
-    """Which incarnation a topic is ("": it does not exist), None where it cannot be told. Mostly the one that is meant: then its node, which may name thousands of partitions, is not decoded."""
+    """Which incarnation a topic is ("": it does not exist), None where it cannot be told. Mostly
+    the one that is meant: then its node, which may name thousands of partitions, is not decoded.
+    """
     if not isinstance(answer, Node):
         return "" if isinstance(answer, Missing) else None
     if meant.partition(".")[0] == str(answer.stat.czxid):

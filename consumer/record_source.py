@@ -1,7 +1,10 @@
-"""The seam under the data path: who brings records of assigned partitions. kafka-python's fetcher, extended (`consumer.fetching`), is one; the same with librdkafka's fetching (`consumer.librdkafka`) is the other.
+"""The seam under the data path: who brings records of assigned partitions. kafka-python's fetcher,
+extended (`consumer.fetching`), is one; the same with librdkafka's fetching (`consumer.librdkafka`)
+is the other.
 
-Everything else of the data path (assignments, positions, seeks, pauses, resets, metadata) is kafka-python's in both cases: the table of what is assigned, and where it stands, is read and advanced by whoever brings records,
-under the table's own lock.
+Everything else of the data path (assignments, positions, seeks, pauses, resets, metadata) is
+kafka-python's in both cases: the table of what is assigned, and where it stands, is read and
+advanced by whoever brings records, under the table's own lock.
 """
 
 from __future__ import annotations
@@ -14,14 +17,19 @@ from kafka.structs import TopicPartition
 
 
 class RecordSource(Protocol):
-    """`lock` is the lock of the table; `bell` is set whenever `take` may find something that was not there before; `max_buffered_bytes` is set before anything is assigned."""
+    """`lock` is the lock of the table; `bell` is set whenever `take` may find something that was
+    not there before; `max_buffered_bytes` is set before anything is assigned.
+    """
 
     lock: Any
     bell: threading.Event
     max_buffered_bytes: int
 
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
-        """Up to `max_records` records by partition, of what is assigned and fetchable and where it stands, which advances; and whether nothing more needs to be fetched yet. Raises kafka-python's errors. Call under `lock`."""
+        """Up to `max_records` records by partition, of what is assigned and fetchable and where it
+        stands, which advances; and whether nothing more needs to be fetched yet. Raises
+        kafka-python's errors. Call under `lock`.
+        """
         ...
 
     def send_fetches(self) -> Any:
@@ -33,7 +41,9 @@ class RecordSource(Protocol):
         ...
 
     def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are assigned, or sought, just now: fetch them at once, whatever else is out. Call under `lock`."""
+        """These are assigned, or sought, just now: fetch them at once, whatever else is out. Call
+        under `lock`.
+        """
         ...
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:

@@ -1,7 +1,10 @@
-"""What a member can say of itself and of its last rebalance: for `metrics()["zkcoord"]` and `group_metadata()`.
+"""What a member can say of itself and of its last rebalance: for `metrics()["zkcoord"]` and
+`group_metadata()`.
 
-Written on the agent's thread, read on the application's: single values, each of which is whole. A rebalance of a member begins with the first command of a generation and ends (so far) when partitions last
-came or went because of it; why the group was rebalanced is in the group's node, which is read once per generation.
+Written on the agent's thread, read on the application's: single values, each of which is whole. A
+rebalance of a member begins with the first command of a generation and ends (so far) when
+partitions last came or went because of it; why the group was rebalanced is in the group's node,
+which is read once per generation.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ MOVING = (Option.START.value, Option.STOP.value)
 
 
 class Standing(NamedTuple):
-    """A member now. `generation` is that of the last command carried out (0: none yet), `proof_ms` (`boot_ms`) when it last proved its membership, `busy`: a command is being carried out."""
+    """A member now. `generation` is that of the last command carried out (0: none yet), `proof_ms`
+    (`boot_ms`) when it last proved its membership, `busy`: a command is being carried out.
+    """
 
     phase: Phase
     name: str
@@ -34,17 +39,40 @@ class Standing(NamedTuple):
     def described(self, group: str, instance: str | None) -> ConsumerGroupMetadata:
         """kafka-python's form. Stable: a member that has carried out all it was told."""
         if self.phase is not Phase.MEMBER:
-            return ConsumerGroupMetadata(group, -1, "", instance, MemberState.UNJOINED if self.phase in (Phase.IDLE, Phase.CLOSED, Phase.FAILED) else MemberState.REBALANCING)
+            return ConsumerGroupMetadata(
+                group,
+                -1,
+                "",
+                instance,
+                (
+                    MemberState.UNJOINED
+                    if self.phase in (Phase.IDLE, Phase.CLOSED, Phase.FAILED)
+                    else MemberState.REBALANCING
+                ),
+            )
         stable = self.generation > 0 and not self.busy
-        return ConsumerGroupMetadata(group, self.generation or -1, self.name, instance, MemberState.STABLE if stable else MemberState.REBALANCING)
+        return ConsumerGroupMetadata(
+            group,
+            self.generation or -1,
+            self.name,
+            instance,
+            MemberState.STABLE if stable else MemberState.REBALANCING,
+        )
 
     def figures(self, now_ms: int) -> dict[str, str | int]:
         """As metrics; a time of -1: never."""
-        return {"state": self.phase.value, "generation": self.generation, "epoch": self.epoch, "last-contact-ms-ago": -1 if self.proof_ms is None else max(0, now_ms - self.proof_ms)}
+        return {
+            "state": self.phase.value,
+            "generation": self.generation,
+            "epoch": self.epoch,
+            "last-contact-ms-ago": -1 if self.proof_ms is None else max(0, now_ms - self.proof_ms),
+        }
 
 
 class LastRebalance(Observer):
-    """Watches a member, and passes everything on. `ask` starts a read of the group's node, whose answer goes to `answered`; it must return at once."""
+    """Watches a member, and passes everything on. `ask` starts a read of the group's node, whose
+    answer goes to `answered`; it must return at once.
+    """
 
     def __init__(self, inner: Observer, group: str, ask: Callable[[], None]) -> None:
         self._inner = inner
@@ -64,7 +92,11 @@ class LastRebalance(Observer):
 
     def figures(self) -> dict[str, str | int]:
         """As metrics; a duration of -1: none yet."""
-        return {"last-rebalance-cause": self.cause, "last-rebalance-trigger": self.trigger, "last-rebalance-ms": self.duration_ms}
+        return {
+            "last-rebalance-cause": self.cause,
+            "last-rebalance-trigger": self.trigger,
+            "last-rebalance-ms": self.duration_ms,
+        }
 
     def _moved(self, now_ns: int) -> None:
         if self._began_ns:
@@ -94,7 +126,11 @@ class LastRebalance(Observer):
 
     def on_notice(self, notice: Notice, now_ns: int) -> None:
         """A command of another generation begins another rebalance."""
-        if notice.kind is NoticeKind.COMMAND and notice.detail["option"] in MOVING and notice.detail["generation"] != self._generation:
+        if (
+            notice.kind is NoticeKind.COMMAND
+            and notice.detail["option"] in MOVING
+            and notice.detail["generation"] != self._generation
+        ):
             self._generation, self._began_ns = int(notice.detail["generation"]), now_ns
             self._ask()
         self._inner.on_notice(notice, now_ns)

@@ -1,12 +1,15 @@
-"""Where a group's offsets are stored: what stands between the agent, which speaks with ZooKeeper, and the fetching side. `offsets_storage` chooses.
+"""Where a group's offsets are stored: what stands between the agent, which speaks with ZooKeeper,
+and the fetching side. `offsets_storage` chooses.
 
 | offsets_storage | class | |
 |---|---|---|
 | zookeeper | `Storage` | the agent stores them, behind its fence: everything passes |
 | dual | `consumer.mirroring.Mirror` | the same, and what is stored is mirrored to Kafka |
-| kafka | `consumer.kafka_storage.KafkaStorage` | the agent says what may be stored, and Kafka stores it |
+| kafka | `consumer.kafka_storage.KafkaStorage` | what the agent allows is stored by Kafka |
 
-Kafka knows no members of such a group, and forgets each of its offsets some time (7 days; before Kafka 2.0 one day) after that was stored last. So what is owned is stored there again every `REFRESH_S`.
+Kafka knows no members of such a group, and forgets each of its offsets some time (7 days; before
+Kafka 2.0 one day) after that was stored last. So what is owned is stored there again every
+`REFRESH_S`.
 """
 
 from __future__ import annotations
@@ -24,9 +27,13 @@ REFRESH_S = 3_600.0
 
 
 class Storage:
-    """Of one membership. `offsets` is the group in Kafka; `lease_holds` says whether this member may speak for its partitions now (any thread); `to_agent` is set before the agent is started."""
+    """Of one membership. `offsets` is the group in Kafka; `lease_holds` says whether this member
+    may speak for its partitions now (any thread); `to_agent` is set before the agent is started.
+    """
 
-    def __init__(self, offsets: GroupOffsets, member: Membership, lease_holds: Callable[[], bool]) -> None:
+    def __init__(
+        self, offsets: GroupOffsets, member: Membership, lease_holds: Callable[[], bool]
+    ) -> None:
         self.offsets = offsets
         self.member = member
         self.lease_holds = lease_holds
@@ -44,7 +51,9 @@ class Storage:
         self.to_agent(message)
 
     def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Before the agent says goodbye: nothing is handed out any more, and this is to be stored."""
+        """Before the agent says goodbye: nothing is handed out any more, and this is to be
+        stored.
+        """
 
     def close(self, timeout_s: float) -> None:
         """After the agent has gone."""

@@ -1,7 +1,9 @@
 """The old consumer's options, by their old names, as options of `KafkaConsumer`.
 
-Values may be text, as in a properties file. An option that is not given has `KafkaConsumer`'s default. What the old consumer had for its own rebalance has no meaning where a coordinator decides, and is taken
-without effect; a name that the old consumer did not know is refused with the nearest one.
+Values may be text, as in a properties file. An option that is not given has `KafkaConsumer`'s
+default. What the old consumer had for its own rebalance has no meaning where a coordinator decides,
+and is taken without effect; a name that the old consumer did not know is refused with the nearest
+one.
 """
 
 from __future__ import annotations
@@ -56,14 +58,28 @@ RENAMED: dict[str, tuple[str, Reading]] = {
     "socket.receive.buffer.bytes": ("receive_buffer_bytes", _number),
     "refresh.leader.backoff.ms": ("retry_backoff_ms", _number),
 }
-HERE = ("queued.max.message.chunks", "rebalance.max.retries", "rebalance.backoff.ms", "offsets.storage", "dual.commit.enabled")
-NO_EFFECT = ("num.consumer.fetchers", "zookeeper.sync.time.ms", "offsets.channel.backoff.ms", "offsets.channel.socket.timeout.ms", "offsets.commit.max.retries")
+HERE = (
+    "queued.max.message.chunks",
+    "rebalance.max.retries",
+    "rebalance.backoff.ms",
+    "offsets.storage",
+    "dual.commit.enabled",
+)
+NO_EFFECT = (
+    "num.consumer.fetchers",
+    "zookeeper.sync.time.ms",
+    "offsets.channel.backoff.ms",
+    "offsets.channel.socket.timeout.ms",
+    "offsets.commit.max.retries",
+)
 STORAGES = ("zookeeper", "kafka")
 
 
 @dataclass(frozen=True)
 class StreamsOptions:
-    """`configs` are `KafkaConsumer`'s; a stream's queue holds `queued_records` before its partitions are paused, and a record in hand delays a hand-over by `in_hand_ms` at most."""
+    """`configs` are `KafkaConsumer`'s; a stream's queue holds `queued_records` before its
+    partitions are paused, and a record in hand delays a hand-over by `in_hand_ms` at most.
+    """
 
     configs: Mapping[str, Any]
     queued_records: int = CHUNKS * CHUNK_RECORDS
@@ -71,43 +87,63 @@ class StreamsOptions:
 
 
 def read(properties: Mapping[str, Any], configs: Mapping[str, Any]) -> StreamsOptions:
-    """Options of the old consumer, and `KafkaConsumer`'s beside them. Raises `ConsumerOptionError` with one sentence."""
+    """Options of the old consumer, and `KafkaConsumer`'s beside them. Raises `ConsumerOptionError`
+    with one sentence.
+    """
     known = (*RENAMED, *HERE, *NO_EFFECT)
     found: dict[str, Any] = dict(configs)
     for name, value in properties.items():
         if name not in known:
-            how = f"give {name} as a keyword" if name in DEFAULT_CONFIG else f"did you mean {difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]!r}?"
+            how = (
+                f"give {name} as a keyword"
+                if name in DEFAULT_CONFIG
+                else f"did you mean {difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]!r}?"
+            )
             raise ConsumerOptionError(f"{name!r} is not an option of the old consumer: {how}")
         if name in RENAMED:
             ours, reading = RENAMED[name]
             if ours in configs:
-                raise ConsumerOptionError(f"{name!r} is the old name of {ours}: give only one of them")
+                raise ConsumerOptionError(
+                    f"{name!r} is the old name of {ours}: give only one of them"
+                )
             found[ours] = _read(name, value, reading)
     if found.get("group_id") is None:
         raise ConsumerOptionError("message streams are of a group: give 'group.id'")
     storage = _storage(properties)
     if storage is not None:
         found["offsets_storage"] = storage
-    chunks, retries, backoff = (_positive(properties, name, default) for name, default in (
-        ("queued.max.message.chunks", CHUNKS), ("rebalance.max.retries", REBALANCE_RETRIES), ("rebalance.backoff.ms", REBALANCE_BACKOFF_MS)))
+    chunks, retries, backoff = (
+        _positive(properties, name, default)
+        for name, default in (
+            ("queued.max.message.chunks", CHUNKS),
+            ("rebalance.max.retries", REBALANCE_RETRIES),
+            ("rebalance.backoff.ms", REBALANCE_BACKOFF_MS),
+        )
+    )
     return StreamsOptions(found, chunks * CHUNK_RECORDS, retries * backoff)
 
 
 def _storage(properties: Mapping[str, Any]) -> str | None:
-    """Where offsets are: with Kafka's storage the old consumer wrote both, unless it was told otherwise."""
+    """Where offsets are: with Kafka's storage the old consumer wrote both, unless it was told
+    otherwise.
+    """
     given = properties.get("offsets.storage")
     if given is None:
         return None
     if given not in STORAGES:
         raise ConsumerOptionError(f"offsets.storage is {given!r}: write 'zookeeper' or 'kafka'")
-    both = _read("dual.commit.enabled", properties.get("dual.commit.enabled", given == "kafka"), _yes_or_no)
+    both = _read(
+        "dual.commit.enabled", properties.get("dual.commit.enabled", given == "kafka"), _yes_or_no
+    )
     return "zookeeper" if given == "zookeeper" else "dual" if both else "kafka"
 
 
 def _positive(properties: Mapping[str, Any], name: str, default: int) -> int:
     value = _read(name, properties.get(name, default), _number)
     if value <= 0:
-        raise ConsumerOptionError(f"{name} is {value}: give a whole number above 0 (the default is {default})")
+        raise ConsumerOptionError(
+            f"{name} is {value}: give a whole number above 0 (the default is {default})"
+        )
     return int(value)
 
 

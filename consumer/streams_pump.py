@@ -1,8 +1,12 @@
-"""The consumer under message streams: `KafkaConsumer` with a thread of its own that polls, and queues for others to drain.
+"""The consumer under message streams: `KafkaConsumer` with a thread of its own that polls, and
+queues for others to drain.
 
-The pump's thread is what the application's thread is to a `KafkaConsumer`: it runs callbacks, automatic commits and all that waits, and it never works on records, so a slow stream delays neither the
-others nor the membership. A revocation is answered at once unless a record of its partitions is in hand; then it waits until that is processed, `in_hand_ms` at most: after that the partition is given up
-before the record, which is then delivered again elsewhere. Meanwhile the other streams go on.
+The pump's thread is what the application's thread is to a `KafkaConsumer`: it runs callbacks,
+automatic commits and all that waits, and it never works on records, so a slow stream delays neither
+the others nor the membership. A revocation is answered at once unless a record of its partitions is
+in hand; then it waits until that is processed, `in_hand_ms` at most: after that the partition is
+given up before the record, which is then delivered again elsewhere. Meanwhile the other streams go
+on.
 """
 
 from __future__ import annotations
@@ -21,7 +25,13 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.core import messages as msg
 from consumer.committing import numbers_of
 from consumer.cursor import Cursor
-from consumer.errors import AgentFailedError, CommitUnavailableError, ListenerError, MembershipError, NotOwnedError
+from consumer.errors import (
+    AgentFailedError,
+    CommitUnavailableError,
+    ListenerError,
+    MembershipError,
+    NotOwnedError,
+)
 from consumer.kafka_consumer import KafkaConsumer
 from consumer.membership import Membership, Task
 from consumer.streams_queues import Line, Queues
@@ -77,7 +87,13 @@ class StreamsMembership(Membership):
     def _answer(self, token: int, partitions: Any, busy: tuple[TopicPartition, ...] = ()) -> None:
         given = [tp for tp in partitions if self.desk.revoking.get(tp) == token]
         for tp, offset in self.queues.void(given).items():
-            log.warning("%s-%d is given up while its record %d is still being processed: it is delivered again", tp.topic, tp.partition, offset)
+            log.warning(
+                "%s-%d is given up while its record %d is still being processed: it is delivered"
+                " again",
+                tp.topic,
+                tp.partition,
+                offset,
+            )
             self.data.put_back(tp, offset)
         super()._answer(token, given, busy)
 
@@ -87,7 +103,11 @@ class StreamsMembership(Membership):
             now, waiting = time.monotonic(), self.parked
             self.parked = deque()
             for task, until in waiting:
-                if all_of_them or now >= until or self.queues.in_hand.keys().isdisjoint(task.answer):
+                if (
+                    all_of_them
+                    or now >= until
+                    or self.queues.in_hand.keys().isdisjoint(task.answer)
+                ):
                     super()._queue(task)
                 else:
                     self.parked.append((task, until))
@@ -97,12 +117,17 @@ class StreamsMembership(Membership):
         """When `release` has something to do at the latest (`time.monotonic`)."""
         return min((until for _, until in self.parked), default=math.inf)
 
-    _HANDLERS: dict[type, Callable[[Any, Any], None]] = {**Membership._HANDLERS, msg.Assigned: _assigned}
+    _HANDLERS: dict[type, Callable[[Any, Any], None]] = {
+        **Membership._HANDLERS,
+        msg.Assigned: _assigned,
+    }
 
 
 class StreamsConsumer(KafkaConsumer):
-    """A consumer that a pump polls. `limit`: records that a stream's queue may hold before its partitions are paused (one turn more, at most). `in_hand_ms` is cut to half of `rebalance_timeout_ms`, after
-    which the coordinator would evict this member."""
+    """A consumer that a pump polls. `limit`: records that a stream's queue may hold before its
+    partitions are paused (one turn more, at most). `in_hand_ms` is cut to half of
+    `rebalance_timeout_ms`, after which the coordinator would evict this member.
+    """
 
     MEMBERSHIP = StreamsMembership
 
@@ -144,12 +169,16 @@ class StreamsConsumer(KafkaConsumer):
         """The consumer id of the present session; "" before the first."""
         return "" if self._agent is None else self._agent.member_name
 
-    def begin(self, wanted: Subscription, streams: Mapping[str, int], listener: Any) -> dict[str, list[Line]]:
+    def begin(
+        self, wanted: Subscription, streams: Mapping[str, int], listener: Any
+    ) -> dict[str, list[Line]]:
         """Join the group, and start the pump. Raises what `KafkaConsumer.subscribe` raises."""
         self._check()
         lines = self.queues.open(streams)
         self._choose(wanted, listener)
-        self._pump = threading.Thread(target=self._run, name=f"streams-{self.config['group_id']}", daemon=True)
+        self._pump = threading.Thread(
+            target=self._run, name=f"streams-{self.config['group_id']}", daemon=True
+        )
         self._pump.start()
         return lines
 
@@ -163,10 +192,16 @@ class StreamsConsumer(KafkaConsumer):
             return {tp: self.queues.route[tp].number for tp in self._member.announced()}
 
     def store(self, offsets: Mapping[TopicPartition, Any] | None, retry: bool) -> None:
-        """Store what is processed, or these; any thread. Raises what `KafkaConsumer.commit` raises."""
+        """Store what is processed, or these; any thread. Raises what `KafkaConsumer.commit`
+        raises.
+        """
         stale = self.queues.stale(threading.current_thread()) & set(offsets or ())
         if stale:
-            raise NotOwnedError(stale, "they were given up or lost while this thread was processing a record of them, which is delivered again, here or elsewhere")
+            raise NotOwnedError(
+                stale,
+                "they were given up or lost while this thread was processing a record of them,"
+                " which is delivered again, here or elsewhere",
+            )
         if retry:
             self._committer.wait(None if offsets is None else numbers_of(offsets), None)
             return
@@ -174,7 +209,9 @@ class StreamsConsumer(KafkaConsumer):
         future = self._committer.start(offsets, None)
         future.add_both(lambda _: answered.set())
         if not answered.wait(self.config["commit_timeout_ms"] / 1000):
-            raise CommitUnavailableError("ZooKeeper did not answer in time: the commit may not have happened, try it again")
+            raise CommitUnavailableError(
+                "ZooKeeper did not answer in time: the commit may not have happened, try it again"
+            )
         if future.exception is not None:
             raise future.exception
 
@@ -188,8 +225,13 @@ class StreamsConsumer(KafkaConsumer):
         except MembershipError as error:
             failure = error
         except Exception as error:  # thread main
-            log.exception("the thread that polls for the streams of group %s ended", self.config["group_id"])
-            failure = AgentFailedError(f"the thread that polls ended: {error!r}; the log has the details, restart the consumer")
+            log.exception(
+                "the thread that polls for the streams of group %s ended", self.config["group_id"]
+            )
+            failure = AgentFailedError(
+                f"the thread that polls ended: {error!r}; the log has the details, restart the"
+                " consumer"
+            )
         self.queues.close(failure)
         self.queues.settle(self._in_hand_ms / 1000 if failure is None else 0, self._closer)
         self._streams_member.release(all_of_them=True)
@@ -221,10 +263,17 @@ class StreamsConsumer(KafkaConsumer):
         self._wait(member.deadline())
 
     def _fill(self) -> tuple[bool, bool]:
-        """Give the streams what has come; whether anything has, and whether nothing more should be fetched now."""
+        """Give the streams what has come; whether anything has, and whether nothing more should be
+        fetched now.
+        """
         member, data, queues = self._streams_member, self._data, self.queues
         with data.lock:
-            if not queues.have_room() or member.tasks or self._stopping.is_set() or not self._lease_holds():
+            if (
+                not queues.have_room()
+                or member.tasks
+                or self._stopping.is_set()
+                or not self._lease_holds()
+            ):
                 return False, True
             member.heard_era = member.era
             records, enough = data.fetcher.take(self.config["max_poll_records"])
@@ -234,7 +283,9 @@ class StreamsConsumer(KafkaConsumer):
     # the end
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """End the streams, wait for what other threads have in hand, leave the group; on the pump's thread (in a callback) this happens after the callback. Closing twice is closing once."""
+        """End the streams, wait for what other threads have in hand, leave the group; on the pump's
+        thread (in a callback) this happens after the callback. Closing twice is closing once.
+        """
         if self._closed or self._pid != Here.pid:
             return
         if self._pump is None:
@@ -249,4 +300,8 @@ class StreamsConsumer(KafkaConsumer):
             limit_ms = self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
             self._pump.join(limit_ms / 1000 + self._in_hand_ms / 1000 + CLOSE_MARGIN_S)
             if self._pump.is_alive():
-                log.warning("the streams of group %s did not end in time: a rebalance listener has not returned", self.config["group_id"])
+                log.warning(
+                    "the streams of group %s did not end in time: a rebalance listener has not"
+                    " returned",
+                    self.config["group_id"],
+                )

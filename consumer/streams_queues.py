@@ -1,12 +1,20 @@
-"""What message streams have in the place of a cursor: a queue for each stream, and what each stream's thread has in hand.
+"""What message streams have in the place of a cursor: a queue for each stream, and what each
+stream's thread has in hand.
 
-The pump (`consumer.streams_pump`) fills the queues, the application's threads drain them. To the rest of the consumer they are its cursor: records taken out of the fetching side that the application has not
-seen. So positions, commits, revocations and resets are true without knowing of streams. Everything here is under the fetching side's lock.
+The pump (`consumer.streams_pump`) fills the queues, the application's threads drain them. To the
+rest of the consumer they are its cursor: records taken out of the fetching side that the
+application has not seen. So positions, commits, revocations and resets are true without knowing of
+streams. Everything here is under the fetching side's lock.
 
-* A partition belongs to the stream that its owner node names; its records go to that stream's queue, in order.
-* The record handed out last is *in hand* until the stream's thread asks for the next one, commits, or shuts the connector down. Until then its partition stands before it.
-* A queue that is full has its partitions paused while others have room, so that those are filled on; half empty, it gets more. While all are full nothing is taken from the fetching side, and nothing is paused.
-* Nothing is handed out without the lease, nor of a partition that is being given up: its records leave the queue at the moment when that is heard.
+* A partition belongs to the stream that its owner node names; its records go to that stream's
+  queue, in order.
+* The record handed out last is *in hand* until the stream's thread asks for the next one, commits,
+  or shuts the connector down. Until then its partition stands before it.
+* A queue that is full has its partitions paused while others have room, so that those are filled
+  on; half empty, it gets more. While all are full nothing is taken from the fetching side, and
+  nothing is paused.
+* Nothing is handed out without the lease, nor of a partition that is being given up: its records
+  leave the queue at the moment when that is heard.
 """
 
 from __future__ import annotations
@@ -71,7 +79,9 @@ class Line:
         self.error: Exception | None = None
 
     def next(self, timeout_s: float) -> Any:
-        """The next record, once the one before is processed; None after `timeout_s`, or when the streams are closed. Raises what ended the consumer, or what fetching raised, once."""
+        """The next record, once the one before is processed; None after `timeout_s`, or when the
+        streams are closed. Raises what ended the consumer, or what fetching raised, once.
+        """
         queues = self._queues
         with queues.lock:
             queues.processed(self)
@@ -114,7 +124,9 @@ class Line:
 
     def drop(self, partitions: Collection[TopicPartition] | None) -> None:
         """Forget what is left of these partitions (None: of all)."""
-        self._chunks = deque(c for c in self._chunks if partitions is not None and c.partition not in partitions)
+        self._chunks = deque(
+            c for c in self._chunks if partitions is not None and c.partition not in partitions
+        )
         self.count = sum(c.left for c in self._chunks)
         self._queues.look_for_room(self)
 
@@ -128,7 +140,9 @@ class Line:
 
 
 class Queues(Cursor):
-    """The queues of one consumer's streams. A queue with `limit` records or more is full; `may_hand_out` asks for the lease. With `awaited` the bell rings when a record is out of hand."""
+    """The queues of one consumer's streams. A queue with `limit` records or more is full;
+    `may_hand_out` asks for the lease. With `awaited` the bell rings when a record is out of hand.
+    """
 
     def __init__(self, data: DataPath, limit: int, may_hand_out: Callable[[], bool]) -> None:
         super().__init__(data)
@@ -146,7 +160,10 @@ class Queues(Cursor):
 
     def open(self, streams: Mapping[str, int]) -> dict[str, list[Line]]:
         """Make the queues: so many for each topic, or for `ANY_TOPIC`."""
-        self.lines = {topic: [Line(self, number) for number in range(count)] for topic, count in streams.items()}
+        self.lines = {
+            topic: [Line(self, number) for number in range(count)]
+            for topic, count in streams.items()
+        }
         return self.lines
 
     def all_lines(self) -> list[Line]:
@@ -178,7 +195,9 @@ class Queues(Cursor):
         return found
 
     def put_back(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Let the fetching side hand out what is queued of these partitions again (None: of all). What is in hand stays there."""
+        """Let the fetching side hand out what is queued of these partitions again (None: of all).
+        What is in hand stays there.
+        """
         for tp, offset in self._queued().items():
             if partitions is None or tp in partitions:
                 self._data_path.put_back(tp, offset)
@@ -186,7 +205,9 @@ class Queues(Cursor):
             line.drop(partitions)
 
     def discard(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget what is queued and in hand of these partitions: they are gone, or stand elsewhere now."""
+        """Forget what is queued and in hand of these partitions: they are gone, or stand elsewhere
+        now.
+        """
         for line in self.all_lines():
             line.drop(partitions)
         self.void(partitions)
@@ -231,14 +252,26 @@ class Queues(Cursor):
         """What this thread has in hand is processed: it says so itself."""
         with self.lock:
             for line in self.all_lines():
-                if line.hand is not None and line.hand.thread is thread and self.in_hand.get(line.hand.partition) is line.hand:
+                if (
+                    line.hand is not None
+                    and line.hand.thread is thread
+                    and self.in_hand.get(line.hand.partition) is line.hand
+                ):
                     self.processed(line)
 
     def stale(self, thread: threading.Thread) -> set[TopicPartition]:
-        """Partitions that were given up or lost while this thread worked on their record: what it makes of them says nothing of the assignment now."""
+        """Partitions that were given up or lost while this thread worked on their record: what it
+        makes of them says nothing of the assignment now.
+        """
         with self.lock:
-            hands = [line.hand for line in self.all_lines() if line.hand is not None and line.hand.thread is thread]
-            return {hand.partition for hand in hands if self.in_hand.get(hand.partition) is not hand}
+            hands = [
+                line.hand
+                for line in self.all_lines()
+                if line.hand is not None and line.hand.thread is thread
+            ]
+            return {
+                hand.partition for hand in hands if self.in_hand.get(hand.partition) is not hand
+            }
 
     def void(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Nobody waits any more for what is in hand of these; gives where it was."""
@@ -251,7 +284,9 @@ class Queues(Cursor):
         """May more be taken from the fetching side? Only queues with room get it."""
         for line in self.all_lines():
             line.full = line.full and line.count > self.limit // 2
-        if any(line.full for line in self.all_lines()) and all(self.route[tp].full for tp in self._data_path.assigned()):
+        if any(line.full for line in self.all_lines()) and all(
+            self.route[tp].full for tp in self._data_path.assigned()
+        ):
             return False
         for line in self.all_lines():
             if line.paused != line.full:
@@ -262,7 +297,9 @@ class Queues(Cursor):
     def _pause(self, line: Line) -> None:
         concerned = [tp for tp in self._data_path.assigned() if self.route[tp] is line]
         if concerned:
-            (self._data_path.kafka.pause if line.paused else self._data_path.kafka.resume)(*concerned)
+            (self._data_path.kafka.pause if line.paused else self._data_path.kafka.resume)(
+                *concerned
+            )
 
     # the end
 
@@ -282,10 +319,15 @@ class Queues(Cursor):
                 line.waiting.notify_all()
 
     def settle(self, timeout_s: float, closer: threading.Thread | None) -> None:
-        """Wait for what living threads but `closer` have in hand, not for long; what remains is not processed."""
+        """Wait for what living threads but `closer` have in hand, not for long; what remains is not
+        processed.
+        """
         deadline = time.monotonic() + timeout_s
         with self.lock:
-            while time.monotonic() < deadline and any(hand.thread.is_alive() and hand.thread is not closer for hand in self.in_hand.values()):
+            while time.monotonic() < deadline and any(
+                hand.thread.is_alive() and hand.thread is not closer
+                for hand in self.in_hand.values()
+            ):
                 self.idle.wait(THREAD_LOOK_S)
             self.put_back()
             for tp, offset in self.void(set(self.in_hand)).items():

@@ -16,20 +16,37 @@ from zkcoord.znodes.patterns import check_regex
 
 def pattern_of(kind: PatternKind, regex: Any, exclude_internal: bool) -> Pattern:
     """The pattern. Raises `InvalidSubscriptionError`."""
-    checked = check_regex(regex) if isinstance(regex, str) else Malformed("pattern", repr(regex), "it is not text")
+    checked = (
+        check_regex(regex)
+        if isinstance(regex, str)
+        else Malformed("pattern", repr(regex), "it is not text")
+    )
     if isinstance(checked, Malformed):
-        raise InvalidSubscriptionError(f"the pattern {regex!r} cannot be used ({checked.reason}): write a regular expression in RE2's syntax that matches whole topic names")
+        raise InvalidSubscriptionError(
+            f"the pattern {regex!r} cannot be used ({checked.reason}): write a regular expression"
+            " in RE2's syntax that matches whole topic names"
+        )
     return Pattern(kind, regex, not exclude_internal)
 
 
-def subscription_of(topics: Iterable[str], pattern: Any, exclude_internal: bool = True) -> Subscription:
-    """The subscription. Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both), `TypeError` (not a list of text), `InvalidSubscriptionError` (not an RE2 pattern)."""
+def subscription_of(
+    topics: Iterable[str], pattern: Any, exclude_internal: bool = True
+) -> Subscription:
+    """The subscription. Raises `ValueError` (neither, or a bad topic name), `IllegalStateError`
+    (both), `TypeError` (not a list of text), `InvalidSubscriptionError` (not an RE2 pattern).
+    """
     if not topics and not pattern:
         raise ValueError("Must provide topics or pattern")
     if topics and pattern:
-        raise IllegalStateError("You must choose only one way to configure your consumer: topics by name, or a pattern")
+        raise IllegalStateError(
+            "You must choose only one way to configure your consumer: topics by name, or a pattern"
+        )
     if pattern:
-        return Subscription(pattern=pattern_of(PatternKind.WHITE_LIST, getattr(pattern, "pattern", pattern), exclude_internal))
+        return Subscription(
+            pattern=pattern_of(
+                PatternKind.WHITE_LIST, getattr(pattern, "pattern", pattern), exclude_internal
+            )
+        )
     if isinstance(topics, str) or not isinstance(topics, (Sequence, set, frozenset)):
         raise TypeError("Topics must be a list (or non-str sequence)")
     for topic in topics:
@@ -38,14 +55,19 @@ def subscription_of(topics: Iterable[str], pattern: Any, exclude_internal: bool 
 
 
 def python_regex(subscription: Subscription) -> str | None:
-    """A pattern in kafka-python's form, for a consumer without a group; None where there is none. Raises `InvalidSubscriptionError` for one that only RE2 knows."""
+    """A pattern in kafka-python's form, for a consumer without a group; None where there is none.
+    Raises `InvalidSubscriptionError` for one that only RE2 knows.
+    """
     if subscription.pattern is None:
         return None
     regex = f"(?:{subscription.pattern.regex})\\Z"
     try:
         re.compile(regex)
     except re.error as e:
-        raise InvalidSubscriptionError(f"the pattern {subscription.pattern.regex!r} cannot be used without a group ({e}): write it in the syntax of Python's re") from e
+        raise InvalidSubscriptionError(
+            f"the pattern {subscription.pattern.regex!r} cannot be used without a group ({e}):"
+            " write it in the syntax of Python's re"
+        ) from e
     return regex
 
 

@@ -1,15 +1,23 @@
-"""A consumer process that tells what it does, one JSON object per line on standard output: for the demo, benchmarks and fault tests.
+"""A consumer process that tells what it does, one JSON object per line on standard output: for the
+demo, benchmarks and fault tests.
 
     python -m consumer.verifiable --zookeeper HOST:PORT/chroot --topic T [--topic U] --group G
 
-Every line has `event` and `t`, wall-clock nanoseconds of this machine. `t` is the moment at which a thing happened on the thread where it happened, so that several processes' lines can be merged by it:
+Every line has `event` and `t`, wall-clock nanoseconds of this machine. `t` is the moment at which a
+thing happened on the thread where it happened, so that several processes' lines can be merged by
+it:
 
-    start {host}, registered {name}, assigned {offsets}, revoke {partitions}, revoked {positions}, lost {partitions, reason}, first_fetch {partition}, notice {kind, detail}: when they happened
-    called {callback, partitions}: when the application's callback ran        records {ranges: {partition: [[first, last, count, newest producer timestamp in ms], ..]}, count}: when handed out
+    start {host}, registered {name}, assigned {offsets}, revoke {partitions}, revoked {positions},
+        lost {partitions, reason}, first_fetch {partition}, notice {kind, detail}: when they
+        happened
+    called {callback, partitions}: when the application's callback ran
+        records {ranges: {partition: [[first, last, count, newest producer timestamp in ms], ..]},
+        count}: when handed out
     committed {offsets} or {error}: when a commit was answered
     closing: no record is handed out after this; closed {ms}, error {type, message}: the end
 
-Partitions are written topic-number. `ranges` holds every offset delivered: a new range begins where offsets are not consecutive. SIGTERM and SIGINT close cleanly; the exit status is 0 then, 1 after an
+Partitions are written topic-number. `ranges` holds every offset delivered: a new range begins where
+offsets are not consecutive. SIGTERM and SIGINT close cleanly; the exit status is 0 then, 1 after an
 error, 2 for options that cannot be used.
 """
 
@@ -46,7 +54,10 @@ class Journal:
 
     def write(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
         """One line."""
-        line = json.dumps({"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields}, separators=(",", ":"))
+        line = json.dumps(
+            {"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields},
+            separators=(",", ":"),
+        )
         with self._lock:
             stream = self._stream or sys.stdout
             stream.write(line + "\n")
@@ -59,7 +70,9 @@ def named(tp: tuple[str, int]) -> str:
 
 
 class Reporter(Observer):
-    """Writes what the consumer's internals see. Offsets of an assignment are what is stored there, so a line is enough to check hand-overs."""
+    """Writes what the consumer's internals see. Offsets of an assignment are what is stored there,
+    so a line is enough to check hand-overs.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -74,7 +87,9 @@ class Reporter(Observer):
 
     def on_revoked(self, positions: Mapping[TopicPartition, int], now_ns: int) -> None:
         """See the module."""
-        self.journal.write("revoked", now_ns, positions={named(tp): o for tp, o in positions.items()})
+        self.journal.write(
+            "revoked", now_ns, positions={named(tp): o for tp, o in positions.items()}
+        )
 
     def on_lost(self, partitions: Iterable[TopicPartition], reason: str, now_ns: int) -> None:
         """See the module."""
@@ -140,10 +155,34 @@ class Verifiable:
         """The consumer's options."""
         a = self.args
         configs: dict[str, Any] = {
-            "zookeeper_connect": a.zookeeper, "group_id": a.group, "zookeeper_session_timeout_ms": a.session_timeout_ms, "zookeeper_layout": a.layout, "zookeeper_connection_timeout_ms": a.connection_timeout_ms, "guardian": not a.no_guardian, "failsafe": a.failsafe,
-            "enable_auto_commit": a.commit == "auto", "auto_commit_interval_ms": a.commit_interval_ms, "auto_offset_reset": a.reset, "max_poll_records": a.max_poll_records,
-            "partition_assignment_strategy": a.assignor.split(","), "observer": Reporter(self.journal), "default_offset_commit_callback": self.committed}
-        for name in ("consumer_id", "group_instance_id", "group_instance_grace_ms", "rebalance_protocol", "bootstrap_servers", "bootstrap_timeout_ms", "max_poll_interval_ms", "rebalance_timeout_ms", "client_id", "initial_offsets", "offsets_storage"):
+            "zookeeper_connect": a.zookeeper,
+            "group_id": a.group,
+            "zookeeper_session_timeout_ms": a.session_timeout_ms,
+            "zookeeper_layout": a.layout,
+            "zookeeper_connection_timeout_ms": a.connection_timeout_ms,
+            "guardian": not a.no_guardian,
+            "failsafe": a.failsafe,
+            "enable_auto_commit": a.commit == "auto",
+            "auto_commit_interval_ms": a.commit_interval_ms,
+            "auto_offset_reset": a.reset,
+            "max_poll_records": a.max_poll_records,
+            "partition_assignment_strategy": a.assignor.split(","),
+            "observer": Reporter(self.journal),
+            "default_offset_commit_callback": self.committed,
+        }
+        for name in (
+            "consumer_id",
+            "group_instance_id",
+            "group_instance_grace_ms",
+            "rebalance_protocol",
+            "bootstrap_servers",
+            "bootstrap_timeout_ms",
+            "max_poll_interval_ms",
+            "rebalance_timeout_ms",
+            "client_id",
+            "initial_offsets",
+            "offsets_storage",
+        ):
             if getattr(a, name) is not None:
                 configs[name] = getattr(a, name)
         return configs
@@ -153,27 +192,47 @@ class Verifiable:
         if isinstance(answer, Exception):
             self.journal.write("committed", error=f"{type(answer).__name__}: {answer}")
         else:
-            self.journal.write("committed", offsets={named(tp): getattr(o, "offset", o) for tp, o in offsets.items()})
+            self.journal.write(
+                "committed",
+                offsets={named(tp): getattr(o, "offset", o) for tp, o in offsets.items()},
+            )
 
     def run(self) -> int:
         """Consume until stopped; the exit status."""
-        self.journal.write("start", host=platform.node(), group=self.args.group, topics=self.args.topic, pattern=self.args.pattern)
+        self.journal.write(
+            "start",
+            host=platform.node(),
+            group=self.args.group,
+            topics=self.args.topic,
+            pattern=self.args.pattern,
+        )
         consumer: KafkaConsumer | None = None
         status = 0
         try:
             consumer = KafkaConsumer(**self.configs())
-            consumer.subscribe(self.args.topic or (), pattern=self.args.pattern, listener=Callbacks(self.journal) if self.args.listener else None)
+            consumer.subscribe(
+                self.args.topic or (),
+                pattern=self.args.pattern,
+                listener=Callbacks(self.journal) if self.args.listener else None,
+            )
             while not self.stopping and not 0 < self.args.max_records <= self.delivered:
                 self.turn(consumer)
         except (ZkcoordError, kafka.errors.KafkaError, ValueError, TypeError) as error:
-            self.journal.write("error", type=type(error).__name__, message=str(error.args[0] if error.args else error))
-            sys.stderr.write(f"{error.args[0] if error.args else error}\n")  # one write: other threads log
+            self.journal.write(
+                "error",
+                type=type(error).__name__,
+                message=str(error.args[0] if error.args else error),
+            )
+            # one write: other threads log
+            sys.stderr.write(f"{error.args[0] if error.args else error}\n")
             status = 2 if isinstance(error, ConfigurationError) else 1
         self.journal.write("closing")
         began = time.monotonic()
         if consumer is not None:
             consumer.close(timeout_ms=self.args.close_timeout_ms)
-        self.journal.write("closed", ms=round((time.monotonic() - began) * 1000, 1), delivered=self.delivered)
+        self.journal.write(
+            "closed", ms=round((time.monotonic() - began) * 1000, 1), delivered=self.delivered
+        )
         return status
 
     def turn(self, consumer: KafkaConsumer) -> None:
@@ -184,7 +243,12 @@ class Verifiable:
             return
         count = sum(map(len, batch.values()))
         self.delivered += count
-        self.journal.write("records", handed_out_ns, count=count, ranges={named(tp): ranges_of(records) for tp, records in batch.items()})
+        self.journal.write(
+            "records",
+            handed_out_ns,
+            count=count,
+            ranges={named(tp): ranges_of(records) for tp, records in batch.items()},
+        )
         delay_s = (self.args.batch_delay_ms + count * self.args.record_delay_ms) / 1000
         if delay_s:
             time.sleep(delay_s)
@@ -209,25 +273,41 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(prog="python -m consumer.verifiable", description="A consumer that reports everything it does as JSON lines.")
+    p = Parser(
+        prog="python -m consumer.verifiable",
+        description="A consumer that reports everything it does as JSON lines.",
+    )
     p.add_argument("--zookeeper", required=True, metavar="HOSTS[/chroot]")
     p.add_argument("--group", required=True)
     p.add_argument("--topic", action="append", help="may be given several times")
-    p.add_argument("--pattern", help="instead of --topic: a regular expression that matches whole names")
+    p.add_argument(
+        "--pattern", help="instead of --topic: a regular expression that matches whole names"
+    )
     p.add_argument("--bootstrap-servers", help="default: the brokers registered in ZooKeeper")
     p.add_argument("--commit", choices=("auto", "sync", "async", "none"), default="auto")
     p.add_argument("--commit-interval-ms", type=int, default=5_000, help="of automatic commits")
-    p.add_argument("--record-delay-ms", type=float, default=0.0, help="the handler's time per record")
+    p.add_argument(
+        "--record-delay-ms", type=float, default=0.0, help="the handler's time per record"
+    )
     p.add_argument("--batch-delay-ms", type=float, default=0.0, help="the handler's time per poll")
     p.add_argument("--session-timeout-ms", type=int, default=18_000)
-    p.add_argument("--connection-timeout-ms", type=int, default=10_000, help="for the first connection to ZooKeeper")
+    p.add_argument(
+        "--connection-timeout-ms",
+        type=int,
+        default=10_000,
+        help="for the first connection to ZooKeeper",
+    )
     p.add_argument("--bootstrap-timeout-ms", type=int, help="for the first answer of a broker")
     p.add_argument("--max-poll-records", type=int, default=500)
     p.add_argument("--max-poll-interval-ms", type=int)
     p.add_argument("--rebalance-timeout-ms", type=int)
-    p.add_argument("--max-records", type=int, default=0, help="close after so many (0: only when stopped)")
+    p.add_argument(
+        "--max-records", type=int, default=0, help="close after so many (0: only when stopped)"
+    )
     p.add_argument("--close-timeout-ms", type=int, default=10_000)
-    p.add_argument("--assignor", default="sticky", help="names in order of preference, separated by commas")
+    p.add_argument(
+        "--assignor", default="sticky", help="names in order of preference, separated by commas"
+    )
     p.add_argument("--reset", choices=("earliest", "latest", "none"), default="earliest")
     p.add_argument("--initial-offsets", choices=("kafka", "reset", "refuse"))
     p.add_argument("--offsets-storage", choices=("zookeeper", "dual", "kafka"))
@@ -235,11 +315,23 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--consumer-id")
     p.add_argument("--client-id")
     p.add_argument("--group-instance-id", help="be a static member")
-    p.add_argument("--group-instance-grace-ms", type=int, help="for how long its partitions are kept for its return")
+    p.add_argument(
+        "--group-instance-grace-ms",
+        type=int,
+        help="for how long its partitions are kept for its return",
+    )
     p.add_argument("--rebalance-protocol", choices=("cooperative", "eager"))
     p.add_argument("--no-guardian", action="store_true")
-    p.add_argument("--failsafe", action="store_true", help="go on with what is owned while no ZooKeeper server serves anybody")
-    p.add_argument("--listener", action="store_true", help="subscribe with a rebalance listener and report its calls")
+    p.add_argument(
+        "--failsafe",
+        action="store_true",
+        help="go on with what is owned while no ZooKeeper server serves anybody",
+    )
+    p.add_argument(
+        "--listener",
+        action="store_true",
+        help="subscribe with a rebalance listener and report its calls",
+    )
     return p
 
 

@@ -1,4 +1,6 @@
-"""An example of a consumer for compose.yaml: prints what it is handed, and leaves its group when it is stopped."""
+"""An example of a consumer for compose.yaml: prints what it is handed, and leaves its group when it
+is stopped.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    with KafkaConsumer(os.environ["TOPIC"], group_id=os.environ["GROUP"], zookeeper_connect=os.environ["ZOOKEEPER"]) as consumer:
+    with KafkaConsumer(
+        os.environ["TOPIC"], group_id=os.environ["GROUP"], zookeeper_connect=os.environ["ZOOKEEPER"]
+    ) as consumer:
         while not stopping:
             for tp, records in consumer.poll(timeout_ms=500).items():
                 for record in records:
-                    sys.stdout.write(f"{tp.topic}-{tp.partition} {record.offset} {record.value!r}\n")
+                    sys.stdout.write(
+                        f"{tp.topic}-{tp.partition} {record.offset} {record.value!r}\n"
+                    )
             sys.stdout.flush()
     return 0
 

@@ -1,6 +1,7 @@
 """`zkcoord migrate list|plan|apply|verify|rollback|restore`.
 
-Exit status: 0 done (or nothing to do), 1 some groups were refused or are not as they should be, 2 the command line is wrong, 130 after Ctrl-C.
+Exit status: 0 done (or nothing to do), 1 some groups were refused or are not as they should be, 2
+the command line is wrong, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,12 +42,18 @@ REPORT = "report.json"
 
 EPILOG = """\
 examples:
-  zkcoord migrate list                                                      the steps, and the runs so far
-  zkcoord migrate plan 1 --zookeeper zk1:2181/kafka                         what step 1 would write, for every group; writes nothing
-  zkcoord migrate apply 2 --zookeeper zk1:2181/kafka --only 'billing*'      offsets of these groups to Kafka, after a backup
-  zkcoord migrate verify 2 --zookeeper zk1:2181/kafka                       whether both stores say the same
-  zkcoord migrate rollback 2 --zookeeper zk1:2181/kafka                     offsets back from Kafka to ZooKeeper, with what was consumed meanwhile
-  zkcoord migrate restore RUN --zookeeper zk1:2181/kafka --dry-run          both stores as that run found them
+  # the steps, and the runs so far
+  zkcoord migrate list
+  # what step 1 would write, for every group; writes nothing
+  zkcoord migrate plan 1 --zookeeper zk1:2181/kafka
+  # offsets of these groups to Kafka, after a backup
+  zkcoord migrate apply 2 --zookeeper zk1:2181/kafka --only 'billing*'
+  # whether both stores say the same
+  zkcoord migrate verify 2 --zookeeper zk1:2181/kafka
+  # offsets back from Kafka to ZooKeeper, with what was consumed meanwhile
+  zkcoord migrate rollback 2 --zookeeper zk1:2181/kafka
+  # both stores as that run found them
+  zkcoord migrate restore RUN --zookeeper zk1:2181/kafka --dry-run
 
 A command that was interrupted is run again, and goes on. docs/migration.md has the whole journey.
 """
@@ -54,19 +61,63 @@ A command that was interrupted is run again, and goes on. docs/migration.md has 
 
 def add_parser(subparsers: Any) -> None:
     """Add `migrate` with its commands."""
-    parser = subparsers.add_parser("migrate", help="offsets from old consumers to coordinated groups, to Kafka, and back", description="Move offsets between stores, step by step, and back.", epilog=EPILOG)
-    commands = parser.add_subparsers(dest="migrate_command", metavar="|".join(COMMANDS), required=True)
+    parser = subparsers.add_parser(
+        "migrate",
+        help="offsets from old consumers to coordinated groups, to Kafka, and back",
+        description="Move offsets between stores, step by step, and back.",
+        epilog=EPILOG,
+    )
+    commands = parser.add_subparsers(
+        dest="migrate_command", metavar="|".join(COMMANDS), required=True
+    )
     listing = commands.add_parser("list", help="the steps, and the runs so far")
-    listing.add_argument("--dir", metavar="DIR", help="where runs keep their backups and journals (default: zkcoord/migrations in the user's state folder)")
-    for name, about in (("plan", "what a step would write"), ("apply", "take a step"), ("verify", "whether a step is complete"), ("rollback", "take a step back"), ("restore", "put back what a run found")):
-        command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=EPILOG)
-        command.add_argument("what", metavar="RUN" if name == "restore" else "STEP", help="a run's folder, or its name" if name == "restore" else "a step's number or name")
-        command.add_argument("--only", action="append", metavar="GROUP", help="groups of this name, or pattern with * and ?; may be repeated")
-        command.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"groups are worked on by N workers (default: {JOBS})")
+    listing.add_argument(
+        "--dir",
+        metavar="DIR",
+        help=(
+            "where runs keep their backups and journals (default: zkcoord/migrations in the user's"
+            " state folder)"
+        ),
+    )
+    for name, about in (
+        ("plan", "what a step would write"),
+        ("apply", "take a step"),
+        ("verify", "whether a step is complete"),
+        ("rollback", "take a step back"),
+        ("restore", "put back what a run found"),
+    ):
+        command = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=EPILOG
+        )
+        command.add_argument(
+            "what",
+            metavar="RUN" if name == "restore" else "STEP",
+            help="a run's folder, or its name" if name == "restore" else "a step's number or name",
+        )
+        command.add_argument(
+            "--only",
+            action="append",
+            metavar="GROUP",
+            help="groups of this name, or pattern with * and ?; may be repeated",
+        )
+        command.add_argument(
+            "--jobs",
+            type=int,
+            default=JOBS,
+            metavar="N",
+            help=f"groups are worked on by N workers (default: {JOBS})",
+        )
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
         command.add_argument("--verbose", action="store_true", help="every offset")
         command.add_argument("--report", metavar="PATH", help="write the JSON there as well")
-        command.add_argument("--dir", metavar="DIR", help="where runs keep their backups and journals (default: zkcoord/migrations in the user's state folder)")
+        command.add_argument(
+            "--dir",
+            metavar="DIR",
+            help=(
+                "where runs keep their backups and journals (default: zkcoord/migrations in the"
+                " user's state folder)"
+            ),
+        )
         _add_choices(command, name)
         add_flags(command, Use.GROUPS, ("layout",))
 
@@ -75,14 +126,35 @@ def _add_choices(command: argparse.ArgumentParser, name: str) -> None:
     if name in ("plan", "verify"):
         command.add_argument("--rollback", action="store_true", help="of the way back")
     if name in ("plan", "apply", "rollback"):
-        command.add_argument("--take", choices=["highest"], help="where Kafka has later offsets than ZooKeeper, store those (step 1)")
-        command.add_argument("--allow-rewind", action="store_true", help="the other store may go back; its records are consumed again")
-        command.add_argument("--off-by-one", choices=["correct", "keep"], default="", help="what to do where offsets look like last processed ones")
+        command.add_argument(
+            "--take",
+            choices=["highest"],
+            help="where Kafka has later offsets than ZooKeeper, store those (step 1)",
+        )
+        command.add_argument(
+            "--allow-rewind",
+            action="store_true",
+            help="the other store may go back; its records are consumed again",
+        )
+        command.add_argument(
+            "--off-by-one",
+            choices=["correct", "keep"],
+            default="",
+            help="what to do where offsets look like last processed ones",
+        )
     if name in ("apply", "rollback"):
-        command.add_argument("--new-run", action="store_true", help="do not go on with a run that was interrupted")
+        command.add_argument(
+            "--new-run", action="store_true", help="do not go on with a run that was interrupted"
+        )
     if name == "restore":
-        command.add_argument("--dry-run", action="store_true", help="only show what would be written")
-        command.add_argument("--store", choices=BOTH, help="only this store; refused where that leaves the other one ahead")
+        command.add_argument(
+            "--dry-run", action="store_true", help="only show what would be written"
+        )
+        command.add_argument(
+            "--store",
+            choices=BOTH,
+            help="only this store; refused where that leaves the other one ahead",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,7 +179,9 @@ def _verify(args: argparse.Namespace) -> int:
     def without_live(now: Any, choices: Choices) -> Any:
         return replace(planner(now, choices), live=())
 
-    status = _over(args, lambda settings, where: partial(_dry, without_live, Choices()), ("to do", "refused"))
+    status = _over(
+        args, lambda settings, where: partial(_dry, without_live, Choices()), ("to do", "refused")
+    )
     return status
 
 
@@ -127,21 +201,37 @@ def _restore(args: argparse.Namespace) -> int:
     args.only = args.only or sorted(told.first)
     if args.dry_run:
         return _over(args, lambda settings, where: partial(_dry, restorer(told, stores), Choices()))
-    return _writing(args, {"migration": f"restore-{folder.name}", "way": "+".join(stores)}, lambda: restorer(told, stores), Choices(), new=False)
+    return _writing(
+        args,
+        {"migration": f"restore-{folder.name}", "way": "+".join(stores)},
+        lambda: restorer(told, stores),
+        Choices(),
+        new=False,
+    )
 
 
 def _choices(args: argparse.Namespace) -> Choices:
-    return Choices(highest=args.take == "highest", allow_rewind=args.allow_rewind, off_by_one=args.off_by_one)
+    return Choices(
+        highest=args.take == "highest", allow_rewind=args.allow_rewind, off_by_one=args.off_by_one
+    )
 
 
 Act = Callable[[Worker, Sequence[str]], list[Outcome]]
 
 
-def _dry(planner: Planner, choices: Choices, worker: Worker, groups: Sequence[str]) -> list[Outcome]:
+def _dry(
+    planner: Planner, choices: Choices, worker: Worker, groups: Sequence[str]
+) -> list[Outcome]:
     return worker.plan(groups, planner, choices)
 
 
-def _writing(args: argparse.Namespace, what: Mapping[str, str], planner: Callable[[], Planner], choices: Choices, new: bool) -> int:
+def _writing(
+    args: argparse.Namespace,
+    what: Mapping[str, str],
+    planner: Callable[[], Planner],
+    choices: Choices,
+    new: bool,
+) -> int:
     """Apply, roll back, restore: in a run's folder, the one that was interrupted or a new one."""
     base = runs_folder(args.dir, os.environ)
     settings = _settings(args)
@@ -153,7 +243,9 @@ def _writing(args: argparse.Namespace, what: Mapping[str, str], planner: Callabl
         progress = Progress(PROG)
         if before is None:
             journal.begin({**purpose, "choices": vars(choices), "time_ms": wall_ms()})
-        progress.note(f"{'going on in' if before is not None else 'backup and journal are in'} {folder}")
+        progress.note(
+            f"{'going on in' if before is not None else 'backup and journal are in'} {folder}"
+        )
 
         def act(worker: Worker, groups: Sequence[str]) -> list[Outcome]:
             return worker.apply(groups, planner(), choices, journal, told)
@@ -167,7 +259,12 @@ def _settings(args: argparse.Namespace) -> Settings:
     return resolve(Use.GROUPS, vars(args), os.environ)
 
 
-def _over(args: argparse.Namespace, acting: Callable[[Settings, Where], Act], wrong: Sequence[str] = ("refused",), ended: Journal | None = None) -> int:
+def _over(
+    args: argparse.Namespace,
+    acting: Callable[[Settings, Where], Act],
+    wrong: Sequence[str] = ("refused",),
+    ended: Journal | None = None,
+) -> int:
     """Have all chosen groups' turn, and report."""
     settings = _settings(args)
     options = zk_options(settings)
@@ -186,13 +283,18 @@ def _over(args: argparse.Namespace, acting: Callable[[Settings, Where], Act], wr
         try:
             Fleet(where, args.jobs, acting(settings, where), seen).run(groups)
         except (KeyboardInterrupt, UnavailableError):
-            Progress(PROG).note(f"ended after {len(outcomes)} of {len(groups)} groups: run the command again, and it goes on")
+            Progress(PROG).note(
+                f"ended after {len(outcomes)} of {len(groups)} groups: run the command again, and"
+                " it goes on"
+            )
             raise
     listed = [outcomes[group] for group in groups]
     report = view.report(args.migrate_command, args.what, listed)
     if args.report:
         _write_report(Path(args.report), report)
-    sys.stdout.write(json.dumps(report, indent=1) + "\n" if args.json else view.table_of(listed, args.verbose))
+    sys.stdout.write(
+        json.dumps(report, indent=1) + "\n" if args.json else view.table_of(listed, args.verbose)
+    )
     sys.stdout.flush()
     bad = [outcome for outcome in listed if outcome.state in wrong]
     if ended is not None:
@@ -201,17 +303,26 @@ def _over(args: argparse.Namespace, acting: Callable[[Settings, Where], Act], wr
             ended.ended(report["figures"])
     if bad:
         what = "are not as this step leaves them" if len(wrong) > 1 else "are refused"
-        raise RefusedError(f"{len(bad)} of {len(listed)} groups {what} ({some([outcome.plan.group for outcome in bad])}): the table says why")
+        raise RefusedError(
+            f"{len(bad)} of {len(listed)} groups {what}"
+            f" ({some([outcome.plan.group for outcome in bad])}): the table says why"
+        )
     return 0
 
 
 def _chosen(only: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Those that match, and those named in full, which ZooKeeper need not know. Raises `ConfigurationError` where nothing matches."""
+    """Those that match, and those named in full, which ZooKeeper need not know. Raises
+    `ConfigurationError` where nothing matches.
+    """
     if not only:
         return list(known)
-    found = {name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)} | {name for name in only if is_group(name)}
+    found = {
+        name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)
+    } | {name for name in only if is_group(name)}
     if not found:
-        raise ConfigurationError(f"no group matches {some(only)}: zkcoord groups list shows those that there are")
+        raise ConfigurationError(
+            f"no group matches {some(only)}: zkcoord groups list shows those that there are"
+        )
     return sorted(found)
 
 
@@ -219,11 +330,15 @@ def _write_report(path: Path, report: Mapping[str, Any]) -> None:
     try:
         path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"the report {path} cannot be written ({error.strerror}): correct --report") from error
+        raise ConfigurationError(
+            f"the report {path} cannot be written ({error.strerror}): correct --report"
+        ) from error
 
 
 def _bar(total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """A progress bar on a terminal where rich is installed (the extra `cli`), else a line a second at most."""
+    """A progress bar on a terminal where rich is installed (the extra `cli`), else a line a second
+    at most.
+    """
     if sys.stderr.isatty():
         try:
             return view.Bar(total)
@@ -238,4 +353,11 @@ def _bar(total: int) -> AbstractContextManager[Callable[[int], None]]:
     return nullcontext(advance)
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"list": _list, "plan": _plan, "apply": _apply, "verify": _verify, "rollback": _apply, "restore": _restore}
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": _list,
+    "plan": _plan,
+    "apply": _apply,
+    "verify": _verify,
+    "rollback": _apply,
+    "restore": _restore,
+}

@@ -1,11 +1,15 @@
-"""The folder of a run: what was there before, and how far it has come. Written before anything is written anywhere else.
+"""The folder of a run: what was there before, and how far it has come. Written before anything is
+written anywhere else.
 
-    journal.jsonl            `run`; for each group `began` (what both stores held, and what is to be written) and `done`, or `refused`; `ended`
-    zookeeper-offsets.txt    what ZooKeeper held, as the old tools write it: kafka.tools.ImportZkOffsets puts it back
-    kafka-offsets.csv        what Kafka held, as kafka-consumer-groups.sh --reset-offsets --from-file takes it for more than one group
+    journal.jsonl            `run`; for each group `began` (what both stores held, and what is to be
+                             written) and `done`, or `refused`; `ended`
+    zookeeper-offsets.txt    what ZooKeeper held, as the old tools write it:
+                             kafka.tools.ImportZkOffsets puts it back
+    kafka-offsets.csv        what Kafka held, as kafka-consumer-groups.sh --reset-offsets
+                             --from-file takes it for more than one group
 
-A line is whole or it does not count: what a crash cut off is left out when the journal is read, and ended with a line feed before it is written on. One process at a time writes
-(`flock`).
+A line is whole or it does not count: what a crash cut off is left out when the journal is read, and
+ended with a line feed before it is written on. One process at a time writes (`flock`).
 """
 
 from __future__ import annotations
@@ -26,7 +30,11 @@ from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 from zkcoord.znodes.paths import Layout
 
-JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP = "journal.jsonl", "zookeeper-offsets.txt", "kafka-offsets.csv"
+JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP = (
+    "journal.jsonl",
+    "zookeeper-offsets.txt",
+    "kafka-offsets.csv",
+)
 
 Offsets = dict[TopicPartition, int]
 
@@ -44,7 +52,9 @@ class Began:
 
 @dataclass
 class Told:
-    """What a journal tells. `began` has the first record of a group and the latest: the first knows what was there before the run, the latest what is still to be done."""
+    """What a journal tells. `began` has the first record of a group and the latest: the first knows
+    what was there before the run, the latest what is still to be done.
+    """
 
     run: dict[str, Any] = field(default_factory=dict)
     first: dict[str, Began] = field(default_factory=dict)
@@ -54,24 +64,38 @@ class Told:
 
 
 class Journal:
-    """A run's folder, to write on. Any thread. Raises `RefusedError` where another process writes it, `ConfigurationError` where it cannot be written."""
+    """A run's folder, to write on. Any thread. Raises `RefusedError` where another process writes
+    it, `ConfigurationError` where it cannot be written.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._files = {name: _append(folder / name) for name in (JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP)}
+            self._files = {
+                name: _append(folder / name) for name in (JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP)
+            }
             fcntl.flock(self._files[JOURNAL], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RefusedError(f"another process is at work with {folder}: wait until it has ended") from error
+            raise RefusedError(
+                f"another process is at work with {folder}: wait until it has ended"
+            ) from error
         except OSError as error:
-            raise ConfigurationError(f"the folder {folder} cannot be written ({error.strerror}): give another one with --dir") from error
+            raise ConfigurationError(
+                f"the folder {folder} cannot be written ({error.strerror}): give another one with"
+                " --dir"
+            ) from error
 
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for file in self._files.values():
             file.close()
 
@@ -83,11 +107,32 @@ class Journal:
         """Some groups' turn: on the disk, with what the old tools need, before this returns."""
         lines: list[tuple[str, str]] = []
         for now, changes in groups:
-            zookeeper = {tp: stored.offset for tp, stored in sorted(now.stored.items()) if stored.offset is not None}
-            lines += [(ZOOKEEPER_BACKUP, f"{Layout.DRAFT.offset(now.name, tp)}:{offset}") for tp, offset in zookeeper.items()]
-            lines += [(KAFKA_BACKUP, f"{now.name},{tp.topic},{tp.partition},{offset}") for tp, offset in sorted(now.kafka.items())]
-            notes = {topic: encode_incarnation(beside.value).decode() for topic, beside in sorted(now.beside.items()) if isinstance(beside.value, OffsetsOf)}
-            record = {"kind": "began", "group": now.name, "zookeeper": _nested(zookeeper), "kafka": _nested(now.kafka), "notes": notes, "changes": [_change(change) for change in changes]}
+            zookeeper = {
+                tp: stored.offset
+                for tp, stored in sorted(now.stored.items())
+                if stored.offset is not None
+            }
+            lines += [
+                (ZOOKEEPER_BACKUP, f"{Layout.DRAFT.offset(now.name, tp)}:{offset}")
+                for tp, offset in zookeeper.items()
+            ]
+            lines += [
+                (KAFKA_BACKUP, f"{now.name},{tp.topic},{tp.partition},{offset}")
+                for tp, offset in sorted(now.kafka.items())
+            ]
+            notes = {
+                topic: encode_incarnation(beside.value).decode()
+                for topic, beside in sorted(now.beside.items())
+                if isinstance(beside.value, OffsetsOf)
+            }
+            record = {
+                "kind": "began",
+                "group": now.name,
+                "zookeeper": _nested(zookeeper),
+                "kafka": _nested(now.kafka),
+                "notes": notes,
+                "changes": [_change(change) for change in changes],
+            }
             lines.append((JOURNAL, json.dumps(record)))
         self._write(lines)
 
@@ -101,7 +146,8 @@ class Journal:
 
     def _write(self, lines: Sequence[tuple[str, str]]) -> None:
         with self._lock:
-            for name in (ZOOKEEPER_BACKUP, KAFKA_BACKUP, JOURNAL):  # the journal last: what it tells of is in the others
+            # the journal last: what it tells of is in the others
+            for name in (ZOOKEEPER_BACKUP, KAFKA_BACKUP, JOURNAL):
                 text = "".join(line + "\n" for file, line in lines if file == name)
                 if text:
                     self._files[name].write(text.encode())
@@ -127,7 +173,9 @@ def read_journal(folder: Path) -> Told:
     """What a run's journal tells. Raises `ConfigurationError` where there is none."""
     told = told_in(folder)
     if not told.run:
-        raise ConfigurationError(f"{folder} is no run of a migration: zkcoord migrate list shows those that there are")
+        raise ConfigurationError(
+            f"{folder} is no run of a migration: zkcoord migrate list shows those that there are"
+        )
     return told
 
 
@@ -139,7 +187,13 @@ def told_in(folder: Path) -> Told:
         if kind == "run":
             told.run = record
         elif kind == "began":
-            began = Began(record["group"], _flat(record["zookeeper"]), _flat(record["kafka"]), record["notes"], tuple(_changed(raw) for raw in record["changes"]))
+            began = Began(
+                record["group"],
+                _flat(record["zookeeper"]),
+                _flat(record["kafka"]),
+                record["notes"],
+                tuple(_changed(raw) for raw in record["changes"]),
+            )
             told.first.setdefault(began.group, began)
             told.latest[began.group] = began
             told.done.discard(began.group)
@@ -157,9 +211,15 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 if line.endswith(b"\n"):
                     yield json.loads(line)
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): zkcoord migrate list shows the runs that there are") from error
+        raise ConfigurationError(
+            f"{path} cannot be read ({error.strerror}): zkcoord migrate list shows the runs that"
+            " there are"
+        ) from error
     except ValueError as error:
-        raise ConfigurationError(f"{path} is damaged ({error}): restore by hand from {ZOOKEEPER_BACKUP} and {KAFKA_BACKUP} beside it") from error
+        raise ConfigurationError(
+            f"{path} is damaged ({error}): restore by hand from {ZOOKEEPER_BACKUP} and"
+            f" {KAFKA_BACKUP} beside it"
+        ) from error
 
 
 def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
@@ -170,12 +230,23 @@ def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def _flat(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return {TopicPartition(topic, int(partition)): offset for topic, partitions in nested.items() for partition, offset in partitions.items()}
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in nested.items()
+        for partition, offset in partitions.items()
+    }
 
 
 def _change(change: Change) -> list[Any]:
     if isinstance(change, ZkOffset):
-        return ["zookeeper", change.tp.topic, change.tp.partition, change.before, change.after, change.version]
+        return [
+            "zookeeper",
+            change.tp.topic,
+            change.tp.partition,
+            change.before,
+            change.after,
+            change.version,
+        ]
     if isinstance(change, ZkNote):
         return ["note", change.topic, change.before, change.after, change.version]
     return ["kafka", change.tp.topic, change.tp.partition, change.before, change.after]
@@ -184,4 +255,8 @@ def _change(change: Change) -> list[Any]:
 def _changed(raw: Sequence[Any]) -> Change:
     if raw[0] == "zookeeper":
         return ZkOffset(TopicPartition(raw[1], raw[2]), raw[3], raw[4], raw[5])
-    return ZkNote(raw[1], raw[2], raw[3], raw[4]) if raw[0] == "note" else KafkaOffset(TopicPartition(raw[1], raw[2]), raw[3], raw[4])
+    return (
+        ZkNote(raw[1], raw[2], raw[3], raw[4])
+        if raw[0] == "note"
+        else KafkaOffset(TopicPartition(raw[1], raw[2]), raw[3], raw[4])
+    )

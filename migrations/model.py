@@ -15,10 +15,14 @@ NAMES_SHOWN_MAX = 5
 
 @dataclass(frozen=True)
 class GroupNow:
-    """One group in both stores. `stored` holds every offset node of a partition that exists (`Stored.offset` None: what it holds is no number); `stray` are offset nodes of nothing that exists.
+    """One group in both stores. `stored` holds every offset node of a partition that exists
+    (`Stored.offset` None: what it holds is no number); `stray` are offset nodes of nothing that
+    exists.
 
-    `old` and `ours` are the members registered in ZooKeeper, old consumers' and zkcoord's, `owned` how many owner nodes there are, `theirs` the live members of Kafka's own protocol. `both_layouts`: members in
-    both of zkcoord's layouts. `logs` are those that brokers answered for.
+    `old` and `ours` are the members registered in ZooKeeper, old consumers' and zkcoord's, `owned`
+    how many owner nodes there are, `theirs` the live members of Kafka's own protocol.
+    `both_layouts`: members in both of zkcoord's layouts. `logs` are those that brokers answered
+    for.
     """
 
     name: str
@@ -36,9 +40,16 @@ class GroupNow:
     unreadable: tuple[str, ...] = ()
 
     def counts(self, tp: TopicPartition) -> bool:
-        """Whether ZooKeeper has an offset of the topic as it is now. One written before the topic was made is of an earlier one, whoever forgot to say so."""
+        """Whether ZooKeeper has an offset of the topic as it is now. One written before the topic
+        was made is of an earlier one, whoever forgot to say so.
+        """
         stored, topic = self.stored.get(tp), self.topics.get(tp.topic)
-        return stored is not None and topic is not None and stored.counts(topic) and not self.earlier(tp)
+        return (
+            stored is not None
+            and topic is not None
+            and stored.counts(topic)
+            and not self.earlier(tp)
+        )
 
     def earlier(self, tp: TopicPartition) -> bool:
         """Whether ZooKeeper's offset is of an earlier topic of this name."""
@@ -49,7 +60,11 @@ class GroupNow:
 
     def zookeeper(self) -> dict[TopicPartition, int]:
         """The offsets that count."""
-        return {tp: stored.offset for tp, stored in sorted(self.stored.items()) if stored.offset is not None and self.counts(tp)}
+        return {
+            tp: stored.offset
+            for tp, stored in sorted(self.stored.items())
+            if stored.offset is not None and self.counts(tp)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,9 @@ class ZkOffset:
 
 @dataclass(frozen=True, slots=True)
 class ZkNote:
-    """The data of the node above a topic's offsets: which topic they are of. `version` None: there is no such node yet."""
+    """The data of the node above a topic's offsets: which topic they are of. `version` None: there
+    is no such node yet.
+    """
 
     topic: str
     before: str
@@ -86,8 +103,10 @@ Change = Union[ZkOffset, ZkNote, KafkaOffset]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the operator has decided where a plan cannot. `highest`: of two offsets the higher one counts (old consumers with dual commit go by that). `allow_rewind`: the other store may go back.
-    `off_by_one`: "correct" or "keep" what looks like the last processed offset ("": not decided)."""
+    """What the operator has decided where a plan cannot. `highest`: of two offsets the higher one
+    counts (old consumers with dual commit go by that). `allow_rewind`: the other store may go back.
+    `off_by_one`: "correct" or "keep" what looks like the last processed offset ("": not decided).
+    """
 
     highest: bool = False
     allow_rewind: bool = False
@@ -96,7 +115,10 @@ class Choices:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done for a group. With `refusals` nothing is written. `live` are refusals of another kind: the plan would do, but somebody is at work. `same`: offsets that are as they should be."""
+    """What is to be done for a group. With `refusals` nothing is written. `live` are refusals of
+    another kind: the plan would do, but somebody is at work. `same`: offsets that are as they
+    should be.
+    """
 
     group: str
     changes: tuple[Change, ...] = ()

@@ -1,5 +1,6 @@
-"""A migration over many groups: some workers, each with its own connections, take batch after batch. What a group's outcome is, is known of each; one that is refused stops none
-of the others."""
+"""A migration over many groups: some workers, each with its own connections, take batch after
+batch. What a group's outcome is, is known of each; one that is refused stops none of the others.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class Where:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One group. `state`: "same" (nothing to do), "to do" (a dry run), "done", "done before" (by this run, before it was interrupted), "refused"."""
+    """One group. `state`: "same" (nothing to do), "to do" (a dry run), "done", "done before" (by
+    this run, before it was interrupted), "refused".
+    """
 
     state: str
     plan: Plan
@@ -45,8 +48,15 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """For the report."""
         kafka = sum(isinstance(change, KafkaOffset) for change in self.plan.changes)
-        return {"group": self.plan.group, "state": self.state, "reasons": list(self.reasons), "warnings": list(self.plan.warnings), "zookeeper_changes": len(self.plan.changes) - kafka, "kafka_changes": kafka,
-                "same": self.plan.same}
+        return {
+            "group": self.plan.group,
+            "state": self.state,
+            "reasons": list(self.reasons),
+            "warnings": list(self.plan.warnings),
+            "zookeeper_changes": len(self.plan.changes) - kafka,
+            "kafka_changes": kafka,
+            "same": self.plan.same,
+        }
 
 
 class Worker:
@@ -59,8 +69,14 @@ class Worker:
     def __enter__(self) -> Worker:
         with ExitStack() as stack:
             self.client = stack.enter_context(SyncWriter(self._where.zk))
-            kafka = stack.enter_context(KafkaGroups(self._where.servers, security=self._where.security))
-            self.stores = Stores(self.client, kafka, stack.enter_context(LogEnds(self._where.servers, self._where.security)))
+            kafka = stack.enter_context(
+                KafkaGroups(self._where.servers, security=self._where.security)
+            )
+            self.stores = Stores(
+                self.client,
+                kafka,
+                stack.enter_context(LogEnds(self._where.servers, self._where.security)),
+            )
             self.writer = Writer(self.client, self.stores, self._where.zk.acl)
             self._stack = stack.pop_all()
         return self
@@ -71,16 +87,36 @@ class Worker:
     def plan(self, groups: Sequence[str], planner: Planner, choices: Choices) -> list[Outcome]:
         """What would be done. Writes nothing."""
         plans = [planner(now, choices) for now in self.stores.read(groups)]
-        return [Outcome("refused" if plan.reasons else "to do" if plan.changes else "same", plan, plan.reasons) for plan in plans]
+        return [
+            Outcome(
+                "refused" if plan.reasons else "to do" if plan.changes else "same",
+                plan,
+                plan.reasons,
+            )
+            for plan in plans
+        ]
 
-    def apply(self, groups: Sequence[str], planner: Planner, choices: Choices, journal: Journal, told: Told) -> list[Outcome]:
+    def apply(
+        self,
+        groups: Sequence[str],
+        planner: Planner,
+        choices: Choices,
+        journal: Journal,
+        told: Told,
+    ) -> list[Outcome]:
         """Do it: look, keep what was there, write, look again."""
-        outcomes = {group: Outcome("done before", Plan(group)) for group in groups if group in told.done}
+        outcomes = {
+            group: Outcome("done before", Plan(group)) for group in groups if group in told.done
+        }
         turn: list[tuple[GroupNow, Plan, tuple[Change, ...]]] = []
         for now in self.stores.read([group for group in groups if group not in told.done]):
             plan = planner(now, choices)
             try:
-                changes = plan.changes if now.name not in told.latest else still_to_do(now, told.latest[now.name].changes)
+                changes = (
+                    plan.changes
+                    if now.name not in told.latest
+                    else still_to_do(now, told.latest[now.name].changes)
+                )
             except RefusedError as error:
                 outcomes[now.name] = Outcome("refused", plan, (str(error),))
                 continue
@@ -106,14 +142,19 @@ class Worker:
         journal.done([group for group, outcome in outcomes.items() if outcome.state == "done"])
         return [outcomes[group] for group in groups]
 
-    def _looked_at(self, written: dict[str, Plan], planner: Planner, choices: Choices) -> dict[str, Outcome]:
+    def _looked_at(
+        self, written: dict[str, Plan], planner: Planner, choices: Choices
+    ) -> dict[str, Outcome]:
         """Whether both stores are now as they shall be."""
         found: dict[str, Outcome] = {}
         for now in self.stores.read(list(written)) if written else ():
             again = planner(now, choices)
             if again.changes or again.reasons:
                 why = "; ".join(again.reasons) or f"{len(again.changes)} offsets differ"
-                said = f"it was written, and is not as it should be when it is read again ({why}): somebody else is at work; stop that, then repeat the command"
+                said = (
+                    f"it was written, and is not as it should be when it is read again ({why}):"
+                    " somebody else is at work; stop that, then repeat the command"
+                )
                 found[now.name] = Outcome("refused", written[now.name], (said,))
             else:
                 found[now.name] = Outcome("done", written[now.name])
@@ -122,7 +163,9 @@ class Worker:
 
 @dataclass
 class Fleet:
-    """Some workers over many batches. `act` gives a batch's outcomes; `seen` is told of them as they come, on the workers' threads, one at a time."""
+    """Some workers over many batches. `act` gives a batch's outcomes; `seen` is told of them as
+    they come, on the workers' threads, one at a time.
+    """
 
     where: Where
     jobs: int
@@ -133,11 +176,16 @@ class Fleet:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, groups: Sequence[str]) -> None:
-        """All groups. Raises the first error that was no refusal; what was begun is ended before that, also after Ctrl-C."""
+        """All groups. Raises the first error that was no refusal; what was begun is ended before
+        that, also after Ctrl-C.
+        """
         batches: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
         for start in range(0, len(groups), BATCH):
             batches.put(groups[start : start + BATCH])
-        threads = [threading.Thread(target=self._main, args=(batches,), name=f"migration-{n}") for n in range(max(1, min(self.jobs, batches.qsize())))]
+        threads = [
+            threading.Thread(target=self._main, args=(batches,), name=f"migration-{n}")
+            for n in range(max(1, min(self.jobs, batches.qsize())))
+        ]
         for thread in threads:
             thread.start()
         try:

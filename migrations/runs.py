@@ -32,23 +32,36 @@ def runs_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     try:
         if given:
             return Path(given).expanduser()
-        return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "zkcoord" / "migrations"
+        return (
+            (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state")
+            / "zkcoord"
+            / "migrations"
+        )
     except RuntimeError as error:  # this user has no home
-        raise ConfigurationError("the folder for backups cannot be told, because this user has no home: give --dir with an absolute path") from error
+        raise ConfigurationError(
+            "the folder for backups cannot be told, because this user has no home: give --dir with"
+            " an absolute path"
+        ) from error
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """All runs, the oldest first; one that was killed before its first line was whole has done nothing. Raises `ConfigurationError`."""
+    """All runs, the oldest first; one that was killed before its first line was whole has done
+    nothing. Raises `ConfigurationError`.
+    """
     try:
         found = sorted(path.parent for path in folder.glob(f"*/{JOURNAL}"))
     except OSError as error:
-        raise ConfigurationError(f"the folder {folder} cannot be read ({error.strerror}): give another one with --dir") from error
+        raise ConfigurationError(
+            f"the folder {folder} cannot be read ({error.strerror}): give another one with --dir"
+        ) from error
     runs = [Run(path, told_in(path)) for path in found]
     return [run for run in runs if run.told.run]
 
 
 def unfinished(folder: Path, what: Mapping[str, Any]) -> Run | None:
-    """The newest run on this ensemble, if it was for the same and has not ended. An older one is not gone on with: what came after it may have undone it."""
+    """The newest run on this ensemble, if it was for the same and has not ended. An older one is
+    not gone on with: what came after it may have undone it.
+    """
     here = [run for run in runs_in(folder) if run.told.run.get("zookeeper") == what["zookeeper"]]
     return here[-1] if here and here[-1].what == dict(what) and not here[-1].told.ended else None
 

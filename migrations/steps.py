@@ -1,4 +1,6 @@
-"""The numbered steps, in order. A step is two pure functions, forward and back, from what the stores hold and what the operator has decided to a `Plan`."""
+"""The numbered steps, in order. A step is two pure functions, forward and back, from what the
+stores hold and what the operator has decided to a `Plan`.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,20 @@ class Step:
 
 
 STEPS = (
-    Step(1, "zookeeper-to-coordinated", "offsets of old consumers, checked and marked for zkcoord's groups", m0001.forward, m0001.back),
-    Step(2, "coordinated-to-kafka", "offsets of zkcoord's groups, copied to Kafka's own groups", m0002.forward, m0002.back),
+    Step(
+        1,
+        "zookeeper-to-coordinated",
+        "offsets of old consumers, checked and marked for zkcoord's groups",
+        m0001.forward,
+        m0001.back,
+    ),
+    Step(
+        2,
+        "coordinated-to-kafka",
+        "offsets of zkcoord's groups, copied to Kafka's own groups",
+        m0002.forward,
+        m0002.back,
+    ),
 )
 
 
@@ -37,4 +51,7 @@ def step_named(text: str) -> Step:
     for step in STEPS:
         if text in (str(step.number), f"{step.number:04d}", step.name):
             return step
-    raise ConfigurationError(f"there is no migration {text[:80]!a}: write {' or '.join(f'{step.number} ({step.name})' for step in STEPS)}")
+    raise ConfigurationError(
+        f"there is no migration {text[:80]!a}: write"
+        f" {' or '.join(f'{step.number} ({step.name})' for step in STEPS)}"
+    )

@@ -30,26 +30,48 @@ class Stores:
         self.ends = ends
 
     def read(self, wanted: Sequence[str]) -> list[GroupNow]:
-        """These groups as they are now, in this order. Raises `UnavailableError`, `RefusedError`."""
+        """These groups as they are now, in this order. Raises `UnavailableError`,
+        `RefusedError`.
+        """
         committed = self.kafka.committed(wanted)
         theirs = self.kafka.live_members(wanted)
         self.client.sync()
         seen = {group.name: group for batch in read_groups(self.client, wanted) for group in batch}
-        topics = self._topics({at.topic for group in seen.values() for at in group.offsets} | {tp.topic for offsets in committed.values() for tp in offsets})
-        logs = self._logs({tp for offsets in committed.values() for tp in offsets} | {tp for group in seen.values() for tp in _partitions(group, topics)}, topics)
-        return [_now(seen[name], committed.get(name, {}), theirs.get(name, ()), topics, logs) for name in wanted]
+        topics = self._topics(
+            {at.topic for group in seen.values() for at in group.offsets}
+            | {tp.topic for offsets in committed.values() for tp in offsets}
+        )
+        logs = self._logs(
+            {tp for offsets in committed.values() for tp in offsets}
+            | {tp for group in seen.values() for tp in _partitions(group, topics)},
+            topics,
+        )
+        return [
+            _now(seen[name], committed.get(name, {}), theirs.get(name, ()), topics, logs)
+            for name in wanted
+        ]
 
     def _topics(self, wanted: set[str]) -> dict[str, Topic]:
         fitting = sorted(filter(names.is_topic, wanted))
         found: dict[str, Topic] = {}
-        for name, answer in zip(fitting, self.client.read([GetData(f"{TOPICS}/{name}") for name in fitting])):
-            topic = codec.decode_topic(name, answer.data, answer.stat) if isinstance(answer, Node) and answer.data else None
+        for name, answer in zip(
+            fitting, self.client.read([GetData(f"{TOPICS}/{name}") for name in fitting])
+        ):
+            topic = (
+                codec.decode_topic(name, answer.data, answer.stat)
+                if isinstance(answer, Node) and answer.data
+                else None
+            )
             if isinstance(topic, Topic):
                 found[name] = topic
         return found
 
-    def _logs(self, tps: set[TopicPartition], topics: Mapping[str, Topic]) -> dict[TopicPartition, Log]:
-        known = [tp for tp in tps if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
+    def _logs(
+        self, tps: set[TopicPartition], topics: Mapping[str, Topic]
+    ) -> dict[TopicPartition, Log]:
+        known = [
+            tp for tp in tps if tp.topic in topics and tp.partition in topics[tp.topic].partitions
+        ]
         starts, ends = self.ends.starts_of(known), self.ends.of(known)
         return {tp: Log(starts[tp], ends[tp]) for tp in known if tp in starts and tp in ends}
 
@@ -63,17 +85,32 @@ def _partitions(group: GroupSeen, topics: Mapping[str, Topic]) -> dict[TopicPart
             continue
         value = codec.decode_offset(at.path, at.node.data)
         found[TopicPartition(at.topic, int(at.child))] = Stored(
-            value if isinstance(value, int) else None, at.node.stat.version, at.node.stat.mzxid, None, False, _beside(group, at.topic)
+            value if isinstance(value, int) else None,
+            at.node.stat.version,
+            at.node.stat.mzxid,
+            None,
+            False,
+            _beside(group, at.topic),
         )
     return found
 
 
 def _beside(group: GroupSeen, topic: str) -> Beside:
     node = group.beside.get(topic)
-    return NOTHING if node is None else Beside(codec.decode_incarnation(topic, node.data), node.stat.version, node.stat.mzxid)
+    return (
+        NOTHING
+        if node is None
+        else Beside(codec.decode_incarnation(topic, node.data), node.stat.version, node.stat.mzxid)
+    )
 
 
-def _now(group: GroupSeen, kafka: Mapping[TopicPartition, int], theirs: tuple[str, ...], topics: Mapping[str, Topic], logs: Mapping[TopicPartition, Log]) -> GroupNow:
+def _now(
+    group: GroupSeen,
+    kafka: Mapping[TopicPartition, int],
+    theirs: tuple[str, ...],
+    topics: Mapping[str, Topic],
+    logs: Mapping[TopicPartition, Log],
+) -> GroupNow:
     stored = _partitions(group, topics)
     ours: list[str] = []
     old: list[str] = []
@@ -85,7 +122,12 @@ def _now(group: GroupSeen, kafka: Mapping[TopicPartition, int], theirs: tuple[st
         name=group.name,
         stored=stored,
         beside={topic: _beside(group, topic) for topic in group.beside},
-        stray=tuple(f"{at.topic}/{at.child}" for at in group.offsets if not names.is_number(at.child) or TopicPartition(at.topic, int(at.child)) not in stored),
+        stray=tuple(
+            f"{at.topic}/{at.child}"
+            for at in group.offsets
+            if not names.is_number(at.child)
+            or TopicPartition(at.topic, int(at.child)) not in stored
+        ),
         kafka=dict(kafka),
         old=tuple(sorted(old)),
         ours=tuple(sorted(ours)),

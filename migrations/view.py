@@ -20,20 +20,39 @@ STATES = ("done", "done before", "to do", "same", "refused")
 
 
 class Bar:
-    """A progress bar on standard error. Raises `ModuleNotFoundError` where rich is not installed."""
+    """A progress bar on standard error. Raises `ModuleNotFoundError` where rich is not
+    installed.
+    """
 
     def __init__(self, total: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
-        self._progress = Progress(TextColumn("groups"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+        self._progress = Progress(
+            TextColumn("groups"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
         self._task = self._progress.add_task("groups", total=total)
 
     def __enter__(self) -> Callable[[int], None]:
         self._progress.start()
         return lambda count: self._progress.advance(self._task, count)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._progress.stop()
 
 
@@ -42,12 +61,24 @@ def table_of(outcomes: Sequence[Outcome], verbose: bool) -> str:
     rows = []
     for outcome in outcomes:
         shown = outcome.to_json()
-        rows.append([outcome.plan.group, outcome.state, str(shown["zookeeper_changes"]), str(shown["kafka_changes"]), str(outcome.plan.same)])
+        rows.append(
+            [
+                outcome.plan.group,
+                outcome.state,
+                str(shown["zookeeper_changes"]),
+                str(shown["kafka_changes"]),
+                str(outcome.plan.same),
+            ]
+        )
     lines = [table(COLUMNS, rows).rstrip("\n")] if rows else []
     for outcome in outcomes:
         lines += [f"{outcome.plan.group}: {reason}" for reason in outcome.reasons]
         lines += [f"{outcome.plan.group}: note: {warning}" for warning in outcome.plan.warnings]
-        lines += [f"{outcome.plan.group}: {_shown(change)}" for change in outcome.plan.changes] if verbose else []
+        lines += (
+            [f"{outcome.plan.group}: {_shown(change)}" for change in outcome.plan.changes]
+            if verbose
+            else []
+        )
     counts = figures(outcomes)
     said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts.get(state))
     return "\n".join([*lines, f"{len(outcomes)} groups" + (f": {said}" if said else "")]) + "\n"
@@ -55,8 +86,15 @@ def table_of(outcomes: Sequence[Outcome], verbose: bool) -> str:
 
 def _shown(change: Change) -> str:
     if isinstance(change, ZkNote):
-        return f"the offsets of {change.topic} are said to be of {change.after or 'no topic in particular'}" + (f" (was {change.before})" if change.before else "")
-    return f"{change.tp} in {'Kafka' if isinstance(change, KafkaOffset) else 'ZooKeeper'}: {_value(change.before)} -> {_value(change.after)}"
+        return (
+            f"the offsets of {change.topic} are said to be of"
+            f" {change.after or 'no topic in particular'}"
+            + (f" (was {change.before})" if change.before else "")
+        )
+    return (
+        f"{change.tp} in {'Kafka' if isinstance(change, KafkaOffset) else 'ZooKeeper'}:"
+        f" {_value(change.before)} -> {_value(change.after)}"
+    )
 
 
 def _value(offset: int | None) -> str:
@@ -70,11 +108,25 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def report(command: str, what: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """All of it."""
-    return {"command": command, "migration": what, "figures": figures(outcomes), "groups": [outcome.to_json() for outcome in outcomes]}
+    return {
+        "command": command,
+        "migration": what,
+        "figures": figures(outcomes),
+        "groups": [outcome.to_json() for outcome in outcomes],
+    }
 
 
 def listing(steps: Sequence[Step], runs: Sequence[Run]) -> str:
     """Steps, and runs."""
     lines = [f"{step.number:04d}  {step.name}: {step.title}" for step in steps]
-    rows = [[run.folder.name, shown_time(run.told.run["time_ms"]), str(len(run.told.first)), str(len(run.told.done)), "yes" if run.told.ended else "no"] for run in runs]
+    rows = [
+        [
+            run.folder.name,
+            shown_time(run.told.run["time_ms"]),
+            str(len(run.told.first)),
+            str(len(run.told.done)),
+            "yes" if run.told.ended else "no",
+        ]
+        for run in runs
+    ]
     return "\n".join(lines) + "\n" + (table(RUN_COLUMNS, rows) if rows else "")

@@ -1,4 +1,6 @@
-"""Fixtures of every suite. Servers are started once per test process, and only when a test asks for one; with pytest-xdist each worker has its own, so nothing is shared between workers."""
+"""Fixtures of every suite. Servers are started once per test process, and only when a test asks for
+one; with pytest-xdist each worker has its own, so nothing is shared between workers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from zkcoord.core import values
 
-values.FREEZE = True  # before anything is imported that makes classes with it: that values are not changed is checked here, not in production
+# before anything is imported that makes classes with it: that values are not changed is checked
+# here, not in production
+values.FREEZE = True
 
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy
@@ -21,19 +25,27 @@ from zkcoord.stack import ports
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 
-
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's `make test &` leaves it, and children would inherit: tests that interrupt them need the usual handling
+# as a shell's `make test &` leaves it, and children would inherit: tests that interrupt them need
+# the usual handling
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-settings.register_profile("roaming", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # how fast the machine is is nobody's property
-settings.register_profile("busy", settings.get_profile("roaming"), derandomize=True)  # a change is judged by the same examples as the one before; new ones are drawn in the night
+# how fast the machine is is nobody's property
+settings.register_profile("roaming", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# a change is judged by the same examples as the one before; new ones are drawn in the night
+settings.register_profile("busy", settings.get_profile("roaming"), derandomize=True)
 settings.load_profile("busy")
 
 
 def draw_ports_of_ones_own() -> None:
-    """Each of pytest-xdist's workers draws the ports of its servers from a part of the range: a port that one has drawn and does not listen at yet, or no more until it starts a server again, is nobody else's."""
-    width = (ports.PORT_MAX - ports.PORT_MIN) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    """Each of pytest-xdist's workers draws the ports of its servers from a part of the range: a
+    port that one has drawn and does not listen at yet, or no more until it starts a server again,
+    is nobody else's.
+    """
+    width = (ports.PORT_MAX - ports.PORT_MIN) // int(
+        os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    )
     ports.PORT_MIN += width * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     ports.PORT_MAX = ports.PORT_MIN + width - 1
 
@@ -49,7 +61,9 @@ def java() -> Java:
 
 @pytest.fixture(scope="session")
 def zk_server(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A ZooKeeper server for the whole test process (tickTime 500 ms, sessions 1 s to 60 s). Do not stop or pause it: start your own for that (`own_zk_server`)."""
+    """A ZooKeeper server for the whole test process (tickTime 500 ms, sessions 1 s to 60 s). Do not
+    stop or pause it: start your own for that (`own_zk_server`).
+    """
     server = start_server(tmp_path_factory.mktemp("zookeeper"), java)
     yield server
     server.kill()
@@ -71,8 +85,12 @@ def own_zk_server(java: Java, tmp_path: Path) -> Iterator[ZooKeeperServer]:
 
 
 @pytest.fixture(scope="session")
-def old_zk_server(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server of the oldest release that is served, for the whole test process. Do not stop or pause it."""
+def old_zk_server(
+    java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ZooKeeperServer]:
+    """A server of the oldest release that is served, for the whole test process. Do not stop or
+    pause it.
+    """
     server = start_server(tmp_path_factory.mktemp("old-zookeeper"), java, of_release(OLDEST, java))
     yield server
     server.kill()
@@ -87,22 +105,32 @@ def ensemble(java: Java, tmp_path: Path) -> Iterator[Ensemble]:
 
 @pytest.fixture
 def zk_proxy(zk_server: ZooKeeperServer) -> Iterator[Proxy]:
-    """A proxy in front of the shared server; a client reaches the server through `zk_proxy.address`."""
+    """A proxy in front of the shared server; a client reaches the server through
+    `zk_proxy.address`.
+    """
     with Proxy(zk_server.port) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
-def kafka_broker(zk_server: ZooKeeperServer, java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A Kafka broker for the whole test process, registered under the chroot /kafka of the shared ZooKeeper."""
-    broker = kafka_harness.start_broker(tmp_path_factory.mktemp("kafka"), zk_server.address + kafka_harness.CHROOT, java)
+def kafka_broker(
+    zk_server: ZooKeeperServer, java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaBroker]:
+    """A Kafka broker for the whole test process, registered under the chroot /kafka of the shared
+    ZooKeeper.
+    """
+    broker = kafka_harness.start_broker(
+        tmp_path_factory.mktemp("kafka"), zk_server.address + kafka_harness.CHROOT, java
+    )
     yield broker
     broker.kill()
 
 
 @pytest.fixture
 def kafka_zk_hosts(kafka_broker: KafkaBroker) -> Iterator[str]:
-    """The connect string under which the broker is registered, with nothing beside Kafka's own znodes; what the test leaves is removed after it."""
+    """The connect string under which the broker is registered, with nothing beside Kafka's own
+    znodes; what the test leaves is removed after it.
+    """
     kafka_harness.clean_groups(kafka_broker.zookeeper)
     yield kafka_broker.zookeeper
     kafka_harness.clean_groups(kafka_broker.zookeeper)

@@ -23,5 +23,7 @@ def test_every_trap_has_tests_that_exist() -> None:
         tests = NAMED.findall(row)
         assert tests, row
         for file, name in tests:
-            found = re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+            found = re.search(
+                rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE
+            )
             assert found and (name.startswith("test_") or name in contract), f"{file}::{name}"

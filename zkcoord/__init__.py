@@ -1,4 +1,6 @@
-"""A coordinator for Kafka consumer groups over ZooKeeper. Importing the package imports nothing else: each part is imported by who needs it."""
+"""A coordinator for Kafka consumer groups over ZooKeeper. Importing the package imports nothing
+else: each part is imported by who needs it.
+"""
 
 from __future__ import annotations
 

@@ -1,24 +1,36 @@
 """Every error that zkcoord raises on purpose: one tree, drawn here.
 
     ZkcoordError
-    ├── ForkedProcessError                 a ZooKeeper session was used in a forked child of the process that opened it
-    ├── UnavailableError                   ZooKeeper did not answer in time, or refuses this client: one sentence
+    ├── ForkedProcessError                 a ZooKeeper session was used in a forked child of the
+    │                                      process that opened it
+    ├── UnavailableError                   ZooKeeper did not answer in time, or refuses this client:
+    │                                      one sentence
     ├── UnknownGroupError                  no group of this name exists on the ensemble
-    ├── RefusedError                       an operator's command is not carried out, or not further: something stands against it, which the sentence names
+    ├── RefusedError                       an operator's command is not carried out, or not further:
+    │                                      something stands against it, which the sentence names
     ├── NoJournalError                     there is no journal where one was looked for
-    ├── ReplayError                        a recording of inputs cannot be read, or not by this version
-    ├── ConfigurationError                 what the user gave cannot be used: one sentence that says what to write instead
-    │   ├── InvalidGroupError              a group name that cannot be a path component, or that tools would mistake for something else
-    │   ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's name
-    │   ├── InvalidSubscriptionError       topics, streams or a pattern that no reader could decode again
+    ├── ReplayError                        a recording of inputs cannot be read, or not by this
+    │                                      version
+    ├── ConfigurationError                 what the user gave cannot be used: one sentence that says
+    │                                      what to write instead
+    │   ├── InvalidGroupError              a group name that cannot be a path component, or that
+    │   │                                  tools would mistake for something else
+    │   ├── InvalidConsumerIdError         a chosen consumer id that cannot be part of a member's
+    │   │                                  name
+    │   ├── InvalidSubscriptionError       topics, streams or a pattern that no reader could decode
+    │   │                                  again
     │   └── UnknownAssignorError           no assignor has this name
-    └── StackError                         the servers of `zkcoord stack` cannot be set up: no Java, no jars, no port
+    └── StackError                         the servers of `zkcoord stack` cannot be set up: no Java,
+                                           no jars, no port
         ├── JarVerificationError           a jar is not the one that the lock file names
-        └── ServerNotReadyError            a server ended or did not answer in time; the message ends with its last log line
+        └── ServerNotReadyError            a server ended or did not answer in time; the message
+                                           ends with its last log line
 
-Two class attributes say what a caller may do. `retriable`: the same call may succeed later without anything being changed. `fatal`: the process (or the consumer) cannot go on
-with what it was given. Neither: this call failed, the next one may do. Outcomes of ZooKeeper's operations are values (`zkcoord.zk.port`), not errors; what is found malformed in ZooKeeper is a
-`Malformed` value, never an error.
+Two class attributes say what a caller may do. `retriable`: the same call may succeed later without
+anything being changed. `fatal`: the process (or the consumer) cannot go on with what it was given.
+Neither: this call failed, the next one may do. Outcomes of ZooKeeper's operations are values
+(`zkcoord.zk.port`), not errors; what is found malformed in ZooKeeper is a `Malformed` value, never
+an error.
 """
 
 from __future__ import annotations
@@ -34,7 +46,9 @@ class ZkcoordError(Exception):
 
 
 class ConfigurationError(ZkcoordError):
-    """An option, a name or a combination of them cannot be used; the message is one sentence for the user."""
+    """An option, a name or a combination of them cannot be used; the message is one sentence for
+    the user.
+    """
 
     fatal = True
 
@@ -56,7 +70,9 @@ class UnknownAssignorError(ConfigurationError):
 
 
 class ForkedProcessError(ZkcoordError):
-    """A ZooKeeper session was used in a forked child: its connection belongs to the parent, and two users would mix their answers."""
+    """A ZooKeeper session was used in a forked child: its connection belongs to the parent, and two
+    users would mix their answers.
+    """
 
     fatal = True
 
@@ -86,7 +102,9 @@ class UnknownGroupError(ZkcoordError):
 
 
 class RefusedError(ZkcoordError):
-    """An operator's command is not carried out, or not further; the message is one sentence that says what stands against it and what to do."""
+    """An operator's command is not carried out, or not further; the message is one sentence that
+    says what stands against it and what to do.
+    """
 
 
 class NoJournalError(ZkcoordError):
@@ -94,11 +112,15 @@ class NoJournalError(ZkcoordError):
 
 
 class ReplayError(ZkcoordError):
-    """A recording of a coordinator's inputs cannot be read, or was written by another version; the message is one sentence for the user."""
+    """A recording of a coordinator's inputs cannot be read, or was written by another version; the
+    message is one sentence for the user.
+    """
 
 
 class ScenarioError(ZkcoordError):
-    """A scenario with real processes (the demo, a benchmark) cannot go on; the message is one sentence for the user."""
+    """A scenario with real processes (the demo, a benchmark) cannot go on; the message is one
+    sentence for the user.
+    """
 
     fatal = True
 

@@ -1,11 +1,14 @@
 """The consumer's side of the protocol, pure: events in, actions out.
 
-A member's rights are: its registration (proved by every multi that checks it: the lease), and the owner nodes of its session (what it holds). It has at most one request under
-way. What it does next is decided by `_advance`, in this order: settle a doubt by a synced read; look back at the topics of what it started; learn a new epoch's lease; read the
-channel; carry out the next command; write what is due in the order in which it became due (the application's commits, acks); renew the lease.
+A member's rights are: its registration (proved by every multi that checks it: the lease), and the
+owner nodes of its session (what it holds). It has at most one request under way. What it does next
+is decided by `_advance`, in this order: settle a doubt by a synced read; look back at the topics of
+what it started; learn a new epoch's lease; read the channel; carry out the next command; write what
+is due in the order in which it became due (the application's commits, acks); renew the lease.
 
-Doubt is raised by every outcome that is not OK and by a command that vanished. Nothing is concluded from a command's absence: a stop whose command is gone while the owner node
-is still ours is withdrawn (`Resumed`), a start whose owner node turns out to be ours has happened (`Assigned`).
+Doubt is raised by every outcome that is not OK and by a command that vanished. Nothing is concluded
+from a command's absence: a stop whose command is gone while the owner node is still ours is
+withdrawn (`Resumed`), a start whose owner node turns out to be ours has happened (`Assigned`).
 """
 
 from __future__ import annotations
@@ -47,7 +50,12 @@ class Agent(Sharing):
             self.pending.clear()
         for command in e.commands:
             if isinstance(command, Malformed):
-                self._notice(msg.NoticeKind.MALFORMED, what=command.what, name=command.name, reason=command.reason)
+                self._notice(
+                    msg.NoticeKind.MALFORMED,
+                    what=command.what,
+                    name=command.name,
+                    reason=command.reason,
+                )
             elif command.incarnation == self.incarnation and self.phase is Phase.MEMBER:
                 self.pending[command.node] = command
                 self.seen_epoch = max(self.seen_epoch, command.epoch)
@@ -59,7 +67,9 @@ class Agent(Sharing):
             self.doubt = True
 
     def _registration_touched(self, e: ev.RegistrationTouched) -> None:
-        if self.phase is Phase.MEMBER and not (self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE):
+        if self.phase is Phase.MEMBER and not (
+            self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE
+        ):
             self.doubt = True
 
     def _epoch_read(self, e: ev.EpochRead) -> None:
@@ -88,26 +98,50 @@ class Agent(Sharing):
         self.waiting = None
         if e.incarnation is None:
             return self._evicted("the registration is gone")
-        if waiting.asked is Asked.START and self.shared and self.current is not None and any(tp in self.held for tp in self.current.command.start):
-            self.doubt = True  # for the coordinator it is free: an old consumer deleted our owner node by its path
+        if (
+            waiting.asked is Asked.START
+            and self.shared
+            and self.current is not None
+            and any(tp in self.held for tp in self.current.command.start)
+        ):
+            # for the coordinator it is free: an old consumer deleted our owner node by its path
+            self.doubt = True
         if waiting.asked is Asked.DOUBT:
             self.doubt = False
             self._settle(e)
         elif waiting.asked is Asked.TOPICS:
             return self._prove(e)
-        if self.current is not None and (waiting.asked is Asked.START or self.current.command.option is Option.START):
+        if self.current is not None and (
+            waiting.asked is Asked.START or self.current.command.option is Option.START
+        ):
             self._judge_start(e)
 
     def _settle(self, e: ev.PartitionsRead) -> None:
-        """A synced read after a doubt: keep what is ours, drop what is not, and withdraw what was withdrawn."""
+        """A synced read after a doubt: keep what is ours, drop what is not, and withdraw what was
+        withdrawn.
+        """
         assert e.incarnation is not None
         known = {tp: held.committed for tp, held in self.held.items()}
         for tp in sorted(self.held):
             if tp in e.holdings:
                 self._settle_one(tp, self.held[tp], e)
-        self._tell_stored({tp: held.committed for tp, held in sorted(self.held.items()) if tp in known and known[tp] != held.committed})
-        for drop in [i for i in self.intents if isinstance(i, DropIntent) and i.partition in e.holdings and e.holdings[i.partition].whose is not ev.Whose.MINE]:
-            self.intents.remove(drop)  # it happened, and the node is another session's by now (version 1 says that a node is one of ours, not whose)
+        self._tell_stored(
+            {
+                tp: held.committed
+                for tp, held in sorted(self.held.items())
+                if tp in known and known[tp] != held.committed
+            }
+        )
+        for drop in [
+            i
+            for i in self.intents
+            if isinstance(i, DropIntent)
+            and i.partition in e.holdings
+            and e.holdings[i.partition].whose is not ev.Whose.MINE
+        ]:
+            # it happened, and the node is another session's by now (version 1 says that a node is
+            # one of ours, not whose)
+            self.intents.remove(drop)
         if e.incarnation != self.incarnation:
             self.incarnation = e.incarnation
             self.registered = self.asked
@@ -125,7 +159,11 @@ class Agent(Sharing):
 
     def _settle_one(self, tp: TopicPartition, held: Held, e: ev.PartitionsRead) -> None:
         ours = held.committed
-        verdict = judge(held, e.holdings[tp]) if self.options.stores_offsets else judge_owner(e.holdings[tp])
+        verdict = (
+            judge(held, e.holdings[tp])
+            if self.options.stores_offsets
+            else judge_owner(e.holdings[tp])
+        )
         if verdict is Judgement.RESET and self.shared:
             self._write_again(tp, held, ours)
         elif verdict is Judgement.RESET:
@@ -143,9 +181,17 @@ class Agent(Sharing):
             self._tell_lost((tp,), "its stored offset was deleted")
 
     def _prove(self, e: ev.PartitionsRead) -> None:
-        """Read after the start acks: whether each topic was still the one that was meant. One that is made again later than this is younger than the owner node, which the coordinator sees."""
+        """Read after the start acks: whether each topic was still the one that was meant. One that
+        is made again later than this is younger than the owner node, which the coordinator sees.
+        """
         unproved, self.unproved = self.unproved, {}
-        wrong = tuple(tp for tp, meant in sorted(unproved.items()) if tp in self.held and e.topics.get(tp.topic) and not is_meant(meant, e.topics[tp.topic]))
+        wrong = tuple(
+            tp
+            for tp, meant in sorted(unproved.items())
+            if tp in self.held
+            and e.topics.get(tp.topic)
+            and not is_meant(meant, e.topics[tp.topic])
+        )
         for tp in wrong:
             del self.held[tp]
             self.intents.append(DropIntent(tp))
@@ -162,18 +208,35 @@ class Agent(Sharing):
             read = e.holdings.get(tp)
             if read is None or tp in self.held:
                 continue
-            offset = read.offset if isinstance(read.offset, int) and self.options.stores_offsets else None
+            offset = (
+                read.offset
+                if isinstance(read.offset, int) and self.options.stores_offsets
+                else None
+            )
             if isinstance(read.offset, Malformed):
-                self._notice(msg.NoticeKind.MALFORMED, what=read.offset.what, name=read.offset.name, reason=read.offset.reason)
+                self._notice(
+                    msg.NoticeKind.MALFORMED,
+                    what=read.offset.what,
+                    name=read.offset.name,
+                    reason=read.offset.reason,
+                )
             if read.whose is ev.Whose.MINE and offset is not None and read.version is not None:
                 self.held[tp] = Held(thread, offset, read.version)
                 self._prove_later(current.command, tp)
                 adopted[tp] = offset
             elif read.whose is ev.Whose.MINE:
-                self.intents.append(DropIntent(tp))  # the ack happened, and then somebody deleted or spoilt its offset: let it be started anew (so it is where offsets are kept elsewhere)
-            elif read.whose is ev.Whose.NOBODY and not current.void and is_meant(current.command.incarnations.get(tp.topic), e.topics.get(tp.topic)):
+                # the ack happened, and then somebody deleted or spoilt its offset: let it be
+                # started anew (so it is where offsets are kept elsewhere)
+                self.intents.append(DropIntent(tp))
+            elif (
+                read.whose is ev.Whose.NOBODY
+                and not current.void
+                and is_meant(current.command.incarnations.get(tp.topic), e.topics.get(tp.topic))
+            ):
                 self._take(current, tp, read, e)
-        self.intents = deque(i for i in self.intents if not (isinstance(i, DropIntent) and i.partition in adopted))
+        self.intents = deque(
+            i for i in self.intents if not (isinstance(i, DropIntent) and i.partition in adopted)
+        )
         self._tell_stored(adopted)
         self.untold.update(adopted)
         self._report_past(current, e)
@@ -184,11 +247,19 @@ class Agent(Sharing):
         else:
             self._ready(current)
 
-    def _take(self, current: Current, tp: TopicPartition, read: ev.Holding, e: ev.PartitionsRead) -> None:
-        """A partition that can be started: at its stored offset, if that counts for the topic as it is now."""
+    def _take(
+        self, current: Current, tp: TopicPartition, read: ev.Holding, e: ev.PartitionsRead
+    ) -> None:
+        """A partition that can be started: at its stored offset, if that counts for the topic as it
+        is now.
+        """
         now, beside = current.command.incarnations.get(tp.topic), e.beside.get(tp.topic)
         found = fate(now, beside)
-        stored = read.offset if isinstance(read.offset, int) and counts(found, read.written, beside) else None
+        stored = (
+            read.offset
+            if isinstance(read.offset, int) and counts(found, read.written, beside)
+            else None
+        )
         current.takes[tp] = ev.Take(tp, current.command.start[tp], stored or 0, read.version)
         if not self.options.stores_offsets:
             current.unresolved.add(tp)
@@ -204,31 +275,74 @@ class Agent(Sharing):
             current.marks[tp.topic] = said
 
     def _report_past(self, current: Current, e: ev.PartitionsRead) -> None:
-        """Say once which stored offsets do not count any more, and which notes of whose they are cannot be read."""
+        """Say once which stored offsets do not count any more, and which notes of whose they are
+        cannot be read.
+        """
         for topic in sorted({tp.topic for tp in current.takes}):
             beside, now = e.beside.get(topic), current.command.incarnations.get(topic, "")
-            ignored = [f"{tp}={e.holdings[tp].offset}" for tp in sorted(current.afresh) if tp.topic == topic and isinstance(e.holdings[tp].offset, int)]
+            ignored = [
+                f"{tp}={e.holdings[tp].offset}"
+                for tp in sorted(current.afresh)
+                if tp.topic == topic and isinstance(e.holdings[tp].offset, int)
+            ]
             if isinstance(beside, Malformed):
-                self._notice(msg.NoticeKind.MALFORMED, what=beside.what, name=beside.name, reason=beside.reason)
+                self._notice(
+                    msg.NoticeKind.MALFORMED,
+                    what=beside.what,
+                    name=beside.name,
+                    reason=beside.reason,
+                )
             elif beside is not None and ignored and (topic, now) not in self.recreated:
                 self.recreated.add((topic, now))
-                self._notice(msg.NoticeKind.TOPIC_RECREATED, topic=topic, was="" if beside.newer_only and topic not in current.marks else beside.incarnation, now=now, ignored=" ".join(ignored))
+                self._notice(
+                    msg.NoticeKind.TOPIC_RECREATED,
+                    topic=topic,
+                    was=(
+                        ""
+                        if beside.newer_only and topic not in current.marks
+                        else beside.incarnation
+                    ),
+                    now=now,
+                    ignored=" ".join(ignored),
+                )
 
     def _ask_offsets(self, current: Current) -> None:
         current.stage, current.ask, current.resolve_again_ms = Stage.RESOLVING, self._token(), None
-        stored = {tp: offset for tp, offset in sorted(current.stored.items()) if tp in current.unresolved}
-        self._tell(msg.Resolve(current.ask, tuple(sorted(current.unresolved)), tuple(sorted(current.unresolved & current.afresh)), stored))
+        stored = {
+            tp: offset for tp, offset in sorted(current.stored.items()) if tp in current.unresolved
+        }
+        self._tell(
+            msg.Resolve(
+                current.ask,
+                tuple(sorted(current.unresolved)),
+                tuple(sorted(current.unresolved & current.afresh)),
+                stored,
+            )
+        )
 
     # what is due
 
     def _tick(self, e: ev.AgentTick) -> None:
         current = self.current
-        if current is not None and current.stage is Stage.RESOLVING and current.resolve_again_ms is not None and current.resolve_again_ms <= e.now_ms:
+        if (
+            current is not None
+            and current.stage is Stage.RESOLVING
+            and current.resolve_again_ms is not None
+            and current.resolve_again_ms <= e.now_ms
+        ):
             self._ask_offsets(current)
         limit = self.options.max_poll_interval_ms
-        if limit and not self.leaving and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER) and e.now_ms - self.polled_ms >= limit + self.options.poll_slack_ms:
+        if (
+            limit
+            and not self.leaving
+            and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER)
+            and e.now_ms - self.polled_ms >= limit + self.options.poll_slack_ms
+        ):
             self.phase = next_phase(self.phase, Happening.UNPOLLED)
-            self._drop_all(f"the application did not poll for {limit} ms (max_poll_interval_ms): poll more often, or take fewer records at a time (max_poll_records)")
+            self._drop_all(
+                f"the application did not poll for {limit} ms (max_poll_interval_ms): poll more"
+                " often, or take fewer records at a time (max_poll_records)"
+            )
             self.out.append(ev.CloseSession("the application does not poll"))
 
     def _advance(self, now_ms: int) -> None:
@@ -239,13 +353,23 @@ class Agent(Sharing):
             self._look(Asked.DOUBT, sync=True)
         elif self.unproved:
             self.waiting = Waiting(Asked.TOPICS, self._token())
-            self.out.append(ev.ReadPartitions(self.waiting.token, (), "", False, {tp.topic: meant for tp, meant in sorted(self.unproved.items())}))
+            self.out.append(
+                ev.ReadPartitions(
+                    self.waiting.token,
+                    (),
+                    "",
+                    False,
+                    {tp.topic: meant for tp, meant in sorted(self.unproved.items())},
+                )
+            )
         elif self.look_around:
             self._ask_around()
         elif self.leaving:
             self._finish()
         elif self.untold or self.lapsed:
-            self._prove_membership()  # a command may be one to a session that is over, and nobody was told yet of what it names
+            # a command may be one to a session that is over, and nobody was told yet of what it
+            # names
+            self._prove_membership()
         elif self.seen_epoch > self.known_epoch:
             self.waiting = Waiting(Asked.EPOCH, self._token())
             self.out.append(ev.ReadEpoch())
@@ -270,29 +394,59 @@ class Agent(Sharing):
     def _look(self, asked: Asked, sync: bool) -> None:
         """Read what a command and everything we hold look like now."""
         current = self.current
-        wanted = set(self.held) | {i.partition for i in self.intents if isinstance(i, DropIntent)} if asked is Asked.DOUBT else set()
+        wanted = (
+            set(self.held) | {i.partition for i in self.intents if isinstance(i, DropIntent)}
+            if asked is Asked.DOUBT
+            else set()
+        )
         if current is not None:
-            wanted.update(tp for tp in current.command.partitions if asked is Asked.DOUBT or tp not in self.held)
+            wanted.update(
+                tp
+                for tp in current.command.partitions
+                if asked is Asked.DOUBT or tp not in self.held
+            )
         self.waiting = Waiting(asked, self._token())
         topics = dict(sorted(current.command.incarnations.items())) if current is not None else {}
-        self.out.append(ev.ReadPartitions(self.waiting.token, tuple(sorted(wanted)), current.command.node if current is not None else "", sync, topics))
+        self.out.append(
+            ev.ReadPartitions(
+                self.waiting.token,
+                tuple(sorted(wanted)),
+                current.command.node if current is not None else "",
+                sync,
+                topics,
+            )
+        )
 
     def _begin_command(self) -> None:
-        """Take up the next valid command: order is (epoch, seq), each once, none of an older epoch."""
+        """Take up the next valid command: order is (epoch, seq), each once, none of an older
+        epoch.
+        """
         if self.current is not None:
             return
         if self.release_by_ms is not None and self._begin_release():
             return
-        for node in [n for n, c in self.pending.items() if c.epoch < self.seen_epoch or (c.epoch, c.seq) <= self.done]:
+        for node in [
+            n
+            for n, c in self.pending.items()
+            if c.epoch < self.seen_epoch or (c.epoch, c.seq) <= self.done
+        ]:
             del self.pending[node]
         if not self.pending:
             return
         command = min(self.pending.values(), key=lambda c: (c.epoch, c.seq))
         if command.option is Option.START and self.shared and self.looked_for != command.node:
             self.looked_for = command.node
-            return self._ask_around()  # the registrations that it was decided from must be those that are there
+            # the registrations that it was decided from must be those that are there
+            return self._ask_around()
         del self.pending[command.node]
-        self._notice(msg.NoticeKind.COMMAND, option=command.option.value, epoch=command.epoch, seq=command.seq, generation=command.generation, partitions=len(command.partitions))
+        self._notice(
+            msg.NoticeKind.COMMAND,
+            option=command.option.value,
+            epoch=command.epoch,
+            seq=command.seq,
+            generation=command.generation,
+            partitions=len(command.partitions),
+        )
         if command.user_data is not None:
             self._tell(msg.UserData(command.user_data))
         if command.option is Option.REJECT:
@@ -329,11 +483,24 @@ class Agent(Sharing):
             else:
                 self.asked = self.wanted
                 self.waiting = Waiting(Asked.RESUBSCRIBE, self._token(), intent)
-                begun = {self.current.command.node} if self.current is not None else set()  # a deadline of it must not evict the new registration
-                self.out.append(ev.Resubscribe(self.waiting.token, self.name, self.asked.subscription, tuple(sorted(self.pending.keys() | begun)), self.asked.user_data))
+                # a deadline of it must not evict the new registration
+                begun = {self.current.command.node} if self.current is not None else set()
+                self.out.append(
+                    ev.Resubscribe(
+                        self.waiting.token,
+                        self.name,
+                        self.asked.subscription,
+                        tuple(sorted(self.pending.keys() | begun)),
+                        self.asked.user_data,
+                    )
+                )
         if self.waiting is not None or self.proof_ms is None:
             return
-        if self.leader_gone_ms is not None and not self.leader_warned and now_ms >= self.leader_gone_ms + self.options.coordinator_warning_ms:
+        if (
+            self.leader_gone_ms is not None
+            and not self.leader_warned
+            and now_ms >= self.leader_gone_ms + self.options.coordinator_warning_ms
+        ):
             self.waiting = Waiting(Asked.LEADER, self._token())
             self.out.append(ev.ReadLeader())
         elif now_ms >= self.proof_ms + self.lease_ms // 3:
@@ -344,8 +511,23 @@ class Agent(Sharing):
         self.out.append(ev.Store(self.waiting.token, {}))
 
     _HANDLERS = {
-        ev.SessionOpened: Writing._opened, ev.SessionSuspended: Writing._suspended, ev.SessionResumed: Writing._resumed, ev.SessionOver: Writing._over,
-        ev.JoinFailed: Writing._join_failed, ev.Registered: Writing._registered, ev.Told: Writing._told, ev.EpochRead: _epoch_read, ev.CommandsRead: _commands_read,
-        ev.CommandVanished: _command_vanished, ev.RegistrationTouched: _registration_touched, ev.PartitionsRead: _partitions_read, ev.Wrote: Writing._wrote, ev.LeaderSeen: _leader_seen,
-        ev.ModeRead: Sharing._mode_read, ev.AroundTouched: Sharing._around_touched, ev.AroundRead: Sharing._around_read, ev.NobodyServes: Writing._nobody_serves,
-        ev.AgentTick: _tick}
+        ev.SessionOpened: Writing._opened,
+        ev.SessionSuspended: Writing._suspended,
+        ev.SessionResumed: Writing._resumed,
+        ev.SessionOver: Writing._over,
+        ev.JoinFailed: Writing._join_failed,
+        ev.Registered: Writing._registered,
+        ev.Told: Writing._told,
+        ev.EpochRead: _epoch_read,
+        ev.CommandsRead: _commands_read,
+        ev.CommandVanished: _command_vanished,
+        ev.RegistrationTouched: _registration_touched,
+        ev.PartitionsRead: _partitions_read,
+        ev.Wrote: Writing._wrote,
+        ev.LeaderSeen: _leader_seen,
+        ev.ModeRead: Sharing._mode_read,
+        ev.AroundTouched: Sharing._around_touched,
+        ev.AroundRead: Sharing._around_read,
+        ev.NobodyServes: Writing._nobody_serves,
+        ev.AgentTick: _tick,
+    }

@@ -1,4 +1,6 @@
-"""What a member is busy with: the command it carries out, the writes that are due, and the one request under way."""
+"""What a member is busy with: the command it carries out, the writes that are due, and the one
+request under way.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ class Stage(enum.Enum):
 
 @dataclass(slots=True)
 class Current:
-    """The command being carried out. `ask` is the token of the question that the fetching side has not answered yet; `afresh` are partitions of topics that were made again; `marks` is
-    what the ack says of the offsets of whole topics; `stored` is what is stored where it does not decide, because the fetching side keeps the offsets. `void`: nothing is to be taken any more."""
+    """The command being carried out. `ask` is the token of the question that the fetching side has
+    not answered yet; `afresh` are partitions of topics that were made again; `marks` is what the
+    ack says of the offsets of whole topics; `stored` is what is stored where it does not decide,
+    because the fetching side keeps the offsets. `void`: nothing is to be taken any more.
+    """
 
     command: Command
     stage: Stage
@@ -46,7 +51,9 @@ class Current:
 
 @dataclass(slots=True)
 class CommitIntent:
-    """Offsets to store for the application (`token`), or at the end of a member's life (None). `overruled`: taken out, because an operator reset them meanwhile."""
+    """Offsets to store for the application (`token`), or at the end of a member's life (None).
+    `overruled`: taken out, because an operator reset them meanwhile.
+    """
 
     token: int | None
     offsets: dict[TopicPartition, int]
@@ -56,12 +63,18 @@ class CommitIntent:
     def done(self) -> CommitDone:
         """The answer when nothing is left to store. Only for a commit of the application."""
         assert self.token is not None
-        return CommitDone(self.token, CommitOutcome.OVERRULED if self.overruled else CommitOutcome.OK, tuple(sorted(self.overruled)))
+        return CommitDone(
+            self.token,
+            CommitOutcome.OVERRULED if self.overruled else CommitOutcome.OK,
+            tuple(sorted(self.overruled)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class DropIntent:
-    """Delete our owner node of a partition that shall be started anew: its offset node was deleted by somebody, or it was started for a topic that is gone."""
+    """Delete our owner node of a partition that shall be started anew: its offset node was deleted
+    by somebody, or it was started for a topic that is gone.
+    """
 
     partition: TopicPartition
 

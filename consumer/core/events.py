@@ -1,6 +1,8 @@
-"""What goes into the agent's core besides the fetching side's messages, and what comes out besides messages to it.
+"""What goes into the agent's core besides the fetching side's messages, and what comes out besides
+messages to it.
 
-The driver (consumer/driver.py) turns `AgentAction`s into reads and multis and their answers into `AgentEvent`s. Times are ms of the process's own clock.
+The driver (consumer/driver.py) turns `AgentAction`s into reads and multis and their answers into
+`AgentEvent`s. Times are ms of the process's own clock.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ class JoinFailed:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The registration exists. `epoch` and `lease_max_ms` are the epoch node's (0 where no coordinator has ever run)."""
+    """The registration exists. `epoch` and `lease_max_ms` are the epoch node's (0 where no
+    coordinator has ever run).
+    """
 
     now_ms: int
     incarnation: int
@@ -109,8 +113,9 @@ class Whose(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One partition as read: its owner node, and its stored offset with the version that the next write must name (None: no such node) and the transaction that
-    wrote it."""
+    """One partition as read: its owner node, and its stored offset with the version that the next
+    write must name (None: no such node) and the transaction that wrote it.
+    """
 
     whose: Whose
     offset: int | Malformed | None
@@ -120,8 +125,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRead:
-    """Answer to `ReadPartitions`, read after a sync where it was asked. `incarnation` is None when the registration is gone; `command_there` says whether the named command is. `beside` is what
-    is said of the offsets of the topics asked for (those missing have none stored), `topics` which incarnation each of them is now ("": it does not exist; missing: it cannot be read)."""
+    """Answer to `ReadPartitions`, read after a sync where it was asked. `incarnation` is None when
+    the registration is gone; `command_there` says whether the named command is. `beside` is what is
+    said of the offsets of the topics asked for (those missing have none stored), `topics` which
+    incarnation each of them is now ("": it does not exist; missing: it cannot be read).
+    """
 
     now_ms: int
     token: int
@@ -143,7 +151,9 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wrote:
-    """Answer to an ack, commit, renewal or drop. `versions` are the offset nodes' new versions; `sent_ms` is when it was queued."""
+    """Answer to an ack, commit, renewal or drop. `versions` are the offset nodes' new versions;
+    `sent_ms` is when it was queued.
+    """
 
     now_ms: int
     token: int
@@ -155,7 +165,9 @@ class Wrote:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSeen:
-    """Whether a coordinator leads, as read; `group_state` is the group's reported state, for people."""
+    """Whether a coordinator leads, as read; `group_state` is the group's reported state, for
+    people.
+    """
 
     now_ms: int
     alive: bool
@@ -164,7 +176,9 @@ class LeaderSeen:
 
 @dataclass(frozen=True, slots=True)
 class ModeRead:
-    """The group's mode, read when the member registered, when its connection was back and when the node changed. None: nobody said anything."""
+    """The group's mode, read when the member registered, when its connection was back and when the
+    node changed. None: nobody said anything.
+    """
 
     now_ms: int
     mode: Mode | Malformed | None
@@ -179,7 +193,9 @@ class AroundTouched:
 
 @dataclass(frozen=True, slots=True)
 class AroundRead:
-    """Answer to `ReadAround`: what stands for the registrations, as in a command's `seen`, and for the subscribed topics with their partitions."""
+    """Answer to `ReadAround`: what stands for the registrations, as in a command's `seen`, and for
+    the subscribed topics with their partitions.
+    """
 
     now_ms: int
     token: int
@@ -189,7 +205,9 @@ class AroundRead:
 
 @dataclass(frozen=True, slots=True)
 class NobodyServes:
-    """At some moment from `at_ms` until now the ensemble had no quorum: no session ended then, and each gets its whole timeout again when there is one."""
+    """At some moment from `at_ms` until now the ensemble had no quorum: no session ended then, and
+    each gets its whole timeout again when there is one.
+    """
 
     now_ms: int
     at_ms: int
@@ -210,8 +228,27 @@ class AgentTick:
     now_ms: int
 
 
-AgentEvent = Union[SessionOpened, SessionSuspended, SessionResumed, SessionOver, JoinFailed, Registered, EpochRead, CommandsRead, CommandVanished, RegistrationTouched,
-                   PartitionsRead, Wrote, LeaderSeen, ModeRead, AroundTouched, AroundRead, NobodyServes, Told, AgentTick]
+AgentEvent = Union[
+    SessionOpened,
+    SessionSuspended,
+    SessionResumed,
+    SessionOver,
+    JoinFailed,
+    Registered,
+    EpochRead,
+    CommandsRead,
+    CommandVanished,
+    RegistrationTouched,
+    PartitionsRead,
+    Wrote,
+    LeaderSeen,
+    ModeRead,
+    AroundTouched,
+    AroundRead,
+    NobodyServes,
+    Told,
+    AgentTick,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +267,10 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when the connection is lost. `first`: this consumer was never registered before, so a static
-    member may take its instance over from another process; later it is the one to go."""
+    """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when
+    the connection is lost. `first`: this consumer was never registered before, so a static member
+    may take its instance over from another process; later it is the one to go.
+    """
 
     name: str
     subscription: Subscription
@@ -256,7 +295,10 @@ class ReadLeader:
 
 @dataclass(frozen=True, slots=True)
 class ReadPartitions:
-    """Read registration, one command, `topics` (with the incarnation that is meant) and what is said of their offsets, and owner and offset nodes (making missing parents); after a sync if `sync`. Answered by `PartitionsRead`, or not at all when the connection is lost."""
+    """Read registration, one command, `topics` (with the incarnation that is meant) and what is
+    said of their offsets, and owner and offset nodes (making missing parents); after a sync if
+    `sync`. Answered by `PartitionsRead`, or not at all when the connection is lost.
+    """
 
     token: int
     partitions: tuple[TopicPartition, ...]
@@ -267,7 +309,9 @@ class ReadPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ReadAround:
-    """Watch, sync, then read all registrations of the group and the topics of this subscription. Answered by `AroundRead`, or not at all when the connection is lost."""
+    """Watch, sync, then read all registrations of the group and the topics of this subscription.
+    Answered by `AroundRead`, or not at all when the connection is lost.
+    """
 
     token: int
     subscription: Subscription
@@ -275,7 +319,9 @@ class ReadAround:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the node)."""
+    """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the
+    node).
+    """
 
     partition: TopicPartition
     thread: Thread
@@ -294,7 +340,9 @@ class Give:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """ONE multi: check of one's own registration, delete the command (where there is one: a release has none), all takes and gives, and what it says of the offsets of whole topics (`marks`)."""
+    """ONE multi: check of one's own registration, delete the command (where there is one: a release
+    has none), all takes and gives, and what it says of the offsets of whole topics (`marks`).
+    """
 
     token: int
     command: str
@@ -305,8 +353,10 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """ONE multi: check of one's own registration, and offsets at their versions (value, version); with nothing to store it only proves membership. `owned`: check the owner nodes, too, since an old consumer may have
-    deleted ours."""
+    """ONE multi: check of one's own registration, and offsets at their versions (value, version);
+    with nothing to store it only proves membership. `owned`: check the owner nodes, too, since an
+    old consumer may have deleted ours.
+    """
 
     token: int
     values: Mapping[TopicPartition, tuple[int, int]]
@@ -315,7 +365,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class DropOwners:
-    """ONE multi: check of one's own registration, and delete these owner nodes of ours (their offset nodes were deleted by somebody)."""
+    """ONE multi: check of one's own registration, and delete these owner nodes of ours (their
+    offset nodes were deleted by somebody).
+    """
 
     token: int
     partitions: tuple[TopicPartition, ...]
@@ -323,7 +375,9 @@ class DropOwners:
 
 @dataclass(frozen=True, slots=True)
 class Resubscribe:
-    """ONE multi: delete these commands, delete and create the registration. Answered by `Wrote`; the new incarnation is read with `ReadPartitions`."""
+    """ONE multi: delete these commands, delete and create the registration. Answered by `Wrote`;
+    the new incarnation is read with `ReadPartitions`.
+    """
 
     token: int
     name: str
@@ -339,5 +393,18 @@ class Tell:
     message: ToFetcher
 
 
-AgentAction = Union[OpenSession, CloseSession, Join, ReadEpoch, ReadCommands, ReadLeader, ReadPartitions, ReadAround, Ack, Store, DropOwners, Resubscribe, Tell]
-
+AgentAction = Union[
+    OpenSession,
+    CloseSession,
+    Join,
+    ReadEpoch,
+    ReadCommands,
+    ReadLeader,
+    ReadPartitions,
+    ReadAround,
+    Ack,
+    Store,
+    DropOwners,
+    Resubscribe,
+    Tell,
+]

@@ -1,10 +1,14 @@
 """Which stored offsets count for a topic as it is now.
 
-A topic that was deleted and made again is another topic, whose records begin anew: what is stored of the one before must neither be consumed from nor written over what is there now. So the
-data of offsets/[topic] says which incarnation the offsets beside it belong to, and who starts the first partition of another incarnation writes it anew, in the multi that stores its
-own offsets. From then on those count that were written in that transaction or later. What nobody has said anything about counts, and is adopted by the first start.
+A topic that was deleted and made again is another topic, whose records begin anew: what is stored
+of the one before must neither be consumed from nor written over what is there now. So the data of
+offsets/[topic] says which incarnation the offsets beside it belong to, and who starts the first
+partition of another incarnation writes it anew, in the multi that stores its own offsets. From then
+on those count that were written in that transaction or later. What nobody has said anything about
+counts, and is adopted by the first start.
 
-Data that cannot be read is somebody else's: it is reported and left as it is, and the offsets beside it count, because a damaged note is no reason to throw a group's progress away.
+Data that cannot be read is somebody else's: it is reported and left as it is, and the offsets
+beside it count, because a damaged note is no reason to throw a group's progress away.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ from zkcoord.core.model import Malformed, same_incarnation
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The data of offsets/[topic], as read: `incarnation` is "" where nobody has said anything; `written` is the transaction that wrote it, `version` what the next write must name."""
+    """The data of offsets/[topic], as read: `incarnation` is "" where nobody has said anything;
+    `written` is the transaction that wrote it, `version` what the next write must name.
+    """
 
     incarnation: str
     newer_only: bool
@@ -27,7 +33,9 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Part of a start ack: from now on the offsets of `topic` belong to `incarnation` (with `newer_only`, those written from now on), if nobody said otherwise since `version`."""
+    """Part of a start ack: from now on the offsets of `topic` belong to `incarnation` (with
+    `newer_only`, those written from now on), if nobody said otherwise since `version`.
+    """
 
     topic: str
     incarnation: str
@@ -45,7 +53,9 @@ class Fate(enum.Enum):
 
 
 def is_meant(meant: str | None, now: str | None) -> bool:
-    """Whether a topic that is `now` ("": it does not exist) is the one that a command means, as far as anybody can tell (None: the coordinator, or the topic's node, does not say)."""
+    """Whether a topic that is `now` ("": it does not exist) is the one that a command means, as far
+    as anybody can tell (None: the coordinator, or the topic's node, does not say).
+    """
     return meant is None or now is None or same_incarnation(meant, now)
 
 

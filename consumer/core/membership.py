@@ -1,6 +1,8 @@
-"""What a member is, and how sessions and the application change it: the half of the agent that talks.
+"""What a member is, and how sessions and the application change it: the half of the agent that
+talks.
 
-Nothing of a session outlives it: a new session is a new name, a new registration, and a lease of its own. Positions come back from the offset nodes.
+Nothing of a session outlives it: a new session is a new name, a new registration, and a lease of
+its own. Positions come back from the offset nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from .phases import Happening, Phase, next_phase
 
 
 class Membership:
-    """One member, for as long as its application lives; sessions and names come and go. The other half, which acts, is `Agent`."""
+    """One member, for as long as its application lives; sessions and names come and go. The other
+    half, which acts, is `Agent`.
+    """
 
     def __init__(self, options: AgentOptions) -> None:
         self.options = options
@@ -83,8 +87,10 @@ class Membership:
         return 0 if self.proof_ms is None else self.proof_ms + self.lease_ms
 
     def lease_until(self, era: int) -> int:
-        """Fetch and hand out only before this time, having heard everything up to `era` (0: not at all, something lost has not been heard of). Safe to ask from any thread: the floor
-        rises before a lease is replaced."""
+        """Fetch and hand out only before this time, having heard everything up to `era` (0: not at
+        all, something lost has not been heard of). Safe to ask from any thread: the floor rises
+        before a lease is replaced.
+        """
         until = self.lease_until_ms
         return until if era >= self.floor else 0
 
@@ -96,14 +102,22 @@ class Membership:
                 times.append(self.proof_ms + self.lease_ms // 3)
                 if self.leader_gone_ms is not None and not self.leader_warned:
                     times.append(self.leader_gone_ms + self.options.coordinator_warning_ms)
-            if self.release_by_ms is not None and (self.waiting is None or self.waiting.asked is not Asked.ACK):
+            if self.release_by_ms is not None and (
+                self.waiting is None or self.waiting.asked is not Asked.ACK
+            ):
                 times.append(self.release_by_ms)
             if not self.lapsed:
                 times.append(self.lease_until_ms)
             if self.current is not None and self.current.resolve_again_ms is not None:
                 times.append(self.current.resolve_again_ms)
-        if self.options.max_poll_interval_ms and not self.leaving and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER):
-            times.append(self.polled_ms + self.options.max_poll_interval_ms + self.options.poll_slack_ms)
+        if (
+            self.options.max_poll_interval_ms
+            and not self.leaving
+            and self.phase in (Phase.OPENING, Phase.JOINING, Phase.MEMBER)
+        ):
+            times.append(
+                self.polled_ms + self.options.max_poll_interval_ms + self.options.poll_slack_ms
+            )
         return min(times) if times else None
 
     def _tell(self, message: msg.ToFetcher) -> None:
@@ -113,7 +127,9 @@ class Membership:
         self._tell(msg.Notice(kind, detail))
 
     def _tell_lost(self, partitions: tuple[TopicPartition, ...], reason: str) -> None:
-        """From now on nothing may be handed out before this is heard. What nobody was told of is lost in silence."""
+        """From now on nothing may be handed out before this is heard. What nobody was told of is
+        lost in silence.
+        """
         told = tuple(tp for tp in partitions if tp not in self.untold)
         self.untold.difference_update(partitions)
         if told:
@@ -149,7 +165,8 @@ class Membership:
     def _suspended(self, e: ev.SessionSuspended) -> None:
         self.connected = False
         if self.waiting is not None and self.waiting.intent is not None:
-            self.intents.appendleft(self.waiting.intent)  # its outcome is unknown: it is due again after the doubt is settled
+            # its outcome is unknown: it is due again after the doubt is settled
+            self.intents.appendleft(self.waiting.intent)
         self.waiting = None
         self.doubt = True
         self._fail_commits(msg.CommitOutcome.UNAVAILABLE)
@@ -161,12 +178,18 @@ class Membership:
         self._ask_to_join()
 
     def _ask_to_join(self) -> None:
-        self.out.append(ev.Join(self.name, self.asked.subscription, self.asked.user_data, not self.registered_before))
+        self.out.append(
+            ev.Join(
+                self.name, self.asked.subscription, self.asked.user_data, not self.registered_before
+            )
+        )
 
     def _resumed(self, e: ev.SessionResumed) -> None:
         self.connected = True
         if self.phase is Phase.JOINING:
-            self._ask_to_join()  # the first attempt may have happened: what the registration says must not depend on which did
+            # the first attempt may have happened: what the registration says must not depend on
+            # which did
+            self._ask_to_join()
         elif self.phase is Phase.MEMBER:
             self.doubt = self.read_channel = True
             self.look_around = self.shared
@@ -205,14 +228,28 @@ class Membership:
         self._notice(msg.NoticeKind.REGISTERED, name=self.name, incarnation=e.incarnation)
 
     def _rejected(self, command: Command) -> None:
-        """The coordinator does not take this member: for good, or for a while that doubles from one time to the next."""
+        """The coordinator does not take this member: for good, or for a while that doubles from one
+        time to the next.
+        """
         if command.fatal:
-            code = msg.FailureCode.FENCED_INSTANCE_ID if command.code == FENCED_INSTANCE_ID else msg.FailureCode.REJECTED
+            code = (
+                msg.FailureCode.FENCED_INSTANCE_ID
+                if command.code == FENCED_INSTANCE_ID
+                else msg.FailureCode.REJECTED
+            )
             return self._break(code, f"{command.code}: {command.message}", command.code)
         self.phase = next_phase(self.phase, Happening.SENT_AWAY)
-        self.back_after_ms = min(self.options.rejected_backoff_ms << min(self.sent_away, 30), self.options.rejected_backoff_max_ms)
+        self.back_after_ms = min(
+            self.options.rejected_backoff_ms << min(self.sent_away, 30),
+            self.options.rejected_backoff_max_ms,
+        )
         self.sent_away += 1
-        self._notice(msg.NoticeKind.SENT_AWAY, code=command.code, message=command.message, back_in_ms=self.back_after_ms)
+        self._notice(
+            msg.NoticeKind.SENT_AWAY,
+            code=command.code,
+            message=command.message,
+            back_in_ms=self.back_after_ms,
+        )
         self._drop_all(command.message)
         self.out.append(ev.CloseSession(command.message))
 
@@ -240,12 +277,19 @@ class Membership:
             self.out.append(ev.CloseSession(message))
 
     def _lapse(self, now_ms: int) -> None:
-        if self.phase is Phase.MEMBER and self.proof_ms is not None and not self.lapsed and now_ms >= self.lease_until_ms:
+        if (
+            self.phase is Phase.MEMBER
+            and self.proof_ms is not None
+            and not self.lapsed
+            and now_ms >= self.lease_until_ms
+        ):
             self.lapsed = True
             self._notice(msg.NoticeKind.LEASE_LAPSED, held=len(self.held))
 
     def _evicted(self, reason: str) -> None:
-        """The registration is gone while the session lives: drop everything, close the session (its owner nodes vanish with it), come back under a new name."""
+        """The registration is gone while the session lives: drop everything, close the session (its
+        owner nodes vanish with it), come back under a new name.
+        """
         if self.phase is Phase.MEMBER and self.leaving:
             return self._close(reason)
         if self.phase is Phase.MEMBER:
@@ -307,7 +351,9 @@ class Membership:
         self.wanted = m
         if self.phase in (Phase.IDLE, Phase.PARKED, Phase.PARKING):
             self._want()
-        elif self.phase is Phase.MEMBER and not (self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE):
+        elif self.phase is Phase.MEMBER and not (
+            self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE
+        ):
             self._resubscribe()
 
     def _resubscribe(self) -> None:
@@ -316,19 +362,39 @@ class Membership:
             self.intents.append(Duty.RESUBSCRIBE)
 
     def _commit(self, now_ms: int, m: msg.Commit) -> None:
-        foreign = tuple(sorted(tp for tp in m.offsets if tp not in self.held or m.era < self.held[tp].era))
+        foreign = tuple(
+            sorted(tp for tp in m.offsets if tp not in self.held or m.era < self.held[tp].era)
+        )
         if self.phase is not Phase.MEMBER:
-            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NO_LONGER_MEMBER, tuple(sorted(m.offsets))))
+            self._tell(
+                msg.CommitDone(
+                    m.token, msg.CommitOutcome.NO_LONGER_MEMBER, tuple(sorted(m.offsets))
+                )
+            )
         elif foreign:
             self._tell(msg.CommitDone(m.token, msg.CommitOutcome.NOT_OWNED, foreign))
         elif not self.connected:
-            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
+            self._tell(
+                msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets)))
+            )
         elif not self.options.stores_offsets:
             may = self.proof_ms is not None and now_ms < self.lease_until_ms
-            self._tell(msg.CommitDone(m.token, msg.CommitOutcome.OK) if may else msg.CommitDone(m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))))
+            self._tell(
+                msg.CommitDone(m.token, msg.CommitOutcome.OK)
+                if may
+                else msg.CommitDone(
+                    m.token, msg.CommitOutcome.UNAVAILABLE, tuple(sorted(m.offsets))
+                )
+            )
         else:
             overruled = {tp for tp in m.offsets if self.held[tp].overrules(m.era)}
-            self.intents.append(CommitIntent(m.token, {tp: offset for tp, offset in m.offsets.items() if tp not in overruled}, overruled=overruled))
+            self.intents.append(
+                CommitIntent(
+                    m.token,
+                    {tp: offset for tp, offset in m.offsets.items() if tp not in overruled},
+                    overruled=overruled,
+                )
+            )
 
     def _foresee(self, m: msg.Foresee) -> None:
         for tp, offset in m.offsets.items():
@@ -386,8 +452,16 @@ class Membership:
     def _leave(self, m: msg.Close) -> None:
         if self.phase is Phase.MEMBER and self.connected and not self.leaving:
             self.leaving = True
-            known = {tp: held for tp, held in self.held.items() if m.era >= held.era and not held.overrules(m.era)}
-            offsets = {tp: offset for tp, offset in m.positions.items() if tp in known and known[tp].committed != offset}
+            known = {
+                tp: held
+                for tp, held in self.held.items()
+                if m.era >= held.era and not held.overrules(m.era)
+            }
+            offsets = {
+                tp: offset
+                for tp, offset in m.positions.items()
+                if tp in known and known[tp].committed != offset
+            }
             if self.options.auto_commit and self.options.stores_offsets and offsets:
                 self.intents.append(CommitIntent(None, offsets))
         elif not self.leaving:

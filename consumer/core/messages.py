@@ -1,17 +1,26 @@
 """What the agent (the ZooKeeper side of a consumer) and the fetching side say to each other.
 
-The agent decides what this member may fetch; the fetching side (kafka-python behind the shim, Spark's source, or the simulator's application) fetches, hands out and
-processes. They share no state but the lease and talk through two queues of the values below. Messages that change what may be fetched, or from where (`Assigned`, `Lost`, `Seek`), carry a
-rising *era*; the fetching side remembers the latest that it took and names it when it asks for the lease (`Agent.lease_until(era)`, before every hand-out) and when it commits. So
-nothing is handed out while a `Lost` waits to be taken, however new the lease, and no commit speaks of an earlier assignment of a partition, or overrules an operator's reset that
-the application has not heard of. Contracts:
+The agent decides what this member may fetch; the fetching side (kafka-python behind the shim,
+Spark's source, or the simulator's application) fetches, hands out and processes. They share no
+state but the lease and talk through two queues of the values below. Messages that change what may
+be fetched, or from where (`Assigned`, `Lost`, `Seek`), carry a rising *era*; the fetching side
+remembers the latest that it took and names it when it asks for the lease (`Agent.lease_until(era)`,
+before every hand-out) and when it commits. So nothing is handed out while a `Lost` waits to be
+taken, however new the lease, and no commit speaks of an earlier assignment of a partition, or
+overrules an operator's reset that the application has not heard of. Contracts:
 
-* The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after `Lost` or an answered `Revoke`); until then it must not be fetched.
-* `Revoke` is answered by exactly one `Revoked` with the same token, after every record handed out before is processed; from the moment `Revoke` is taken nothing more of these partitions
-  is handed out. `positions` are next offsets (last processed + 1). With `in_part` what is still worked on may be left to a later `Revoke`, so that the others need not wait: it is named in `busy`, never everything
-  that was asked for; nothing more of it is handed out until `Resumed` follows. If `Resumed` or `Lost` follows for a partition, that partition's part of the answer is void.
-* `Lost` needs no answer: the partitions are somebody else's already. Nothing may be handed out or committed for them.
-* `Resolve` asks where to begin where no offset is stored (auto_offset_reset); answered by `Resolved`, or by `GiveUp`.
+* The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after
+  `Lost` or an answered `Revoke`); until then it must not be fetched.
+* `Revoke` is answered by exactly one `Revoked` with the same token, after every record handed out
+  before is processed; from the moment `Revoke` is taken nothing more of these partitions is handed
+  out. `positions` are next offsets (last processed + 1). With `in_part` what is still worked on may
+  be left to a later `Revoke`, so that the others need not wait: it is named in `busy`, never
+  everything that was asked for; nothing more of it is handed out until `Resumed` follows. If
+  `Resumed` or `Lost` follows for a partition, that partition's part of the answer is void.
+* `Lost` needs no answer: the partitions are somebody else's already. Nothing may be handed out or
+  committed for them.
+* `Resolve` asks where to begin where no offset is stored (auto_offset_reset); answered by
+  `Resolved`, or by `GiveUp`.
 * Every `Commit` is answered by exactly one `CommitDone`.
 """
 
@@ -27,7 +36,9 @@ from zkcoord.core.model import Subscription, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of this member's streams owns a partition, where it is not stream 0."""
+    """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of
+    this member's streams owns a partition, where it is not stream 0.
+    """
 
     offsets: Mapping[TopicPartition, int]
     era: int = 0
@@ -36,7 +47,9 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`. `in_part`: what is left out is asked for again."""
+    """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`.
+    `in_part`: what is left out is asked for again.
+    """
 
     token: int
     partitions: tuple[TopicPartition, ...]
@@ -45,7 +58,9 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A revocation was withdrawn: go on where these partitions stand (on_partitions_assigned if on_partitions_revoked was called)."""
+    """A revocation was withdrawn: go on where these partitions stand (on_partitions_assigned if
+    on_partitions_revoked was called).
+    """
 
     partitions: tuple[TopicPartition, ...]
 
@@ -70,8 +85,11 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """No offset is stored for these partitions: where do they begin (what the group has committed in Kafka, else auto_offset_reset)? Those in `earliest` begin at their first record
-    whatever that says: what is stored belongs to a topic of that name that is gone. Where the fetching side keeps the offsets it is asked for all, and `stored` is what is stored here nevertheless."""
+    """No offset is stored for these partitions: where do they begin (what the group has committed
+    in Kafka, else auto_offset_reset)? Those in `earliest` begin at their first record whatever that
+    says: what is stored belongs to a topic of that name that is gone. Where the fetching side keeps
+    the offsets it is asked for all, and `stored` is what is stored here nevertheless.
+    """
 
     token: int
     partitions: tuple[TopicPartition, ...]
@@ -80,8 +98,11 @@ class Resolve:
 
 
 class CommitOutcome(enum.Enum):
-    """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final for the partitions named, `UNAVAILABLE` may be tried again.
-    `REFUSED` is said by the fetching side alone, where it keeps the offsets."""
+    """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had
+    heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final
+    for the partitions named, `UNAVAILABLE` may be tried again. `REFUSED` is said by the fetching
+    side alone, where it keeps the offsets.
+    """
 
     OK = "ok"
     REFUSED = "Kafka refused it"
@@ -93,7 +114,9 @@ class CommitOutcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CommitDone:
-    """Answer to `Commit`. `partitions` are those concerned when the outcome is not OK; `why` is what Kafka says, where offsets are kept there."""
+    """Answer to `Commit`. `partitions` are those concerned when the outcome is not OK; `why` is
+    what Kafka says, where offsets are kept there.
+    """
 
     token: int
     outcome: CommitOutcome
@@ -103,8 +126,10 @@ class CommitDone:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an operator). `given`: it gave the partitions up with them. Told only where
-    `AgentOptions.tells_stored` asks for it; nothing to obey."""
+    """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an
+    operator). `given`: it gave the partitions up with them. Told only where
+    `AgentOptions.tells_stored` asks for it; nothing to obey.
+    """
 
     offsets: Mapping[TopicPartition, int]
     given: bool = False
@@ -112,7 +137,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`; `rejection` is the coordinator's code where it rejected the member."""
+    """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`; `rejection`
+    is the coordinator's code where it rejected the member.
+    """
 
     code: FailureCode
     message: str
@@ -165,12 +192,16 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """What a custom assignor has for this member; it belongs to the assignment that the next messages bring about."""
+    """What a custom assignor has for this member; it belongs to the assignment that the next
+    messages bring about.
+    """
 
     text: str
 
 
-ToFetcher = Union[Assigned, Revoke, Resumed, Lost, Seek, Resolve, CommitDone, Stored, Failed, Notice, UserData]
+ToFetcher = Union[
+    Assigned, Revoke, Resumed, Lost, Seek, Resolve, CommitDone, Stored, Failed, Notice, UserData
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +223,9 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Answer to `Resolve`; a partition may be left out when it cannot be resolved yet (it is asked again)."""
+    """Answer to `Resolve`; a partition may be left out when it cannot be resolved yet (it is asked
+    again).
+    """
 
     token: int
     offsets: Mapping[TopicPartition, int]
@@ -200,7 +233,9 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """This member must not go on: leave, and fail with this. So it is where no answer to `Resolve` may be made up, or where the group is in use elsewhere."""
+    """This member must not go on: leave, and fail with this. So it is where no answer to `Resolve`
+    may be made up, or where the group is in use elsewhere.
+    """
 
     code: FailureCode
     message: str
@@ -217,8 +252,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Foresee:
-    """Somebody may store these next offsets on this member's behalf, each at the version held now (a sink that publishes a batch and its offsets in one multi): found so, they are no operator's reset. A later `Foresee` of a
-    partition replaces the earlier one."""
+    """Somebody may store these next offsets on this member's behalf, each at the version held now
+    (a sink that publishes a batch and its offsets in one multi): found so, they are no operator's
+    reset. A later `Foresee` of a partition replaces the earlier one.
+    """
 
     offsets: Mapping[TopicPartition, int]
 
@@ -230,7 +267,9 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave the group: commit `positions`, as known in `era`, where the commit is automatic, then close the session."""
+    """Leave the group: commit `positions`, as known in `era`, where the commit is automatic, then
+    close the session.
+    """
 
     positions: Mapping[TopicPartition, int]
     era: int

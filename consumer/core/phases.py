@@ -1,4 +1,6 @@
-"""The life of a member, as a table: what each happening means in each phase. A pair that the table does not have raises."""
+"""The life of a member, as a table: what each happening means in each phase. A pair that the table
+does not have raises.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ TRANSITIONS: dict[tuple[Phase, Happening], Phase] = {
 
 
 def next_phase(phase: Phase, happening: Happening) -> Phase:
-    """The phase after `happening`. Raises `AssertionError` for a pair that the table does not have."""
+    """The phase after `happening`. Raises `AssertionError` for a pair that the table does not
+    have.
+    """
     after = TRANSITIONS.get((phase, happening))
     assert after is not None, f"a member that is {phase.value} cannot meet: {happening.value}"
     return after

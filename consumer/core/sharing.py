@@ -1,11 +1,16 @@
 """A member whose group is shared with old consumers: the half of the agent that looks around.
 
-Old consumers compute the whole group's assignment by themselves whenever the registrations or their topics change, and take what it gives them; who still holds such a partition some seconds later makes them give
-up. So when the registrations change (by name and transaction: a rescue, made and gone in one, changes nothing), or the partitions of a subscribed topic, this member lets go of all that it holds, without waiting for anybody:
-the application is asked, as at a stop, and what it has not given up after `release_ms` is taken from it, so that nothing of it is handed out any more, and its owner nodes are deleted. What the group shall have next is
-the coordinator's to say: a start that it decided from other registrations than those that are there is not carried out.
+Old consumers compute the whole group's assignment by themselves whenever the registrations or their
+topics change, and take what it gives them; who still holds such a partition some seconds later
+makes them give up. So when the registrations change (by name and transaction: a rescue, made and
+gone in one, changes nothing), or the partitions of a subscribed topic, this member lets go of all
+that it holds, without waiting for anybody: the application is asked, as at a stop, and what it has
+not given up after `release_ms` is taken from it, so that nothing of it is handed out any more, and
+its owner nodes are deleted. What the group shall have next is the coordinator's to say: a start
+that it decided from other registrations than those that are there is not carried out.
 
-Old consumers write offsets without any condition, also those who own nothing any more. So in such a group an offset that somebody else wrote is no operator's reset: ours is written again.
+Old consumers write offsets without any condition, also those who own nothing any more. So in such a
+group an offset that somebody else wrote is no operator's reset: ours is written again.
 """
 
 from __future__ import annotations
@@ -28,7 +33,10 @@ class Sharing(Writing):
             return
         shared = e.mode is not None and e.mode.kind is not GroupMode.COORDINATED
         if shared is not self.shared:
-            self._notice(msg.NoticeKind.GROUP_MODE, mode=e.mode.kind.value if e.mode is not None else GroupMode.COORDINATED.value)
+            self._notice(
+                msg.NoticeKind.GROUP_MODE,
+                mode=e.mode.kind.value if e.mode is not None else GroupMode.COORDINATED.value,
+            )
         self.shared = self.look_around = shared
         if not shared:
             self.around = None
@@ -51,9 +59,15 @@ class Sharing(Writing):
             self._let_go(e.now_ms)
 
     def _let_go(self, now_ms: int) -> None:
-        """The old consumers move: everything is to be given up, and what is about to be taken is not."""
+        """The old consumers move: everything is to be given up, and what is about to be taken is
+        not.
+        """
         current = self.current
-        if current is not None and current.command.option is Option.START and current.stage is not Stage.READY:
+        if (
+            current is not None
+            and current.command.option is Option.START
+            and current.stage is not Stage.READY
+        ):
             self._void(current)
         if self.held and self.release_by_ms is None:
             self.release_by_ms = now_ms + self.options.release_ms
@@ -66,8 +80,15 @@ class Sharing(Writing):
         self._ready(current)
 
     def _outdated_start(self, command: Command) -> bool:
-        """Whether a start was decided from other registrations than those that are there (they were just read). One that is refused again and again is believed: a reader may differ."""
-        if not self.shared or not command.seen or self.around is None or command.seen == self.around[0]:
+        """Whether a start was decided from other registrations than those that are there (they were
+        just read). One that is refused again and again is believed: a reader may differ.
+        """
+        if (
+            not self.shared
+            or not command.seen
+            or self.around is None
+            or command.seen == self.around[0]
+        ):
             self.refused = 0
             return False
         self.refused += 1
@@ -79,7 +100,10 @@ class Sharing(Writing):
         if not mine:
             self.release_by_ms = None
             return False
-        self.current = Current(Command(self.name, self.incarnation, Option.STOP, 0, 0, self.generation, stop=mine), Stage.REVOKING)
+        self.current = Current(
+            Command(self.name, self.incarnation, Option.STOP, 0, 0, self.generation, stop=mine),
+            Stage.REVOKING,
+        )
         for tp in mine:
             self.held[tp].step = Step.RELEASING
         self.current.ask = self._token()
@@ -87,14 +111,26 @@ class Sharing(Writing):
         return True
 
     def _release_overdue(self, now_ms: int) -> None:
-        """The application did not let go in time: take it from it. A release whose write is under way is as good as done."""
-        if self.release_by_ms is None or now_ms < self.release_by_ms or self.waiting is not None and self.waiting.asked is Asked.ACK:
+        """The application did not let go in time: take it from it. A release whose write is under
+        way is as good as done.
+        """
+        if (
+            self.release_by_ms is None
+            or now_ms < self.release_by_ms
+            or self.waiting is not None
+            and self.waiting.asked is Asked.ACK
+        ):
             return
         self.release_by_ms = None
         lost = tuple(sorted(self.held))
         current = self.current
         if lost:
-            self._tell_lost(lost, f"old consumers wait for these partitions, and they were not given up within {self.options.release_ms} ms: process fewer records at a time (max_poll_records)")
+            self._tell_lost(
+                lost,
+                "old consumers wait for these partitions, and they were not given up within"
+                f" {self.options.release_ms} ms: process fewer records at a time"
+                " (max_poll_records)",
+            )
         self.held.clear()
         self.intents.extend(DropIntent(tp) for tp in lost)
         if current is not None and not current.command.node:
@@ -103,8 +139,14 @@ class Sharing(Writing):
             self._ready(current)
 
     def _write_again(self, tp: TopicPartition, held: Held, ours: int) -> None:
-        """Somebody else wrote the offset of a partition of ours: an old consumer that owned it before. Ours counts."""
+        """Somebody else wrote the offset of a partition of ours: an old consumer that owned it
+        before. Ours counts.
+        """
         held.reset = False
-        self._notice(msg.NoticeKind.FOREIGN_OFFSET, partition=str(tp), found=held.committed, ours=ours)
-        if held.step is Step.ACTIVE and not any(isinstance(i, CommitIntent) and tp in i.offsets for i in self.intents):
+        self._notice(
+            msg.NoticeKind.FOREIGN_OFFSET, partition=str(tp), found=held.committed, ours=ours
+        )
+        if held.step is Step.ACTIVE and not any(
+            isinstance(i, CommitIntent) and tp in i.offsets for i in self.intents
+        ):
             self.intents.append(CommitIntent(None, {tp: ours}))

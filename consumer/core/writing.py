@@ -1,6 +1,8 @@
-"""What a member writes, one request at a time, and what it makes of the answer: commits, acks, and the lease that every multi that happened proves.
+"""What a member writes, one request at a time, and what it makes of the answer: commits, acks, and
+the lease that every multi that happened proves.
 
-An outcome that is not OK raises a doubt, and the write is due again after the doubt is settled (`Agent`); nothing is repeated blindly.
+An outcome that is not OK raises a doubt, and the write is due again after the doubt is settled
+(`Agent`); nothing is repeated blindly.
 """
 
 from __future__ import annotations
@@ -23,20 +25,34 @@ class Writing(Membership):
 
     def _write_commit(self, intent: CommitIntent) -> None:
         """Store the next part of a commit; what is stored already is not written again."""
-        for tp in [tp for tp, value in intent.offsets.items() if tp in self.held and self.held[tp].committed == value and self.held[tp].sent is None]:
+        for tp in [
+            tp
+            for tp, value in intent.offsets.items()
+            if tp in self.held and self.held[tp].committed == value and self.held[tp].sent is None
+        ]:
             del intent.offsets[tp]
         foreign = tuple(sorted(tp for tp in intent.offsets if tp not in self.held))
         if foreign or not intent.offsets or intent.tries >= self.options.commit_tries_max:
             failed = msg.CommitOutcome.NOT_OWNED if foreign else msg.CommitOutcome.UNAVAILABLE
             if intent.token is not None:
-                self._tell(msg.CommitDone(intent.token, failed, foreign or tuple(sorted(intent.offsets))) if intent.offsets else intent.done())
+                self._tell(
+                    msg.CommitDone(intent.token, failed, foreign or tuple(sorted(intent.offsets)))
+                    if intent.offsets
+                    else intent.done()
+                )
             return
         part = sorted(intent.offsets)[: self.options.offsets_per_write_max]
         values = {tp: intent.offsets[tp] for tp in part}
         for tp in part:
             self.held[tp].sent = values[tp]
         self.waiting = Waiting(Asked.COMMIT, self._token(), intent, values)
-        self.out.append(ev.Store(self.waiting.token, {tp: (value, self.held[tp].version) for tp, value in values.items()}, self.shared))
+        self.out.append(
+            ev.Store(
+                self.waiting.token,
+                {tp: (value, self.held[tp].version) for tp, value in values.items()},
+                self.shared,
+            )
+        )
 
     def _write_ack(self) -> None:
         current = self.current
@@ -47,10 +63,17 @@ class Writing(Membership):
             held = self.held.get(tp)
             if held is not None and held.step is Step.RELEASED:
                 if not self.options.auto_commit:
-                    held.value = held.committed  # the application's last commit may have happened after it let go
+                    # the application's last commit may have happened after it let go
+                    held.value = held.committed
                 held.sent = held.value
                 gives.append(ev.Give(tp, held.value, held.version))
-        ack = ev.Ack(self._token(), current.command.node, tuple(current.takes[tp] for tp in sorted(current.takes)), tuple(gives), tuple(current.marks.values()))
+        ack = ev.Ack(
+            self._token(),
+            current.command.node,
+            tuple(current.takes[tp] for tp in sorted(current.takes)),
+            tuple(gives),
+            tuple(current.marks.values()),
+        )
         self.waiting = Waiting(Asked.ACK, ack.token, Duty.ACK, ack=ack)
         self.out.append(ack)
 
@@ -59,8 +82,14 @@ class Writing(Membership):
         self.intents = deque(i for i in self.intents if i is not Duty.ACK)
 
     def _withdraw(self, current: Current) -> None:
-        """The command is gone, or was answered in part. What it wanted stopped, and is still ours, goes on."""
-        back = [tp for tp in current.command.stop if tp in self.held and self.held[tp].step is not Step.ACTIVE]
+        """The command is gone, or was answered in part. What it wanted stopped, and is still ours,
+        goes on.
+        """
+        back = [
+            tp
+            for tp in current.command.stop
+            if tp in self.held and self.held[tp].step is not Step.ACTIVE
+        ]
         for tp in back:
             self.held[tp].step = Step.ACTIVE
         self._drop_current()
@@ -74,9 +103,15 @@ class Writing(Membership):
     # how it ended
 
     def _nobody_serves(self, e: ev.NobodyServes) -> None:
-        """As good as a proof of membership while the lease lasts: until then the session cannot have ended, and without a quorum nobody's does. A lease that is over comes back with ZooKeeper only.
-        Old consumers promise nothing of the kind, so it is none in a shared group."""
-        if self.phase is not Phase.MEMBER or self.proof_ms is None or not self._may_prolong(e.now_ms):
+        """As good as a proof of membership while the lease lasts: until then the session cannot
+        have ended, and without a quorum nobody's does. A lease that is over comes back with
+        ZooKeeper only. Old consumers promise nothing of the kind, so it is none in a shared group.
+        """
+        if (
+            self.phase is not Phase.MEMBER
+            or self.proof_ms is None
+            or not self._may_prolong(e.now_ms)
+        ):
             return
         self.proof_ms = max(self.proof_ms, e.at_ms)
         if not self.unserved:
@@ -84,7 +119,13 @@ class Writing(Membership):
             self._notice(msg.NoticeKind.FAILSAFE, held=len(self.held))
 
     def _may_prolong(self, now_ms: int) -> bool:
-        return self.options.failsafe and not self.shared and not self.connected and not self.lapsed and now_ms < self.lease_until_ms
+        return (
+            self.options.failsafe
+            and not self.shared
+            and not self.connected
+            and not self.lapsed
+            and now_ms < self.lease_until_ms
+        )
 
     def _wrote(self, e: ev.Wrote) -> None:
         waiting = self.waiting
@@ -129,7 +170,9 @@ class Writing(Membership):
             del self.held[give.partition]
         self._tell_stored({give.partition: give.offset for give in ack.gives}, given=True)
         for take in ack.takes:
-            self.held[take.partition] = Held(take.thread, take.offset, versions.get(take.partition, 0))
+            self.held[take.partition] = Held(
+                take.thread, take.offset, versions.get(take.partition, 0)
+            )
             self._prove_later(current.command, take.partition)
         self._tell_stored({take.partition: take.offset for take in ack.takes})
         self.generation = current.command.generation
@@ -140,7 +183,9 @@ class Writing(Membership):
         self.untold.update(take.partition for take in ack.takes)
 
     def _announce(self, now_ms: int) -> None:
-        """Say what was started, but not without a lease: an answer that came late may be one of a session that is over, and then another owns it by now."""
+        """Say what was started, but not without a lease: an answer that came late may be one of a
+        session that is over, and then another owns it by now.
+        """
         if not self.untold or now_ms >= self.lease_until_ms:
             return
         news = {tp: self.held[tp] for tp in sorted(self.untold)}
@@ -148,10 +193,18 @@ class Writing(Membership):
         self.era += 1
         for held in news.values():
             held.era = self.era
-        self._tell(msg.Assigned({tp: held.committed for tp, held in news.items()}, self.era, {tp: held.thread.number for tp, held in news.items() if held.thread.number}))
+        self._tell(
+            msg.Assigned(
+                {tp: held.committed for tp, held in news.items()},
+                self.era,
+                {tp: held.thread.number for tp, held in news.items() if held.thread.number},
+            )
+        )
 
     def _prove_later(self, command: Command, tp: TopicPartition) -> None:
-        """It was started for the topic that the command means; whether that was still there is to be looked at before anything else is written."""
+        """It was started for the topic that the command means; whether that was still there is to
+        be looked at before anything else is written.
+        """
         if tp.topic in command.incarnations:
             self.unproved[tp] = command.incarnations[tp.topic]
 
@@ -167,5 +220,7 @@ class Writing(Membership):
         if isinstance(intent, CommitIntent):
             intent.tries += 1
             self.intents.appendleft(intent)
-        elif intent is not None and not (isinstance(intent, DropIntent) and e.ending is ev.Ending.REFUSED):
+        elif intent is not None and not (
+            isinstance(intent, DropIntent) and e.ending is ev.Ending.REFUSED
+        ):
             self.intents.appendleft(intent)

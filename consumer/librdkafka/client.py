@@ -1,10 +1,16 @@
-"""librdkafka's consumer in manual assignment: partitions are started and stopped one by one, messages are taken without waiting, and a thread waits where there are none.
+"""librdkafka's consumer in manual assignment: partitions are started and stopped one by one,
+messages are taken without waiting, and a thread waits where there are none.
 
-**Who takes messages.** librdkafka has one queue for all partitions, and its order counts. So at any time one thread may take from it: the application's (`drain`, which never waits), or, while the application has nothing
-to do, the watcher, which takes one message, keeps it for the next `drain` and rings. Nobody waits while holding the lock, and the application's thread takes no turns with another while there is a backlog.
+**Who takes messages.** librdkafka has one queue for all partitions, and its order counts. So at any
+time one thread may take from it: the application's (`drain`, which never waits), or, while the
+application has nothing to do, the watcher, which takes one message, keeps it for the next `drain`
+and rings. Nobody waits while holding the lock, and the application's thread takes no turns with
+another while there is a backlog.
 
-**Which assignment a message is of.** librdkafka drops what it has queued of a partition that was stopped, so what `drain` takes is of the assignment that holds. Only the watcher's one message can have been taken before
-a stop or start that another thread did meanwhile: it carries the count of changes from before it was taken (`Caught`), and the reader judges.
+**Which assignment a message is of.** librdkafka drops what it has queued of a partition that was
+stopped, so what `drain` takes is of the assignment that holds. Only the watcher's one message can
+have been taken before a stop or start that another thread did meanwhile: it carries the count of
+changes from before it was taken (`Caught`), and the reader judges.
 """
 
 from __future__ import annotations
@@ -25,19 +31,26 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.1
 BROKER = re.compile(r"(?:\w+://)?(?P<address>[^/ ]+:\d+)/(?P<number>\d+): (?P<why>.*)", re.DOTALL)
-LATE = re.compile(r"\]: (?:\w+://)?(?P<address>[^/ ]+:\d+)/(?P<number>\d+): (?P<why>Timed out \d+ in-flight)")
+LATE = re.compile(
+    r"\]: (?:\w+://)?(?P<address>[^/ ]+:\d+)/(?P<number>\d+): (?P<why>Timed out \d+ in-flight)"
+)
 WORTH_A_WARNING = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FATAL})
 
 
 class Caught(NamedTuple):
-    """A message that the watcher took, and how many changes of the assignment there had been before it began to wait."""
+    """A message that the watcher took, and how many changes of the assignment there had been before
+    it began to wait.
+    """
 
     message: Message
     changes: int
 
 
 class _Log:
-    """librdkafka's own log lines: kafka-python, which keeps the connections for everything else, reports the same troubles. That a broker takes connections and does not answer is said nowhere else: `late` hears of it."""
+    """librdkafka's own log lines: kafka-python, which keeps the connections for everything else,
+    reports the same troubles. That a broker takes connections and does not answer is said nowhere
+    else: `late` hears of it.
+    """
 
     def __init__(self, late: Callable[[int, str, str], None]) -> None:
         self._late = late
@@ -50,9 +63,17 @@ class _Log:
 
 
 class Client:
-    """One librdkafka consumer. `ring` is called when `drain` may find something, `broker_failed` with a broker's number, address and trouble. All methods but `close` are called under `lock`."""
+    """One librdkafka consumer. `ring` is called when `drain` may find something, `broker_failed`
+    with a broker's number, address and trouble. All methods but `close` are called under `lock`.
+    """
 
-    def __init__(self, settings: Mapping[str, Any], lock: Any, ring: Callable[[], None], broker_failed: Callable[[int, str, str], None]) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        lock: Any,
+        ring: Callable[[], None],
+        broker_failed: Callable[[int, str, str], None],
+    ) -> None:
         self._ring = ring
         self._broker_failed = broker_failed
         self._lock = lock
@@ -67,9 +88,13 @@ class Client:
         self._wanted = threading.Event()
         self._warned = ""
         try:
-            self._consumer = confluent_kafka.Consumer({**settings, "error_cb": self._error, "logger": _Log(self._failed)})
+            self._consumer = confluent_kafka.Consumer(
+                {**settings, "error_cb": self._error, "logger": _Log(self._failed)}
+            )
         except (KafkaException, TypeError, ValueError) as e:
-            raise ConsumerOptionError(f"librdkafka refuses an option: {_said(e)}; correct it, or leave data_client out") from None
+            raise ConsumerOptionError(
+                f"librdkafka refuses an option: {_said(e)}; correct it, or leave data_client out"
+            ) from None
         self._watcher = threading.Thread(target=self._watch, name="zkcoord-librdkafka", daemon=True)
         self._watcher.start()
 
@@ -80,7 +105,12 @@ class Client:
         if offsets and not self._closed:
             self.changes += 1
             self.started_at.update(dict.fromkeys(offsets, self.changes))
-            self._consumer.incremental_assign([confluent_kafka.TopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()])
+            self._consumer.incremental_assign(
+                [
+                    confluent_kafka.TopicPartition(tp.topic, tp.partition, offset)
+                    for tp, offset in offsets.items()
+                ]
+            )
             self.running.update(offsets)
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -89,14 +119,20 @@ class Client:
         if gone and not self._closed:
             self.changes += 1
             self.stopped_at.update(dict.fromkeys(gone, self.changes))
-            self._consumer.incremental_unassign([confluent_kafka.TopicPartition(tp.topic, tp.partition) for tp in gone])
+            self._consumer.incremental_unassign(
+                [confluent_kafka.TopicPartition(tp.topic, tp.partition) for tp in gone]
+            )
             self.running -= gone
 
     def highwater(self, tp: TopicPartition) -> int | None:
-        """Offset of the next record that will be written, as of the last fetch; None while there was none."""
+        """Offset of the next record that will be written, as of the last fetch; None while there
+        was none.
+        """
         if tp not in self.running or self._closed:
             return None
-        found = self._consumer.get_watermark_offsets(confluent_kafka.TopicPartition(tp.topic, tp.partition), cached=True)
+        found = self._consumer.get_watermark_offsets(
+            confluent_kafka.TopicPartition(tp.topic, tp.partition), cached=True
+        )
         return None if found is None or found[1] < 0 else int(found[1])
 
     # messages
@@ -140,7 +176,11 @@ class Client:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.unreachable = True
             self._ring()
-        broker = BROKER.match(said) if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT) else None
+        broker = (
+            BROKER.match(said)
+            if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+            else None
+        )
         if broker is not None:
             self._failed(int(broker["number"]), broker["address"], broker["why"])
         if error.code() in WORTH_A_WARNING and said != self._warned:

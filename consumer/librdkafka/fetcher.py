@@ -1,13 +1,23 @@
-"""The fetching side with librdkafka: it brings the records; kafka-python keeps everything else (metadata, positions, resets, the first fetch of newcomers).
+"""The fetching side with librdkafka: it brings the records; kafka-python keeps everything else
+(metadata, positions, resets, the first fetch of newcomers).
 
-* A **stream** per assigned partition (`streams.py`). It is handed out from only while kafka-python's table says that the partition is assigned, fetchable and stands at a position that the stream holds. So a revoked, paused,
-  sought or reset partition is right without a word to librdkafka; what librdkafka has to know (`_reconcile`) can follow later.
-* **First fetch.** librdkafka too has one fetch in flight per broker, which stays out for `fetch_max_wait_ms`, and it cannot be interrupted. So newcomers, and partitions that were sought, are fetched by kafka-python, as in
-  `consumer.fetching`, until librdkafka has brought something of them, or said that there is nothing. What comes twice is skipped by its offset.
-* **Fairness.** What is queued in librdkafka has one order, so fairness reaches as far as what was taken from it (`AHEAD_RECORDS`, `AHEAD_BYTES`): of that each poll takes from the partitions in turn. More is not kept here, because messages
-  that live long cost more than they bring: Python's collector walks through everything again whenever a quarter as much has grown old (with 10,000 messages ahead, in a quarter of the consumer's time).
-* Partitions that are paused are stopped in librdkafka once as much is kept of them here; else they would fill the queue of all.
-* An event that librdkafka puts in place of a message (an error; the end of the log) acts when everything before it is handed out.
+* A **stream** per assigned partition (`streams.py`). It is handed out from only while
+  kafka-python's table says that the partition is assigned, fetchable and stands at a position that
+  the stream holds. So a revoked, paused, sought or reset partition is right without a word to
+  librdkafka; what librdkafka has to know (`_reconcile`) can follow later.
+* **First fetch.** librdkafka too has one fetch in flight per broker, which stays out for
+  `fetch_max_wait_ms`, and it cannot be interrupted. So newcomers, and partitions that were sought,
+  are fetched by kafka-python, as in `consumer.fetching`, until librdkafka has brought something of
+  them, or said that there is nothing. What comes twice is skipped by its offset.
+* **Fairness.** What is queued in librdkafka has one order, so fairness reaches as far as what was
+  taken from it (`AHEAD_RECORDS`, `AHEAD_BYTES`): of that each poll takes from the partitions in
+  turn. More is not kept here, because messages that live long cost more than they bring: Python's
+  collector walks through everything again whenever a quarter as much has grown old (with 10,000
+  messages ahead, in a quarter of the consumer's time).
+* Partitions that are paused are stopped in librdkafka once as much is kept of them here; else they
+  would fill the queue of all.
+* An event that librdkafka puts in place of a message (an error; the end of the log) acts when
+  everything before it is handed out.
 """
 
 from __future__ import annotations
@@ -41,9 +51,18 @@ CORRUPT = frozenset({KafkaError._BAD_MSG, KafkaError.INVALID_MSG})
 
 
 class LibrdkafkaFetcher(HandoverFetcher):
-    """kafka-python's fetcher whose main fetch is librdkafka's. `settings` is librdkafka's configuration."""
+    """kafka-python's fetcher whose main fetch is librdkafka's. `settings` is librdkafka's
+    configuration.
+    """
 
-    def __init__(self, client: Any, subscriptions: Any, on_first_fetch: FirstFetch | None, settings: Mapping[str, Any], **configs: Any) -> None:
+    def __init__(
+        self,
+        client: Any,
+        subscriptions: Any,
+        on_first_fetch: FirstFetch | None,
+        settings: Mapping[str, Any],
+        **configs: Any,
+    ) -> None:
         super().__init__(client, subscriptions, on_first_fetch, **configs)
         self._settings = dict(settings)
         self._client_side = self._new_client()
@@ -103,7 +122,9 @@ class LibrdkafkaFetcher(HandoverFetcher):
         self._reports.failed(broker, address, why)
 
     def _answered(self, tp: TopicPartition) -> None:
-        """Something of this partition came from its leader; just after a failure that may have been queued before it."""
+        """Something of this partition came from its leader; just after a failure that may have been
+        queued before it.
+        """
         self._client_side.unreachable = False
         leader = self._manager.cluster.leader_for_partition(tp) if self._silent else None
         if leader in self._silent and time.monotonic() - self._silent[leader] > PROBE_EVERY_S:
@@ -116,7 +137,9 @@ class LibrdkafkaFetcher(HandoverFetcher):
     # partitions
 
     def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
-        """These were just assigned: begin to fetch them, and look at once what is there already. Call under `lock`."""
+        """These were just assigned: begin to fetch them, and look at once what is there already.
+        Call under `lock`.
+        """
         self._begin(list(partitions))
 
     def _begin(self, partitions: list[TopicPartition]) -> None:
@@ -140,7 +163,11 @@ class LibrdkafkaFetcher(HandoverFetcher):
             self._unstarted.difference_update(offsets)
         except KafkaException as e:
             self._unstarted.update(offsets)
-            log.warning("librdkafka does not start %d partitions: %s; it is tried again", len(offsets), e.args[0])
+            log.warning(
+                "librdkafka does not start %d partitions: %s; it is tried again",
+                len(offsets),
+                e.args[0],
+            )
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not fetched any more: drop what is buffered of them. Call under `lock`."""
@@ -163,16 +190,25 @@ class LibrdkafkaFetcher(HandoverFetcher):
             stream, running = self._streams.get(tp), tp in client.running
             if not state.is_fetchable():
                 resting += [(tp, stream)] if running and stream is not None else []
-            elif stream is None or not running or not stream.begin <= state.position.offset <= stream.end:
+            elif (
+                stream is None
+                or not running
+                or not stream.begin <= state.position.offset <= stream.end
+            ):
                 if stream is None or stream.fault is None or stream.end != state.position.offset:
                     begun.append(tp)
-        if sum(stream.ready for _, stream in resting) >= AHEAD_RECORDS or sum(stream.size for _, stream in resting) >= self._ahead_bytes:
+        if (
+            sum(stream.ready for _, stream in resting) >= AHEAD_RECORDS
+            or sum(stream.size for _, stream in resting) >= self._ahead_bytes
+        ):
             client.stop(tp for tp, stream in resting if stream.ready)
         if begun:
             self._begin(begun)
 
     def highwater(self, tp: TopicPartition) -> None:
-        """Learn the high water mark of this partition as of librdkafka's last fetch. Call under `lock`."""
+        """Learn the high water mark of this partition as of librdkafka's last fetch. Call under
+        `lock`.
+        """
         found = self._client_side.highwater(tp)
         if found is not None:
             self._subscriptions.assignment[tp].highwater = found
@@ -193,9 +229,16 @@ class LibrdkafkaFetcher(HandoverFetcher):
     # records
 
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
-        """Up to `max_records` buffered records by partition, and whether there were any. Raises what `HandoverFetcher.take` raises. Call under `lock`."""
+        """Up to `max_records` buffered records by partition, and whether there were any. Raises
+        what `HandoverFetcher.take` raises. Call under `lock`.
+        """
         records = self.take_buffered(max_records)
-        overtaken = [tp for tp in records if tp in self._streams and not self._streams[tp].jump(self._subscriptions.assignment[tp].position.offset)]
+        overtaken = [
+            tp
+            for tp in records
+            if tp in self._streams
+            and not self._streams[tp].jump(self._subscriptions.assignment[tp].position.offset)
+        ]
         if overtaken:
             self._begin(overtaken)
         left = max_records - sum(map(len, records.values()))
@@ -213,7 +256,9 @@ class LibrdkafkaFetcher(HandoverFetcher):
         return records, bool(records)
 
     def _take_from(self, tp: TopicPartition, count: int, others: bool) -> list[Any]:
-        """Records of one partition; `others`: there are records already, so its error can wait for the next take."""
+        """Records of one partition; `others`: there are records already, so its error can wait for
+        the next take.
+        """
         stream, state = self._streams[tp], self._subscriptions.assignment.get(tp)
         if state is None or not state.is_fetchable() or not stream.move(state.position.offset):
             return []
@@ -268,15 +313,27 @@ class LibrdkafkaFetcher(HandoverFetcher):
     def _kept(self) -> tuple[int, int]:
         """Records that are here, and their bytes, of partitions that may be handed out."""
         assignment = self._subscriptions.assignment
-        kept = [stream for tp, stream in self._streams.items() if stream.messages and (state := assignment.get(tp)) is not None and state.is_fetchable()]
+        kept = [
+            stream
+            for tp, stream in self._streams.items()
+            if stream.messages
+            and (state := assignment.get(tp)) is not None
+            and state.is_fetchable()
+        ]
         return sum(stream.ready for stream in kept), sum(stream.size for stream in kept)
 
     def _is_current(self, caught: Caught) -> bool:
-        """Is the watcher's message of the assignment that holds? It may be older than a change that another thread made meanwhile."""
+        """Is the watcher's message of the assignment that holds? It may be older than a change that
+        another thread made meanwhile.
+        """
         client, message = self._client_side, caught.message
         tp = TopicPartition(message.topic(), message.partition())
         stream = self._streams.get(tp)
-        if stream is None or client.started_at.get(tp, 0) <= caught.changes or client.stopped_at.get(tp, 0) <= caught.changes:
+        if (
+            stream is None
+            or client.started_at.get(tp, 0) <= caught.changes
+            or client.stopped_at.get(tp, 0) <= caught.changes
+        ):
             return True  # it was begun before, or not running before
         if message.error() is None and message.offset() == stream.end:
             return True  # whichever assignment brought it, it is the next record
@@ -287,7 +344,9 @@ class LibrdkafkaFetcher(HandoverFetcher):
     def _sort(self, messages: list[Message]) -> None:
         """Into the streams of their partitions."""
         begun = 0
-        for at, failed in enumerate(map(Message.error, messages)) if any(map(Message.error, messages)) else ():
+        for at, failed in (
+            enumerate(map(Message.error, messages)) if any(map(Message.error, messages)) else ()
+        ):
             if failed is not None:
                 self._sort_runs(messages[begun:at])
                 self._event(messages[at], failed)
@@ -296,9 +355,11 @@ class LibrdkafkaFetcher(HandoverFetcher):
 
     def _sort_runs(self, messages: list[Message]) -> None:
         at = 0
-        for (topic, number), run in groupby(zip(map(Message.topic, messages), map(Message.partition, messages))):
+        for (topic, number), run in groupby(
+            zip(map(Message.topic, messages), map(Message.partition, messages))
+        ):
             count = len(list(run))
-            self._received(TopicPartition(topic, number), messages[at:at + count])
+            self._received(TopicPartition(topic, number), messages[at : at + count])
             at += count
 
     def _received(self, tp: TopicPartition, messages: list[Message]) -> None:
@@ -334,24 +395,32 @@ class LibrdkafkaFetcher(HandoverFetcher):
             self._seen([tp])
 
     def _fault(self, tp: TopicPartition, state: Any, stream: Stream) -> None:
-        """Act on what librdkafka said in place of the next message, as kafka-python does on the same answer of a broker. Raises its errors."""
+        """Act on what librdkafka said in place of the next message, as kafka-python does on the
+        same answer of a broker. Raises its errors.
+        """
         error: KafkaError = stream.fault
         code = error.code()
         if code in OUT_OF_RANGE:
             if not self._subscriptions.has_default_offset_reset_policy():
                 raise kafka.errors.OffsetOutOfRangeError({tp: state.position.offset})
-            log.info("Fetch offset %s is out of range for topic-partition %s", state.position.offset, tp)
+            log.info(
+                "Fetch offset %s is out of range for topic-partition %s", state.position.offset, tp
+            )
             self._subscriptions.request_offset_reset(tp)
         elif code == KafkaError._LOG_TRUNCATION:
             self._subscriptions.request_position_validation(tp)
             self._manager.cluster.request_update()
         elif code in CORRUPT:
-            raise kafka.errors.CorruptRecordError(f"{tp.topic}-{tp.partition} at offset {state.position.offset}: {error.str()}")
+            raise kafka.errors.CorruptRecordError(
+                f"{tp.topic}-{tp.partition} at offset {state.position.offset}: {error.str()}"
+            )
         self.forget([tp])
         if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise kafka.errors.TopicAuthorizationFailedError({tp.topic})
         if code not in OUT_OF_RANGE and code != KafkaError._LOG_TRUNCATION:
-            raise (kafka.errors.for_code(code) if code > 0 else kafka.errors.KafkaError)(f"{tp.topic}-{tp.partition}: {error.str()}")
+            raise (kafka.errors.for_code(code) if code > 0 else kafka.errors.KafkaError)(
+                f"{tp.topic}-{tp.partition}: {error.str()}"
+            )
 
     # metrics
 
@@ -378,5 +447,15 @@ class LibrdkafkaFetcher(HandoverFetcher):
 def _is_passing(error: KafkaError) -> bool:
     """Is this one that librdkafka gets over by itself?"""
     if error.code() < 0:
-        return error.code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
-    return bool(issubclass(kafka.errors.for_code(error.code()), kafka.errors.RetriableError)) and error.code() not in CORRUPT
+        return error.code() in (
+            KafkaError._UNKNOWN_PARTITION,
+            KafkaError._UNKNOWN_TOPIC,
+            KafkaError._TRANSPORT,
+            KafkaError._TIMED_OUT,
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._RESOLVE,
+        )
+    return (
+        bool(issubclass(kafka.errors.for_code(error.code()), kafka.errors.RetriableError))
+        and error.code() not in CORRUPT
+    )

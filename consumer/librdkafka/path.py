@@ -1,4 +1,6 @@
-"""The data path with librdkafka underneath: everything but the fetching is kafka-python's, and the same."""
+"""The data path with librdkafka underneath: everything but the fetching is kafka-python's, and the
+same.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,31 @@ from consumer.librdkafka.settings import librdkafka_settings
 
 
 class LibrdkafkaPath(DataPath):
-    """`fetcher` brings records by way of librdkafka. Raises `ConsumerOptionError` for what it cannot be told."""
+    """`fetcher` brings records by way of librdkafka. Raises `ConsumerOptionError` for what it
+    cannot be told.
+    """
 
     fetcher: LibrdkafkaFetcher
 
-    def __init__(self, configs: Mapping[str, Any], on_first_fetch: FirstFetch | None = None) -> None:
+    def __init__(
+        self, configs: Mapping[str, Any], on_first_fetch: FirstFetch | None = None
+    ) -> None:
         self._settings = librdkafka_settings(configs)
         super().__init__(configs, on_first_fetch)
 
-    def _new_fetcher(self, client: Any, subscriptions: Any, on_first_fetch: FirstFetch | None, configs: Mapping[str, Any]) -> LibrdkafkaFetcher:
+    def _new_fetcher(
+        self,
+        client: Any,
+        subscriptions: Any,
+        on_first_fetch: FirstFetch | None,
+        configs: Mapping[str, Any],
+    ) -> LibrdkafkaFetcher:
         return LibrdkafkaFetcher(client, subscriptions, on_first_fetch, self._settings, **configs)
 
     def highwater(self, tp: TopicPartition) -> int | None:
-        """Offset of the next record that will be written, as of the last fetch. Raises `IllegalStateError` for a partition that is not assigned."""
+        """Offset of the next record that will be written, as of the last fetch. Raises
+        `IllegalStateError` for a partition that is not assigned.
+        """
         with self.lock:
             if tp in self.subscription.assignment:
                 self.fetcher.highwater(tp)

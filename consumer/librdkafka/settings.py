@@ -1,7 +1,8 @@
 """The options of kafka-python as librdkafka's configuration.
 
-Every option of kafka-python is in exactly one of the tables below (a test walks them). What cannot be said to librdkafka is refused by name where it differs from the default: an option that is silently ignored is worse
-than none.
+Every option of kafka-python is in exactly one of the tables below (a test walks them). What cannot
+be said to librdkafka is refused by name where it differs from the default: an option that is
+silently ignored is worse than none.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ MAPPED: dict[str, str] = {
 
 # Option -> why it is refused where it is given.
 REFUSED: dict[str, str] = {
-    "ssl_context": "librdkafka has TLS of its own, which takes ssl_cafile, ssl_certfile and ssl_keyfile",
+    "ssl_context": (
+        "librdkafka has TLS of its own, which takes ssl_cafile, ssl_certfile and ssl_keyfile"
+    ),
     "socket_options": "librdkafka sets its sockets itself",
     "selector": "librdkafka waits for its sockets itself",
     "kafka_client": "librdkafka makes its connections itself",
@@ -69,15 +72,40 @@ REFUSED: dict[str, str] = {
     "sasl_oauth_token_provider": "its tokens cannot be handed to librdkafka",
 }
 
-# Taken elsewhere: by the membership, by what turns messages into records, or by kafka-python, which goes on doing all that is not fetching.
-ELSEWHERE = frozenset({
-    "api_version", "auto_commit_interval_ms", "auto_offset_reset", "bootstrap_servers", "bootstrap_timeout_ms", "consumer_timeout_ms", "default_offset_commit_callback", "enable_auto_commit", "exclude_internal_topics",
-    "group_id", "group_instance_id", "heartbeat_interval_ms", "key_deserializer", "max_poll_interval_ms", "max_poll_records", "metric_group_prefix", "metric_reporters", "metrics_enabled", "metrics_num_samples",
-    "metrics_sample_window_ms", "partition_assignment_strategy", "session_timeout_ms", "value_deserializer",
-})
+# Taken elsewhere: by the membership, by what turns messages into records, or by kafka-python, which
+# goes on doing all that is not fetching.
+ELSEWHERE = frozenset(
+    {
+        "api_version",
+        "auto_commit_interval_ms",
+        "auto_offset_reset",
+        "bootstrap_servers",
+        "bootstrap_timeout_ms",
+        "consumer_timeout_ms",
+        "default_offset_commit_callback",
+        "enable_auto_commit",
+        "exclude_internal_topics",
+        "group_id",
+        "group_instance_id",
+        "heartbeat_interval_ms",
+        "key_deserializer",
+        "max_poll_interval_ms",
+        "max_poll_records",
+        "metric_group_prefix",
+        "metric_reporters",
+        "metrics_enabled",
+        "metrics_num_samples",
+        "metrics_sample_window_ms",
+        "partition_assignment_strategy",
+        "session_timeout_ms",
+        "value_deserializer",
+    }
+)
 
 # How librdkafka talks to brokers is its own affair here: these change no behaviour.
-WITHOUT_EFFECT = frozenset({"enable_incremental_fetch_sessions", "max_in_flight_requests_per_connection"})
+WITHOUT_EFFECT = frozenset(
+    {"enable_incremental_fetch_sessions", "max_in_flight_requests_per_connection"}
+)
 
 ISOLATION = {0: "read_uncommitted", 1: "read_committed"}
 
@@ -97,34 +125,47 @@ def available() -> bool:
 
 
 def check_mappable(config: Mapping[str, Any]) -> None:
-    """Raises `ConsumerOptionError` that names an option which cannot be passed on, or the command that installs confluent-kafka where it is missing."""
+    """Raises `ConsumerOptionError` that names an option which cannot be passed on, or the command
+    that installs confluent-kafka where it is missing.
+    """
     if not available():
         raise ConsumerOptionError(f"data_client='librdkafka' needs confluent-kafka: {INSTALL}")
     defaults = kafka.KafkaConsumer.DEFAULT_CONFIG
     for name, why in REFUSED.items():
         if config[name] != defaults[name]:
-            raise ConsumerOptionError(f"{name} cannot be used with data_client='librdkafka': {why}. Leave one of the two out")
+            raise ConsumerOptionError(
+                f"{name} cannot be used with data_client='librdkafka': {why}. Leave one of the"
+                " two out"
+            )
 
 
 def librdkafka_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """librdkafka's configuration for a consumer with these options of kafka-python."""
-    settings = {theirs: _VALUES.get(ours, _same)(config[ours]) for ours, theirs in MAPPED.items() if config[ours] is not None}
+    settings = {
+        theirs: _VALUES.get(ours, _same)(config[ours])
+        for ours, theirs in MAPPED.items()
+        if config[ours] is not None
+    }
     if config["ssl_certfile"] is not None and config["ssl_keyfile"] is None:
-        settings["ssl.key.location"] = config["ssl_certfile"]  # one file with both, as Python's ssl takes it
+        # one file with both, as Python's ssl takes it
+        settings["ssl.key.location"] = config["ssl_certfile"]
     fetch_bytes = settings["fetch.max.bytes"]
     return {
         **settings,
         "bootstrap.servers": _listed(config["bootstrap_servers"]),
         "group.id": config["group_id"] or NO_GROUP,
         "message.max.bytes": min(MESSAGE_BYTES[1], fetch_bytes),
-        "receive.message.max.bytes": max(settings["receive.message.max.bytes"], min(fetch_bytes + 512, 2**31 - 1)),
+        "receive.message.max.bytes": max(
+            settings["receive.message.max.bytes"], min(fetch_bytes + 512, 2**31 - 1)
+        ),
         "retry.backoff.ms": settings["fetch.error.backoff.ms"],
         "retry.backoff.max.ms": max(1_000, settings["fetch.error.backoff.ms"]),
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": True,
-        # one limit on what is queued, in bytes; once there is room again, it is fetched at once and not after librdkafka's second
+        # one limit on what is queued, in bytes; once there is room again, it is fetched at once and
+        # not after librdkafka's second
         "queued.min.messages": 10_000_000,
         "queued.max.messages.kbytes": max(1, min(fetch_bytes, QUEUE_BYTES) // 1024),
         "fetch.queue.backoff.ms": QUEUE_BACKOFF_MS,

@@ -1,7 +1,10 @@
-"""What was received of each partition and not handed out yet. Pure: messages are anything with an `offset()`.
+"""What was received of each partition and not handed out yet. Pure: messages are anything with an
+`offset()`.
 
-A `Stream` holds every message of its partition from `begin` up to `end`, so any position in between can be handed out from, also one before what was handed out last (`begin` stays behind it by what the last take gave):
-positions that are put back, and records that came another way meanwhile, need no new fetch. A position outside means that the stream has to be begun anew there.
+A `Stream` holds every message of its partition from `begin` up to `end`, so any position in between
+can be handed out from, also one before what was handed out last (`begin` stays behind it by what
+the last take gave): positions that are put back, and records that came another way meanwhile, need
+no new fetch. A position outside means that the stream has to be begun anew there.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from typing import Any
 
 
 class Stream:
-    """One partition's messages, in order. `fault` is what librdkafka said in place of the message at `end`; nothing follows it."""
+    """One partition's messages, in order. `fault` is what librdkafka said in place of the message
+    at `end`; nothing follows it.
+    """
 
     __slots__ = ("begin", "end", "messages", "at", "size", "fault")
 
@@ -34,7 +39,10 @@ class Stream:
         self.end = max(self.end, offset)
 
     def jump(self, position: int) -> bool:
-        """Everything before `position` was handed out another way: what is still to come of it is not wanted. False where what is still to come leaves something out after `position`: the stream has to be begun anew there."""
+        """Everything before `position` was handed out another way: what is still to come of it is
+        not wanted. False where what is still to come leaves something out after `position`: the
+        stream has to be begun anew there.
+        """
         if self.move(position):
             return True
         if position < self.begin or self.fault is not None:
@@ -57,8 +65,10 @@ class Stream:
         return True
 
     def take(self, count: int) -> list[Any]:
-        """Up to `count` messages. They are kept until the next take, for a position that is put back."""
-        del self.messages[:self.at]
+        """Up to `count` messages. They are kept until the next take, for a position that is put
+        back.
+        """
+        del self.messages[: self.at]
         self.begin = self.messages[0].offset() if self.messages else self.end
         taken = self.messages[:count]
         self.at = len(taken)

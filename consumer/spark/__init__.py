@@ -1,10 +1,13 @@
-"""zkcoord for Spark: a streaming source whose applications share one coordinated group, and a batch reader.
+"""zkcoord for Spark: a streaming source whose applications share one coordinated group, and a batch
+reader.
 
     from consumer.spark import register
     register(spark)
-    stream = spark.readStream.format("zkcoord").option("zookeeperConnect", "zk1:2181/kafka").option("groupId", "billing").option("subscribe", "orders").load()
+    stream = spark.readStream.format("zkcoord").option("zookeeperConnect",
+        "zk1:2181/kafka").option("groupId", "billing").option("subscribe", "orders").load()
 
-Needs `pip install 'zkcoord[spark]'`. docs/spark.md has the options and guarantees. Importing this module imports neither pyspark nor pyarrow.
+Needs `pip install 'zkcoord[spark]'`. docs/spark.md has the options and guarantees. Importing this
+module imports neither pyspark nor pyarrow.
 """
 
 from __future__ import annotations

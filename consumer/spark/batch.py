@@ -1,4 +1,6 @@
-"""What a batch reads: explicit offsets, or the beginnings and ends of now. Without a group: nothing is owned, nothing is stored."""
+"""What a batch reads: explicit offsets, or the beginnings and ends of now. Without a group: nothing
+is owned, nothing is stored.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition as KafkaPartition
 
-from consumer.spark.decode.errors import DataLossError, NoBrokerError, OpenTransactionError, TopicUnknownError
+from consumer.spark.decode.errors import (
+    DataLossError,
+    NoBrokerError,
+    OpenTransactionError,
+    TopicUnknownError,
+)
 from consumer.spark.decode.settings import kafka_python_settings
 from consumer.spark.options import EARLIEST, KAFKA_PYTHON, LATEST, BatchOptions, Offsets
 from consumer.spark.ranges import PlannedRange
@@ -26,7 +33,9 @@ class BatchPlanner:
         self._options = options
 
     def ranges(self) -> list[PlannedRange]:
-        """What is to be read. Raises `TopicUnknownError`, `OpenTransactionError`, `DataLossError` (with `failOnDataLoss`: what was asked for is not there), `NoBrokerError`."""
+        """What is to be read. Raises `TopicUnknownError`, `OpenTransactionError`, `DataLossError`
+        (with `failOnDataLoss`: what was asked for is not there), `NoBrokerError`.
+        """
         with self._consumer() as consumer:
             partitions = self._partitions(consumer.partitions_for_topic)
             began = self._offsets(consumer.beginning_offsets, partitions)
@@ -41,22 +50,51 @@ class BatchPlanner:
     def _consumer(self, **settings: str) -> Iterator[KafkaConsumer]:
         brokers = self._options.kafka["bootstrap.servers"]
         try:
-            consumer = KafkaConsumer(**{**kafka_python_settings({name: value for name, value in self._options.kafka.items() if name in KAFKA_PYTHON}), **settings})
+            consumer = KafkaConsumer(
+                **{
+                    **kafka_python_settings(
+                        {
+                            name: value
+                            for name, value in self._options.kafka.items()
+                            if name in KAFKA_PYTHON
+                        }
+                    ),
+                    **settings,
+                }
+            )
         except KafkaError as e:
-            raise NoBrokerError(f"no Kafka broker answers at {brokers} ({type(e).__name__}): start it, or correct kafka.bootstrap.servers") from None
+            raise NoBrokerError(
+                f"no Kafka broker answers at {brokers} ({type(e).__name__}): start it, or correct"
+                " kafka.bootstrap.servers"
+            ) from None
         try:
             yield consumer
         except KafkaError as e:
-            raise NoBrokerError(f"the brokers {brokers} do not say where the logs begin and end ({type(e).__name__}: {e}): see that they run and that this user may read the topics") from None
+            raise NoBrokerError(
+                f"the brokers {brokers} do not say where the logs begin and end"
+                f" ({type(e).__name__}: {e}): see that they run and that this user may read the"
+                " topics"
+            ) from None
         finally:
             consumer.close(autocommit=False)
 
-    def _offsets(self, ask: Callable[..., Mapping[KafkaPartition, int]], partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {TopicPartition(*tp): offset for tp, offset in ask([KafkaPartition(*tp) for tp in partitions], timeout_ms=ASK_MS).items()}
+    def _offsets(
+        self, ask: Callable[..., Mapping[KafkaPartition, int]], partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return {
+            TopicPartition(*tp): offset
+            for tp, offset in ask(
+                [KafkaPartition(*tp) for tp in partitions], timeout_ms=ASK_MS
+            ).items()
+        }
 
     def _see_that_all_is_decided(self, ended: Mapping[TopicPartition, int]) -> None:
-        """With read_committed a log ends before its first open transaction: what is asked for behind that is there, and cannot be read yet. Raises `OpenTransactionError`."""
-        wanted = {tp: _resolved(self._options.ending, tp, LATEST, 0, end) for tp, end in ended.items()}
+        """With read_committed a log ends before its first open transaction: what is asked for
+        behind that is there, and cannot be read yet. Raises `OpenTransactionError`.
+        """
+        wanted = {
+            tp: _resolved(self._options.ending, tp, LATEST, 0, end) for tp, end in ended.items()
+        }
         behind = [tp for tp in ended if wanted[tp] > ended[tp]]
         if not behind or self._options.kafka.get("isolation.level") != COMMITTED:
             return
@@ -64,8 +102,11 @@ class BatchPlanner:
             written = self._offsets(consumer.end_offsets, behind)
         for tp in behind:
             if wanted[tp] <= written.get(tp, 0):
-                raise OpenTransactionError(f"{tp} shall be read to offset {wanted[tp]}, and a transaction that began at {ended[tp]} is still open: read it again when that has ended, end at {ended[tp]}, or set "
-                                           f"kafka.isolation.level to {UNCOMMITTED}")
+                raise OpenTransactionError(
+                    f"{tp} shall be read to offset {wanted[tp]}, and a transaction that began at"
+                    f" {ended[tp]} is still open: read it again when that has ended, end at"
+                    f" {ended[tp]}, or set kafka.isolation.level to {UNCOMMITTED}"
+                )
 
     def _partitions(self, numbers: Callable[[str], set[int] | None]) -> list[TopicPartition]:
         found: list[TopicPartition] = []
@@ -75,22 +116,39 @@ class BatchPlanner:
                 raise TopicUnknownError(f"there is no topic {topic}: correct subscribe or assign")
             chosen = {tp.partition for tp in self._options.partitions if tp.topic == topic} or known
             if not chosen <= known:
-                raise TopicUnknownError(f"topic {topic} has the partitions {sorted(known)}, not {sorted(chosen - known)}: correct assign")
+                raise TopicUnknownError(
+                    f"topic {topic} has the partitions {sorted(known)}, not"
+                    f" {sorted(chosen - known)}: correct assign"
+                )
             found += [TopicPartition(topic, n) for n in sorted(chosen)]
-        for name, offsets in (("startingOffsets", self._options.starting), ("endingOffsets", self._options.ending)):
+        for name, offsets in (
+            ("startingOffsets", self._options.starting),
+            ("endingOffsets", self._options.ending),
+        ):
             strange = [] if isinstance(offsets, int) else sorted(set(offsets) - set(found))
             if strange:
-                raise TopicUnknownError(f"{name} names {', '.join(map(str, strange))}, which this batch does not read: correct it, subscribe or assign")
+                raise TopicUnknownError(
+                    f"{name} names {', '.join(map(str, strange))}, which this batch does not read:"
+                    " correct it, subscribe or assign"
+                )
         return found
 
     def _range(self, tp: TopicPartition, began: int, ended: int) -> PlannedRange:
         start = _resolved(self._options.starting, tp, EARLIEST, began, ended)
         end = _resolved(self._options.ending, tp, LATEST, began, ended)
         if start > end:
-            raise DataLossError(f"{tp} shall be read from offset {start} to {end}, which is before it: correct startingOffsets and endingOffsets (its log has the offsets from {began} to {ended - 1})")
+            raise DataLossError(
+                f"{tp} shall be read from offset {start} to {end}, which is before it: correct"
+                f" startingOffsets and endingOffsets (its log has the offsets from {began} to"
+                f" {ended - 1})"
+            )
         if start < began or end > ended:
             if self._options.fail_on_data_loss:
-                raise DataLossError(f"{tp} shall be read from offset {start} to {end}, and its log has the offsets from {began} to {ended - 1} only: set failOnDataLoss to false to read what is there")
+                raise DataLossError(
+                    f"{tp} shall be read from offset {start} to {end}, and its log has the offsets"
+                    f" from {began} to {ended - 1} only: set failOnDataLoss to false to read what"
+                    " is there"
+                )
             start, end = (max(start, began), min(end, ended))
             start, end = (min(start, end), end)
         return PlannedRange(*tp, start, end)

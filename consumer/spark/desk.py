@@ -1,13 +1,17 @@
 """What a streaming query holds, between the agent's thread and the thread on which Spark calls.
 
-Messages of the agent take effect at once, under the lock. A partition that is asked back is given at once if the batch under way has nothing of it; else when the batch is written, which is known when Spark asks for the next one
-(`Member.settle`). What stays is never touched by what goes.
+Messages of the agent take effect at once, under the lock. A partition that is asked back is given
+at once if the batch under way has nothing of it; else when the batch is written, which is known
+when Spark asks for the next one (`Member.settle`). What stays is never touched by what goes.
 
 Contracts:
-* `flight` of a partition: the range of it that Spark has, or may have. While there is one, nothing else of it is planned and it is not given up.
-* `unsettled`: ranges that are durably written, whose offset is not known to be stored. What is given up begins behind them (`position`), and nothing more of the partition is planned while there is one. They stay when a partition is given up: it may
-  come back before that was carried out.
-* A partition that an operator resets, or that is lost, forgets both: what was read of it is not stored any more.
+* `flight` of a partition: the range of it that Spark has, or may have. While there is one, nothing
+  else of it is planned and it is not given up.
+* `unsettled`: ranges that are durably written, whose offset is not known to be stored. What is
+  given up begins behind them (`position`), and nothing more of the partition is planned while there
+  is one. They stay when a partition is given up: it may come back before that was carried out.
+* A partition that an operator resets, or that is lost, forgets both: what was read of it is not
+  stored any more.
 """
 
 from __future__ import annotations
@@ -34,8 +38,10 @@ REST_S = 0.5
 
 @dataclass(slots=True)
 class Owned:
-    """One partition of this member: what is read next, since which era it is owned; `owner`: the czxid of its owner node (-1: not known yet); `planned`: the number of the plan that had it last; `rests_until`: it is about to be
-    asked back, as far as is known (`time.monotonic`)."""
+    """One partition of this member: what is read next, since which era it is owned; `owner`: the
+    czxid of its owner node (-1: not known yet); `planned`: the number of the plan that had it last;
+    `rests_until`: it is about to be asked back, as far as is known (`time.monotonic`).
+    """
 
     position: int
     era: int
@@ -47,7 +53,10 @@ class Owned:
 
 
 class Desk:
-    """One member's partitions. `tell` sends to the agent. Everything is read and changed under `lock`, which is also notified of each change. `closed` and `failure` are what `consumer.adopting` asks for."""
+    """One member's partitions. `tell` sends to the agent. Everything is read and changed under
+    `lock`, which is also notified of each change. `closed` and `failure` are what
+    `consumer.adopting` asks for.
+    """
 
     def __init__(self, data: DataPath, observer: Observer, changed: Callable[[], None]) -> None:
         self.data = data
@@ -140,7 +149,12 @@ class Desk:
 
     def _seek(self, m: msg.Seek) -> None:
         self.era = max(self.era, m.era)
-        log.warning("the stored offset of %s was reset to %d by somebody else: the next batch goes on there", m.partition, m.offset)
+        log.warning(
+            "the stored offset of %s was reset to %d by somebody else: the next batch goes on"
+            " there",
+            m.partition,
+            m.offset,
+        )
         self.unsettled.pop(m.partition, None)
         if m.partition in self.owned:
             self.owned[m.partition].position = m.offset
@@ -159,7 +173,14 @@ class Desk:
     def _notice(self, m: msg.Notice) -> None:
         self.observer.on_notice(m, time.time_ns())
         if m.kind in (NoticeKind.SESSION_LOST, NoticeKind.EVICTED):
-            self.session_lost = "its ZooKeeper session ended" if m.kind is NoticeKind.SESSION_LOST else "it was taken out of the group, because it did not carry out a command in time or somebody deleted its node"
+            self.session_lost = (
+                "its ZooKeeper session ended"
+                if m.kind is NoticeKind.SESSION_LOST
+                else (
+                    "it was taken out of the group, because it did not carry out a command in time"
+                    " or somebody deleted its node"
+                )
+            )
             self.revokes.clear()
             self.given.clear()
 

@@ -1,7 +1,11 @@
 """Stopping a query so that nothing written remains unknown to the group: `drain_and_stop`.
 
-Spark stops a query between two batches, or in one, and tells the source nothing of the last batch: its offsets would be stored when the query is started again, or by nobody, where others take over (they read that one batch again). So the driver asks the
-source first: no new plan, and say when the last one is stored. Both are on the driver's host. The source's process listens at an abstract Unix socket named after its member, whose name is in the query's progress; only the same user, or root, is answered.
+Spark stops a query between two batches, or in one, and tells the source nothing of the last batch:
+its offsets would be stored when the query is started again, or by nobody, where others take over
+(they read that one batch again). So the driver asks the source first: no new plan, and say when the
+last one is stored. Both are on the driver's host. The source's process listens at an abstract Unix
+socket named after its member, whose name is in the query's progress; only the same user, or root,
+is answered.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ ASK, DRAINED = b"drain\n", b"drained\n"
 LOOK_S = 0.1
 TIMEOUT_S = 120.0
 REACH_S = 30.0
-"""A member that nobody answers for may have another name by now, which the query's next progress tells: Spark reports an idle query every ten seconds."""
+"""A member that nobody answers for may have another name by now, which the query's next progress
+tells: Spark reports an idle query every ten seconds.
+"""
 
 
 def address_of(member: str) -> str:
@@ -37,7 +43,9 @@ def address_of(member: str) -> str:
 
 
 class Drain:
-    """The source's side. `asked`: plan nothing more; `drained` is set when all that was planned is stored. `name` gives the member's name, which changes with its session."""
+    """The source's side. `asked`: plan nothing more; `drained` is set when all that was planned is
+    stored. `name` gives the member's name, which changes with its session.
+    """
 
     def __init__(self, name: Callable[[], str]) -> None:
         self.asked = False
@@ -60,7 +68,9 @@ class Drain:
                 log.warning("this query cannot be drained from its driver: %s", e)
             else:
                 self._socket = listening
-                threading.Thread(target=self._serve, args=(listening,), name="drain", daemon=True).start()
+                threading.Thread(
+                    target=self._serve, args=(listening,), name="drain", daemon=True
+                ).start()
             self._bound = name
 
     def _serve(self, listening: socket.socket) -> None:
@@ -76,7 +86,9 @@ class Drain:
                     log.debug("whoever asked to drain is gone: %s", e)
 
     def _answer(self, connection: socket.socket) -> None:
-        _, uid, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+        _, uid, _ = CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        )
         connection.settimeout(LOOK_S * 10)
         if uid not in (0, os.geteuid()) or connection.recv(len(ASK)) != ASK:
             return
@@ -97,9 +109,11 @@ class Drain:
 
 
 def drain_and_stop(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
-    """Stop a query after its present batch, with everything that it wrote stored for the group. In the driver, on the driver's host. A query that has ended already is left as it is.
+    """Stop a query after its present batch, with everything that it wrote stored for the group. In
+    the driver, on the driver's host. A query that has ended already is left as it is.
 
-    Raises `UndrainedError` when that does not happen within `timeout_s`; the query is stopped then as well, and its last batch may be read again by others.
+    Raises `UndrainedError` when that does not happen within `timeout_s`; the query is stopped then
+    as well, and its last batch may be read again by others.
     """
     deadline = time.monotonic() + timeout_s
     reach = min(deadline, time.monotonic() + REACH_S)
@@ -109,7 +123,10 @@ def drain_and_stop(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
             if members and all(_drain(member, query, reach, deadline) for member in members):
                 break
             if not members and time.monotonic() >= deadline:
-                raise UndrainedError(f"the query did not say within {timeout_s:.0f} s which members it has; it is stopped now")
+                raise UndrainedError(
+                    f"the query did not say within {timeout_s:.0f} s which members it has; it is"
+                    " stopped now"
+                )
             query.awaitTermination(LOOK_S)
     finally:
         query.stop()
@@ -118,7 +135,14 @@ def drain_and_stop(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
 def _members(query: StreamingQuery) -> list[str]:
     """The members of the query's sources, from its progress."""
     progress = query.lastProgress
-    found = [json.loads(source["latestOffset"]) if isinstance(source["latestOffset"], str) else source["latestOffset"] for source in (progress["sources"] if progress is not None else [])]
+    found = [
+        (
+            json.loads(source["latestOffset"])
+            if isinstance(source["latestOffset"], str)
+            else source["latestOffset"]
+        )
+        for source in (progress["sources"] if progress is not None else [])
+    ]
     return [said["member"] for said in found if isinstance(said, dict) and said.get("member")]
 
 
@@ -130,19 +154,32 @@ def _drain(member: str, query: StreamingQuery, reach: float, deadline: float) ->
             connection.connect(address_of(member))
         except OSError as e:
             if query.isActive and time.monotonic() >= reach:
-                raise UndrainedError(f"member {member} cannot be asked ({e}): is this the driver's host, and its network namespace?") from None
+                raise UndrainedError(
+                    f"member {member} cannot be asked ({e}): is this the driver's host, and its"
+                    " network namespace?"
+                ) from None
             return False
         try:
             connection.sendall(ASK)
             heard = b""
             while not heard.endswith(DRAINED) and query.isActive:
                 if time.monotonic() >= deadline:
-                    raise UndrainedError(f"member {member} did not finish its batch in time: it is stopped now, and its last batch may be read again by others; give drain_and_stop a longer timeout_s")
+                    raise UndrainedError(
+                        f"member {member} did not finish its batch in time: it is stopped now, and"
+                        " its last batch may be read again by others; give drain_and_stop a longer"
+                        " timeout_s"
+                    )
                 more = connection.recv(64)
                 if not more:
-                    raise UndrainedError(f"member {member} ended while it was drained: its last batch may be read again by others")
+                    raise UndrainedError(
+                        f"member {member} ended while it was drained: its last batch may be read"
+                        " again by others"
+                    )
                 heard = (heard + more)[-64:]
         except OSError as e:
             if query.isActive:
-                raise UndrainedError(f"member {member} did not finish what was asked of it ({e}): its last batch may be read again by others") from None
+                raise UndrainedError(
+                    f"member {member} did not finish what was asked of it ({e}): its last batch may"
+                    " be read again by others"
+                ) from None
     return True

@@ -1,9 +1,11 @@
-"""What can end a streaming query of this source, beside what ends any member (`consumer.errors`) and what stops a range from being read (`consumer.spark.decode.errors`).
+"""What can end a streaming query of this source, beside what ends any member (`consumer.errors`)
+and what stops a range from being read (`consumer.spark.decode.errors`).
 
     ConsumerError
     ├── MembershipError
     │   └── SessionLostError         the query lost its membership, and onSessionLoss is fail
-    ├── UndecidedError               it cannot be told in time who owns what: no coordinator, or no ZooKeeper                    (retriable)
+    ├── UndecidedError               it cannot be told in time who owns what: no coordinator, or no
+    │                                ZooKeeper                    (retriable)
     └── UndrainedError               a query was stopped before it had stored all that it wrote
 """
 

@@ -1,7 +1,10 @@
-"""Where the logs of the partitions that a query reads begin and end, kept fresh by a thread, so that Spark's question for the latest offset costs no request.
+"""Where the logs of the partitions that a query reads begin and end, kept fresh by a thread, so
+that Spark's question for the latest offset costs no request.
 
-Ends are asked for often while records come (`BUSY_S`), seldomer when nothing has come for a while (`IDLE_S`): one request for each broker and time. Beginnings, which only tell data loss, are asked for once for each partition and then
-every `BEGINNINGS_S`. What is newly wanted is asked for at once.
+Ends are asked for often while records come (`BUSY_S`), seldomer when nothing has come for a while
+(`IDLE_S`): one request for each broker and time. Beginnings, which only tell data loss, are asked
+for once for each partition and then every `BEGINNINGS_S`. What is newly wanted is asked for at
+once.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ class LogEnds:
         self._thread.start()
 
     def want(self, partitions: Collection[TopicPartition]) -> None:
-        """Keep these fresh, and no others. What was not wanted before is unknown until it was asked for."""
+        """Keep these fresh, and no others. What was not wanted before is unknown until it was asked
+        for.
+        """
         with self._lock:
             self._counter += 1
             self._wanted = {tp: self._wanted.get(tp, self._counter) for tp in partitions}
@@ -51,10 +56,14 @@ class LogEnds:
     def known(self) -> dict[TopicPartition, tuple[int, int]]:
         """{partition: (first offset, next offset to be written)} as asked last."""
         with self._lock:
-            return {tp: (self._began[tp], end) for tp, end in self._ends.items() if tp in self._began}
+            return {
+                tp: (self._began[tp], end) for tp, end in self._ends.items() if tp in self._began
+            }
 
     def ask(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Ask now, and wait for the answer (10 s at most): beginnings (-2) and ends (-1) of those partitions that exist."""
+        """Ask now, and wait for the answer (10 s at most): beginnings (-2) and ends (-1) of those
+        partitions that exist.
+        """
         found: dict[TopicPartition, int] = {}
         done = threading.Event()
 
@@ -85,7 +94,11 @@ class LogEnds:
             return
         now = time.monotonic()
         everything = now - self._began_at >= BEGINNINGS_S
-        began = self.ask(dict.fromkeys(wanted if everything else unknown, EARLIEST)) if everything or unknown else {}
+        began = (
+            self.ask(dict.fromkeys(wanted if everything else unknown, EARLIEST))
+            if everything or unknown
+            else {}
+        )
         ends = self.ask(dict.fromkeys(wanted, LATEST))
         if everything:
             self._began_at = now

@@ -1,7 +1,11 @@
-"""Options of the Spark source and the batch reader: named as in Spark's own Kafka source where it has them, and as `KafkaConsumer`'s, in Spark's spelling, for the group (`groupId`, `zookeeperConnect`).
+"""Options of the Spark source and the batch reader: named as in Spark's own Kafka source where it
+has them, and as `KafkaConsumer`'s, in Spark's spelling, for the group (`groupId`,
+`zookeeperConnect`).
 
-Everything that is not in a table here is refused by name, with the nearest name or the reason: an option that is silently ignored is worse than none. `kafka.*` options go to the client that reads (librdkafka's names); those that
-would change what is read, or whose group it is, are refused. Pure: nothing is opened.
+Everything that is not in a table here is refused by name, with the nearest name or the reason: an
+option that is silently ignored is worse than none. `kafka.*` options go to the client that reads
+(librdkafka's names); those that would change what is read, or whose group it is, are refused. Pure:
+nothing is opened.
 """
 
 from __future__ import annotations
@@ -52,26 +56,68 @@ GROUP_OPTIONS: dict[str, str] = {
     "commitTimeoutMs": "commit_timeout_ms",
     "guardian": "guardian",
 }
-STREAM_OPTIONS = ("subscribe", "subscribePattern", "startingOffsets", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss", "includeHeaders", "onSessionLoss", "engine", "journal",
-                  *GROUP_OPTIONS)
-BATCH_OPTIONS = ("subscribe", "assign", "startingOffsets", "endingOffsets", "minPartitions", "failOnDataLoss", "includeHeaders", "engine")
+STREAM_OPTIONS = (
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "failOnDataLoss",
+    "includeHeaders",
+    "onSessionLoss",
+    "engine",
+    "journal",
+    *GROUP_OPTIONS,
+)
+BATCH_OPTIONS = (
+    "subscribe",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "minPartitions",
+    "failOnDataLoss",
+    "includeHeaders",
+    "engine",
+)
 
 REFUSED: dict[str, str] = {
-    "assign": "which partitions a query reads is decided by its group: use subscribe, or the batch reader (spark.read), which takes assign",
-    "asyncProgressTrackingEnabled": "a batch's offsets are stored when Spark asks for the next one, which must not be before its commit is in the log: leave it out",
-    "asyncProgressTrackingCheckpointIntervalMs": "asynchronous progress tracking cannot be used with this source: leave it out",
+    "assign": (
+        "which partitions a query reads is decided by its group: use subscribe, or the batch reader"
+        " (spark.read), which takes assign"
+    ),
+    "asyncProgressTrackingEnabled": (
+        "a batch's offsets are stored when Spark asks for the next one, which must not be before"
+        " its commit is in the log: leave it out"
+    ),
+    "asyncProgressTrackingCheckpointIntervalMs": (
+        "asynchronous progress tracking cannot be used with this source: leave it out"
+    ),
     "realTime": "Spark has no real-time mode for Python sources: use a processing-time trigger",
     "realTimeMode": "Spark has no real-time mode for Python sources: use a processing-time trigger",
     "continuous": "Spark has no continuous mode for Python sources: use a processing-time trigger",
-    "endingOffsets": "a stream has no end: use it with the batch reader (spark.read), or Trigger.AvailableNow",
+    "endingOffsets": (
+        "a stream has no end: use it with the batch reader (spark.read), or Trigger.AvailableNow"
+    ),
     "endingTimestamp": "give endingOffsets",
     "endingOffsetsByTimestamp": "give endingOffsets",
     "startingTimestamp": "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime",
-    "startingOffsetsByTimestamp": "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime",
-    "startingOffsetsByTimestampStrategy": "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime",
-    "failsafe": "a batch counts once its offsets are stored in ZooKeeper, so there is nothing to go on with while it is away: leave it out",
+    "startingOffsetsByTimestamp": (
+        "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime"
+    ),
+    "startingOffsetsByTimestampStrategy": (
+        "set the group's offsets with: zkcoord offsets reset GROUP --to-datetime"
+    ),
+    "failsafe": (
+        "a batch counts once its offsets are stored in ZooKeeper, so there is nothing to go on with"
+        " while it is away: leave it out"
+    ),
     "groupIdPrefix": "the group is named by groupId, which applications share on purpose",
-    "maxRecordsPerPartition": "a range that outweighs the others is split by itself; minPartitions says into how many tasks a batch goes",
+    "maxRecordsPerPartition": (
+        "a range that outweighs the others is split by itself; minPartitions says into how many"
+        " tasks a batch goes"
+    ),
     "maxBytesPerTrigger": "give maxOffsetsPerTrigger",
 }
 KAFKA_REFUSED: dict[str, str] = {
@@ -85,17 +131,24 @@ KAFKA_REFUSED: dict[str, str] = {
     "interceptor.classes": "they are for Java's client",
     "sasl.jaas.config": "it is for Java's client: use kafka.sasl.username and kafka.sasl.password",
     "ssl.truststore.location": "it is for Java's client: use kafka.ssl.ca.location, a PEM file",
-    "ssl.keystore.location": "it is for Java's client: use kafka.ssl.certificate.location and kafka.ssl.key.location, PEM files",
+    "ssl.keystore.location": (
+        "it is for Java's client: use kafka.ssl.certificate.location and kafka.ssl.key.location,"
+        " PEM files"
+    ),
     "partition.assignment.strategy": "use partitionAssignmentStrategy",
 }
-_DURATION = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE)
+_DURATION = re.compile(
+    r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
+)
 
 Offsets = Union[int, Mapping[TopicPartition, int]]
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What both readers need: `kafka` are the client's settings (passwords are among them, so they are not in the `repr`), `tasks` into how many tasks a batch goes at most."""
+    """What both readers need: `kafka` are the client's settings (passwords are among them, so they
+    are not in the `repr`), `tasks` into how many tasks a batch goes at most.
+    """
 
     kafka: Mapping[str, str] = field(repr=False)
     topics: tuple[str, ...]
@@ -108,7 +161,10 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class StreamOptions(ReadOptions):
-    """A stream's. `max_rows`, `min_rows` per batch (None: no limit); `max_delay_ms` is how long `min_rows` may be waited for; `rejoins`: a lost session is replaced by a new one. `zookeeper` is the connect string."""
+    """A stream's. `max_rows`, `min_rows` per batch (None: no limit); `max_delay_ms` is how long
+    `min_rows` may be waited for; `rejoins`: a lost session is replaced by a new one. `zookeeper` is
+    the connect string.
+    """
 
     pattern: str | None = None
     max_rows: int | None = None
@@ -127,32 +183,66 @@ class StreamOptions(ReadOptions):
 
 @dataclass(frozen=True)
 class BatchOptions(ReadOptions):
-    """A batch's: what to read, and where it ends. `partitions`: those of `assign` (empty: all of `topics`)."""
+    """A batch's: what to read, and where it ends. `partitions`: those of `assign` (empty: all of
+    `topics`).
+    """
 
     ending: Offsets = LATEST
     partitions: tuple[TopicPartition, ...] = ()
 
 
 def stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Options of a stream, as Spark gives them (names in any case). Raises `ConsumerOptionError`."""
+    """Options of a stream, as Spark gives them (names in any case). Raises
+    `ConsumerOptionError`.
+    """
     given, kafka = _sorted(options, STREAM_OPTIONS)
     topics, pattern = _names(given.get("subscribe", "")), given.get("subscribePattern")
     if bool(topics) == bool(pattern):
-        raise ConsumerOptionError('give either subscribe ("orders,payments") or subscribePattern ("orders-.*")')
+        raise ConsumerOptionError(
+            'give either subscribe ("orders,payments") or subscribePattern ("orders-.*")'
+        )
     for name in ("zookeeperConnect", "groupId"):
         if not given.get(name):
-            raise ConsumerOptionError(f"{name} is missing: the applications that share a group name it, and the ZooKeeper that coordinates it, "
-                                      'for example .option("groupId", "billing").option("zookeeperConnect", "zk1:2181,zk2:2181/kafka")')
+            raise ConsumerOptionError(
+                f"{name} is missing: the applications that share a group name it, and the ZooKeeper"
+                ' that coordinates it, for example .option("groupId",'
+                ' "billing").option("zookeeperConnect", "zk1:2181,zk2:2181/kafka")'
+            )
     common = _common(given, kafka, LATEST)
-    configs = {GROUP_OPTIONS[name]: _group_value(name, value) for name, value in given.items() if name in GROUP_OPTIONS}
+    configs = {
+        GROUP_OPTIONS[name]: _group_value(name, value)
+        for name, value in given.items()
+        if name in GROUP_OPTIONS
+    }
     starting = common["starting"]
     configs.setdefault("rebalance_timeout_ms", REBALANCE_TIMEOUT_MS)
-    configs.update(max_poll_interval_ms=DURATION_MS_MAX, enable_auto_commit=True, auto_offset_reset="latest" if starting == LATEST else "earliest", client_id=kafka.get("client.id", "zkcoord-spark"))
-    found = StreamOptions(**common, pattern=pattern, max_rows=_count(given, "maxOffsetsPerTrigger"), min_rows=_count(given, "minOffsetsPerTrigger"), max_delay_ms=_duration(given, "maxTriggerDelay", MAX_DELAY_MS),
-                          rejoins=_one_of(given, "onSessionLoss", SESSION_LOSS) == "rejoin", journal=given.get("journal", ""), group=configs["group_id"], zookeeper=configs["zookeeper_connect"],
-                          given={**kafka_python(kafka), **configs})
-    if found.max_rows is not None and found.min_rows is not None and found.min_rows > found.max_rows:
-        raise ConsumerOptionError(f"minOffsetsPerTrigger ({found.min_rows}) is above maxOffsetsPerTrigger ({found.max_rows}): give a smaller one")
+    configs.update(
+        max_poll_interval_ms=DURATION_MS_MAX,
+        enable_auto_commit=True,
+        auto_offset_reset="latest" if starting == LATEST else "earliest",
+        client_id=kafka.get("client.id", "zkcoord-spark"),
+    )
+    found = StreamOptions(
+        **common,
+        pattern=pattern,
+        max_rows=_count(given, "maxOffsetsPerTrigger"),
+        min_rows=_count(given, "minOffsetsPerTrigger"),
+        max_delay_ms=_duration(given, "maxTriggerDelay", MAX_DELAY_MS),
+        rejoins=_one_of(given, "onSessionLoss", SESSION_LOSS) == "rejoin",
+        journal=given.get("journal", ""),
+        group=configs["group_id"],
+        zookeeper=configs["zookeeper_connect"],
+        given={**kafka_python(kafka), **configs},
+    )
+    if (
+        found.max_rows is not None
+        and found.min_rows is not None
+        and found.min_rows > found.max_rows
+    ):
+        raise ConsumerOptionError(
+            f"minOffsetsPerTrigger ({found.min_rows}) is above maxOffsetsPerTrigger"
+            f" ({found.max_rows}): give a smaller one"
+        )
     found.consumer()
     return found
 
@@ -162,19 +252,31 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
     given, kafka = _sorted(options, BATCH_OPTIONS)
     topics, assigned = _names(given.get("subscribe", "")), _assigned(given.get("assign"))
     if bool(topics) == bool(assigned):
-        raise ConsumerOptionError('give either subscribe ("orders,payments") or assign (\'{"orders":[0,1]}\')')
+        raise ConsumerOptionError(
+            'give either subscribe ("orders,payments") or assign (\'{"orders":[0,1]}\')'
+        )
     if not kafka.get("bootstrap.servers"):
-        raise ConsumerOptionError("kafka.bootstrap.servers is missing: a batch has no group, and so no ZooKeeper to ask")
+        raise ConsumerOptionError(
+            "kafka.bootstrap.servers is missing: a batch has no group, and so no ZooKeeper to ask"
+        )
     common = _common(given, kafka, EARLIEST)
     if common["starting"] == LATEST:
-        raise ConsumerOptionError("startingOffsets of a batch cannot be 'latest': nothing would be read")
+        raise ConsumerOptionError(
+            "startingOffsets of a batch cannot be 'latest': nothing would be read"
+        )
     ending = _offsets("endingOffsets", given.get("endingOffsets"), LATEST)
     if ending == EARLIEST or (not isinstance(ending, int) and EARLIEST in ending.values()):
         raise ConsumerOptionError("endingOffsets cannot be 'earliest' (-2): nothing would be read")
-    return BatchOptions(**{**common, "topics": topics or tuple(sorted({tp.topic for tp in assigned}))}, ending=ending, partitions=assigned)
+    return BatchOptions(
+        **{**common, "topics": topics or tuple(sorted({tp.topic for tp in assigned}))},
+        ending=ending,
+        partitions=assigned,
+    )
 
 
-def _sorted(options: Mapping[str, str], known: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+def _sorted(
+    options: Mapping[str, str], known: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
     """(ours by their proper names, the client's without prefix)."""
     ours: dict[str, str] = {}
     kafka: dict[str, str] = {}
@@ -187,10 +289,14 @@ def _sorted(options: Mapping[str, str], known: tuple[str, ...]) -> tuple[dict[st
         elif name in proper:
             ours[proper[name]] = value
         elif name in refused:
-            raise ConsumerOptionError(f"{refused[name]} cannot be used here: {REFUSED[refused[name]]}")
+            raise ConsumerOptionError(
+                f"{refused[name]} cannot be used here: {REFUSED[refused[name]]}"
+            )
         elif name != "path":
             near = difflib.get_close_matches(name, proper, n=1, cutoff=0.0)
-            raise ConsumerOptionError(f"{key!r} is not an option of format zkcoord: did you mean {proper[near[0]]!r}?")
+            raise ConsumerOptionError(
+                f"{key!r} is not an option of format zkcoord: did you mean {proper[near[0]]!r}?"
+            )
     for name in kafka:
         if name in KAFKA_REFUSED:
             raise ConsumerOptionError(f"kafka.{name} cannot be used here: {KAFKA_REFUSED[name]}")
@@ -199,13 +305,21 @@ def _sorted(options: Mapping[str, str], known: tuple[str, ...]) -> tuple[dict[st
 
 def _common(given: Mapping[str, str], kafka: Mapping[str, str], starting: int) -> dict[str, Any]:
     tasks = _count(given, "minPartitions")
-    return {"kafka": dict(kafka), "topics": _names(given.get("subscribe", "")), "starting": _offsets("startingOffsets", given.get("startingOffsets"), starting),
-            "tasks": tasks if tasks is not None else len(os.sched_getaffinity(0)), "headers": _flag(given, "includeHeaders", False), "fail_on_data_loss": _flag(given, "failOnDataLoss", True),
-            "engine": _one_of(given, "engine", ENGINES)}
+    return {
+        "kafka": dict(kafka),
+        "topics": _names(given.get("subscribe", "")),
+        "starting": _offsets("startingOffsets", given.get("startingOffsets"), starting),
+        "tasks": tasks if tasks is not None else len(os.sched_getaffinity(0)),
+        "headers": _flag(given, "includeHeaders", False),
+        "fail_on_data_loss": _flag(given, "failOnDataLoss", True),
+        "engine": _one_of(given, "engine", ENGINES),
+    }
 
 
 def kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """The client's settings for kafka-python, which asks for metadata and offsets in the driver; what only matters to reading is left out. Raises `ConsumerOptionError`."""
+    """The client's settings for kafka-python, which asks for metadata and offsets in the driver;
+    what only matters to reading is left out. Raises `ConsumerOptionError`.
+    """
     found: dict[str, Any] = {}
     for name, value in kafka.items():
         if name in KAFKA_PYTHON:
@@ -213,7 +327,9 @@ def kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
             try:
                 found[theirs] = read(value)
             except ValueError:
-                raise ConsumerOptionError(f"kafka.{name} is {value!r}, which is no number") from None
+                raise ConsumerOptionError(
+                    f"kafka.{name} is {value!r}, which is no number"
+                ) from None
     return found
 
 
@@ -225,23 +341,45 @@ def _assigned(text: str | None) -> tuple[TopicPartition, ...]:
     if text is None:
         return ()
     try:
-        return tuple(sorted({TopicPartition(topic, int(n)) for topic, numbers in json.loads(text).items() for n in numbers}))
+        return tuple(
+            sorted(
+                {
+                    TopicPartition(topic, int(n))
+                    for topic, numbers in json.loads(text).items()
+                    for n in numbers
+                }
+            )
+        )
     except (ValueError, TypeError, AttributeError):
-        raise ConsumerOptionError(f"""assign is {text!r}: write JSON such as '{{"orders":[0,1]}}'""") from None
+        raise ConsumerOptionError(
+            f"""assign is {text!r}: write JSON such as '{{"orders":[0,1]}}'"""
+        ) from None
 
 
 def _offsets(name: str, text: str | None, default: int) -> Offsets:
-    """A word, or Spark's JSON of offsets by topic and partition, in which -2 is the first record and -1 the end."""
+    """A word, or Spark's JSON of offsets by topic and partition, in which -2 is the first record
+    and -1 the end.
+    """
     if text is None:
         return default
     if text.strip().lower() in WORDS:
         return WORDS[text.strip().lower()]
     try:
-        found = {TopicPartition(topic, int(n)): offset for topic, numbers in json.loads(text).items() for n, offset in numbers.items()}
+        found = {
+            TopicPartition(topic, int(n)): offset
+            for topic, numbers in json.loads(text).items()
+            for n, offset in numbers.items()
+        }
     except (ValueError, TypeError, AttributeError):
         found = {}
-    if not found or not all(isinstance(offset, int) and not isinstance(offset, bool) and offset >= EARLIEST for offset in found.values()):
-        raise ConsumerOptionError(f"""{name} is {text!r}: write earliest, latest, or JSON such as '{{"orders":{{"0":1000,"1":-2}}}}' (-2: the first record, -1: the end)""")
+    if not found or not all(
+        isinstance(offset, int) and not isinstance(offset, bool) and offset >= EARLIEST
+        for offset in found.values()
+    ):
+        raise ConsumerOptionError(
+            f"{name} is {text!r}: write earliest, latest, or JSON such as"
+            """ '{"orders":{"0":1000,"1":-2}}' (-2: the first record, -1: the end)"""
+        )
     return found
 
 
@@ -277,7 +415,11 @@ def _duration(given: Mapping[str, str], name: str, default_ms: int) -> int:
     if match is None:
         raise ConsumerOptionError(f"{name} is {text!r}: write a time such as 30s or 5m")
     unit = (match[2] or "ms").lower()
-    scale = 1 if unit.startswith(("ms", "milli")) else {"s": 1_000, "m": 60_000, "h": 3_600_000}[unit[0]]
+    scale = (
+        1
+        if unit.startswith(("ms", "milli"))
+        else {"s": 1_000, "m": 60_000, "h": 3_600_000}[unit[0]]
+    )
     return int(match[1]) * scale
 
 
@@ -295,5 +437,11 @@ def _pair(name: str, text: str) -> tuple[str, str]:
 
 
 def _group_value(name: str, text: str) -> Any:
-    readers: dict[str, Callable[[str, str], Any]] = {"guardian": lambda name, text: _flag({name: text}, name, True), "zookeeperAuth": _pair, "partitionAssignmentStrategy": lambda name, text: _names(text)}
-    return readers.get(name, _number if name.endswith("Ms") else lambda name, text: text)(name, text)
+    readers: dict[str, Callable[[str, str], Any]] = {
+        "guardian": lambda name, text: _flag({name: text}, name, True),
+        "zookeeperAuth": _pair,
+        "partitionAssignmentStrategy": lambda name, text: _names(text),
+    }
+    return readers.get(name, _number if name.endswith("Ms") else lambda name, text: text)(
+        name, text
+    )

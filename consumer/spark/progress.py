@@ -22,42 +22,82 @@ def report(member: Member) -> dict[str, object]:
     """Who it is, what it owns and how far that is behind, as known without asking anybody."""
     with member.desk.lock:
         known = member.ends.known()
-        lag = {str(tp): max(0, known[tp][1] - member.desk.position(tp)) for tp in sorted(member.desk.owned) if tp in known}
+        lag = {
+            str(tp): max(0, known[tp][1] - member.desk.position(tp))
+            for tp in sorted(member.desk.owned)
+            if tp in known
+        }
         owned = len(member.desk.owned)
     at = member.agent.standing()
-    return {"group": member.options.group, "member": at.name, "state": at.phase.value, "generation": at.generation, "epoch": at.epoch, "owned": owned, "lag": sum(lag.values()), "lagByPartition": lag}
+    return {
+        "group": member.options.group,
+        "member": at.name,
+        "state": at.phase.value,
+        "generation": at.generation,
+        "epoch": at.epoch,
+        "owned": owned,
+        "lag": sum(lag.values()),
+        "lagByPartition": lag,
+    }
 
 
 def aim(member: Member, patience_s: float) -> None:
-    """From now on read up to the ends of now, and no further; returns when each partition has an owner, here or elsewhere. Raises `UndecidedError`, `MembershipError`, `NoBrokerError`."""
+    """From now on read up to the ends of now, and no further; returns when each partition has an
+    owner, here or elsewhere. Raises `UndecidedError`, `MembershipError`, `NoBrokerError`.
+    """
     partitions = _partitions(member)
     member.targets = member.ends.ask(dict.fromkeys(partitions, LATEST))
     deadline = time.monotonic() + patience_s
     while not _spoken_for(member, partitions):
         if time.monotonic() >= deadline:
-            raise UndecidedError(f"the partitions of group {member.options.group} were not all owned within {patience_s:.0f} s: see that a coordinator runs (zkcoord groups describe {member.options.group}), then start the query again")
+            raise UndecidedError(
+                f"the partitions of group {member.options.group} were not all owned within"
+                f" {patience_s:.0f} s: see that a coordinator runs (zkcoord groups describe"
+                f" {member.options.group}), then start the query again"
+            )
         member.wait(LOOK_AGAIN_S)
 
 
 def arrived(member: Member, left_s: float) -> bool:
-    """Is everything read that `aim` aimed at, and stored, of what is this query's? Raises `UndecidedError` when there is no time left and it cannot be told."""
+    """Is everything read that `aim` aimed at, and stored, of what is this query's? Raises
+    `UndecidedError` when there is no time left and it cannot be told.
+    """
     if member.targets is None:
         return False
     with member.desk.lock:
         desk = member.desk
-        there = member.leased() and all(tp not in desk.unsettled and owned.position >= member.targets.get(tp, 0) for tp, owned in desk.owned.items() if not owned.revoking)
+        there = member.leased() and all(
+            tp not in desk.unsettled and owned.position >= member.targets.get(tp, 0)
+            for tp, owned in desk.owned.items()
+            if not owned.revoking
+        )
     if not there and left_s <= 0:
-        raise UndecidedError(f"group {member.options.group}: what was there at the start of this query could not be read to its end: see that ZooKeeper and the brokers answer, then start the query again")
+        raise UndecidedError(
+            f"group {member.options.group}: what was there at the start of this query could not be"
+            " read to its end: see that ZooKeeper and the brokers answer, then start the query"
+            " again"
+        )
     return there
 
 
 def _partitions(member: Member) -> list[TopicPartition]:
     pattern = subscription_of(member.options.topics, member.options.pattern).pattern
     try:
-        topics = member.options.topics if pattern is None else sorted(match_patterns([pattern], member.data.topics())[pattern])
-        return [TopicPartition(topic, n) for topic in topics for n in sorted(member.data.partitions_for_topic(topic))]
+        topics = (
+            member.options.topics
+            if pattern is None
+            else sorted(match_patterns([pattern], member.data.topics())[pattern])
+        )
+        return [
+            TopicPartition(topic, n)
+            for topic in topics
+            for n in sorted(member.data.partitions_for_topic(topic))
+        ]
     except KafkaError as e:
-        raise NoBrokerError(f"the topics' partitions cannot be learnt ({type(e).__name__}): see that the brokers {member.brokers} run") from None
+        raise NoBrokerError(
+            f"the topics' partitions cannot be learnt ({type(e).__name__}): see that the brokers"
+            f" {member.brokers} run"
+        ) from None
 
 
 def _spoken_for(member: Member, partitions: Collection[TopicPartition]) -> bool:

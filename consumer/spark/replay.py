@@ -1,8 +1,13 @@
-"""A plan of Spark's log that this process did not make, or whose partitions it may have lost since: which of its ranges are read now.
+"""A plan of Spark's log that this process did not make, or whose partitions it may have lost since:
+which of its ranges are read now.
 
-A range is read if its partition is owned and still stands where the range begins: then nobody has gone on from there, and these are exactly the records that the batch had before. It is left out if the partition went on without it: somebody
-else owns it, or its offset is another by now. Leaving out is only safe where that is certain, because Spark will take the batch for written: so the offset must have been touched since the plan was made (each start of a
-partition touches it), and until it is known who owns a partition this waits. What remains unknown fails the query, which can be started again.
+A range is read if its partition is owned and still stands where the range begins: then nobody has
+gone on from there, and these are exactly the records that the batch had before. It is left out if
+the partition went on without it: somebody else owns it, or its offset is another by now. Leaving
+out is only safe where that is certain, because Spark will take the batch for written: so the offset
+must have been touched since the plan was made (each start of a partition touches it), and until it
+is known who owns a partition this waits. What remains unknown fails the query, which can be started
+again.
 """
 
 from __future__ import annotations
@@ -17,7 +22,20 @@ from consumer.spark.errors import UndecidedError
 from consumer.spark.member import LOOK_S, Member
 from consumer.spark.ranges import Plan, PlannedRange
 from zkcoord.core.model import TopicPartition
-from zkcoord.zk.port import Check, Committed, Create, GetData, MultiResult, Node, Op, Port, ReadDone, Rejected, SetData, ZkError
+from zkcoord.zk.port import (
+    Check,
+    Committed,
+    Create,
+    GetData,
+    MultiResult,
+    Node,
+    Op,
+    Port,
+    ReadDone,
+    Rejected,
+    SetData,
+    ZkError,
+)
 from zkcoord.znodes import codec
 
 log = logging.getLogger(__name__)
@@ -34,7 +52,9 @@ class Verdict(enum.Enum):
 
 
 def replay(member: Member, logged: Plan, patience_s: float) -> Plan:
-    """What of `logged` is read now, with the fence of now, and known to fenced sinks. Raises `UndecidedError`, `MembershipError`."""
+    """What of `logged` is read now, with the fence of now, and known to fenced sinks. Raises
+    `UndecidedError`, `MembershipError`.
+    """
     deadline = time.monotonic() + patience_s
     running: Plan | None = None
     while running is None:
@@ -44,26 +64,46 @@ def replay(member: Member, logged: Plan, patience_s: float) -> Plan:
         if late:
             verdicts = _last_word(member, logged, verdicts)
         if verdicts and Verdict.OPEN not in verdicts.values():
-            running = _take(member, logged, {r.tp: r for r in logged.ranges if verdicts[r.tp] is Verdict.READ})
+            running = _take(
+                member, logged, {r.tp: r for r in logged.ranges if verdicts[r.tp] is Verdict.READ}
+            )
         if running is None and late:
-            raise UndecidedError(f"batch {logged.number} must be read again, and the partitions of group {member.options.group} moved, or ZooKeeper was away, whenever it was tried: start the query again")
+            raise UndecidedError(
+                f"batch {logged.number} must be read again, and the partitions of group"
+                f" {member.options.group} moved, or ZooKeeper was away, whenever it was tried:"
+                " start the query again"
+            )
         if running is None:
             member.wait(LOOK_AGAIN_S)
     wanted = {r.tp for r in running.ranges}
     left = [str(r.tp) for r in logged.ranges if r.tp not in wanted]
-    log.info("plan %d is read again: %d of its %d ranges%s", logged.number, len(wanted), len(logged.ranges), f"; left out, because others have gone on from there: {', '.join(left)}" if left else "")
+    log.info(
+        "plan %d is read again: %d of its %d ranges%s",
+        logged.number,
+        len(wanted),
+        len(logged.ranges),
+        f"; left out, because others have gone on from there: {', '.join(left)}" if left else "",
+    )
     return running
 
 
 def _take(member: Member, logged: Plan, wanted: dict[TopicPartition, PlannedRange]) -> Plan | None:
-    """These ranges as a plan of now, of which fenced sinks know; None if something moved meanwhile."""
+    """These ranges as a plan of now, of which fenced sinks know; None if something moved
+    meanwhile.
+    """
     with member.desk.lock:
         if not all(tp in member.desk.owned for tp in wanted):
             return None
         for tp, r in wanted.items():
             member.desk.owned[tp].flight = r
     running = member.fly(logged.number, wanted, (logged.incarnation, logged.number))
-    return running if running is not None and len(running.ranges) == len(wanted) and _published(member, logged, running) else None
+    return (
+        running
+        if running is not None
+        and len(running.ranges) == len(wanted)
+        and _published(member, logged, running)
+        else None
+    )
 
 
 def _judge(member: Member, logged: Plan) -> dict[TopicPartition, Verdict]:
@@ -88,16 +128,31 @@ def _judge(member: Member, logged: Plan) -> dict[TopicPartition, Verdict]:
     return found
 
 
-def _last_word(member: Member, logged: Plan, verdicts: dict[TopicPartition, Verdict]) -> dict[TopicPartition, Verdict]:
+def _last_word(
+    member: Member, logged: Plan, verdicts: dict[TopicPartition, Verdict]
+) -> dict[TopicPartition, Verdict]:
     """Time is up: what was touched since the plan was made has gone on."""
     still = [r for r in logged.ranges if verdicts.get(r.tp, Verdict.OPEN) is Verdict.OPEN]
-    result = member.agent.read([GetData(member.layout.offset(member.options.group, r.tp)) for r in still], LOOK_S) if verdicts else None
+    result = (
+        member.agent.read(
+            [GetData(member.layout.offset(member.options.group, r.tp)) for r in still], LOOK_S
+        )
+        if verdicts
+        else None
+    )
     answers = result.answers if isinstance(result, ReadDone) else ()
-    touched = {r.tp for r, answer in zip(still, answers) if isinstance(answer, Node) and _touched(r, answer)}
+    touched = {
+        r.tp
+        for r, answer in zip(still, answers)
+        if isinstance(answer, Node) and _touched(r, answer)
+    }
     untold = [str(r.tp) for r in still if r.tp not in touched]
     if untold:
-        raise UndecidedError(f"batch {logged.number} must be read again, and nobody owns {', '.join(untold)} yet: see that a coordinator runs (zkcoord groups describe {member.options.group}) and that no member that is gone "
-                             "holds them, then start the query again")
+        raise UndecidedError(
+            f"batch {logged.number} must be read again, and nobody owns {', '.join(untold)} yet:"
+            f" see that a coordinator runs (zkcoord groups describe {member.options.group}) and"
+            " that no member that is gone holds them, then start the query again"
+        )
     return {r.tp: Verdict.GONE_ON if r.tp in touched else verdicts[r.tp] for r in logged.ranges}
 
 
@@ -106,9 +161,14 @@ def _touched(r: PlannedRange, node: Node) -> bool:
 
 
 def _published(member: Member, logged: Plan, running: Plan) -> bool:
-    """Tell fenced sinks which fence counts: one node that lives as long as this session. False: this is not the member any more, or ZooKeeper does not answer."""
+    """Tell fenced sinks which fence counts: one node that lives as long as this session. False:
+    this is not the member any more, or ZooKeeper does not answer.
+    """
     group, layout = member.options.group, member.layout
-    path, data = layout.replayed_plan(group, logged.incarnation, logged.number), json.dumps(running.to_dict()).encode("utf-8")
+    path, data = (
+        layout.replayed_plan(group, logged.incarnation, logged.number),
+        json.dumps(running.to_dict()).encode("utf-8"),
+    )
     guard = Check(layout.registration(group, running.member), 0)
     multi(member, [Create(layout.replayed_plans(group), b"", acl=member.zk.acl)])
     result = multi(member, [guard, Create(path, data, ephemeral=True, acl=member.zk.acl)])

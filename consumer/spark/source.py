@@ -1,10 +1,15 @@
-"""`format("zkcoord")`: the streaming source whose applications share one coordinated group, and the batch reader.
+"""`format("zkcoord")`: the streaming source whose applications share one coordinated group, and the
+batch reader.
 
-Where things run. Spark pickles the data source and its readers, and calls a stream reader's `latestOffset`, `partitions` and `stop` in one process for the life of a query (a child of the driver's JVM): there, on first use, the
-membership begins. `read` runs in Python workers on executors and knows nothing but its ranges. Importing this module needs pyspark and pyarrow.
+Where things run. Spark pickles the data source and its readers, and calls a stream reader's
+`latestOffset`, `partitions` and `stop` in one process for the life of a query (a child of the
+driver's JVM): there, on first use, the membership begins. `read` runs in Python workers on
+executors and knows nothing but its ranges. Importing this module needs pyspark and pyarrow.
 
-The order of a batch, which everything here relies on: latestOffset (what it is given is durably written) -> Spark logs what it returned -> partitions -> read -> the sink's commit -> Spark logs that -> latestOffset. After a crash between the two logs a
-new process is asked for `partitions` of the logged batch before anything else.
+The order of a batch, which everything here relies on: latestOffset (what it is given is durably
+written) -> Spark logs what it returned -> partitions -> read -> the sink's commit -> Spark logs
+that -> latestOffset. After a crash between the two logs a new process is asked for `partitions` of
+the logged batch before anything else.
 """
 
 from __future__ import annotations
@@ -19,8 +24,18 @@ from types import FrameType
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from consumer.errors import ConsumerOptionError
@@ -28,7 +43,13 @@ from consumer.spark.batch import BatchPlanner
 from consumer.spark.decode import open_reader
 from consumer.spark.journal import QueryJournal
 from consumer.spark.member import Member
-from consumer.spark.options import BatchOptions, ReadOptions, StreamOptions, batch_options, stream_options
+from consumer.spark.options import (
+    BatchOptions,
+    ReadOptions,
+    StreamOptions,
+    batch_options,
+    stream_options,
+)
 from consumer.spark.progress import aim, arrived, report
 from consumer.spark.ranges import Plan, PlannedRange, pack, parse_plan
 from consumer.spark.replay import replay
@@ -44,7 +65,9 @@ PATIENCE_MIN_S = 60.0
 
 
 class ZkcoordSource(DataSource):
-    """The data source; `consumer.spark.register` makes it known. Options: `consumer.spark.options`."""
+    """The data source; `consumer.spark.register` makes it known. Options:
+    `consumer.spark.options`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -75,7 +98,9 @@ class Task(InputPartition):
 def read_task(options: ReadOptions, columns: Sequence[str], task: Task) -> Iterator[pa.RecordBatch]:
     """The records of a task. Raises `ReadError`."""
     settings = {"bootstrap.servers": task.brokers, **options.kafka}
-    yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(task.ranges, columns)
+    yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(
+        task.ranges, columns
+    )
     task_ends()
 
 
@@ -89,7 +114,10 @@ class ZkcoordReader(BeginsTask, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges as tasks; asks the brokers where they begin and end. Raises `ReadError`."""
         ranges = BatchPlanner(self._options).ranges()
-        return [Task(task, self._options.kafka["bootstrap.servers"]) for task in pack(ranges, self._options.tasks)]
+        return [
+            Task(task, self._options.kafka["bootstrap.servers"])
+            for task in pack(ranges, self._options.tasks)
+        ]
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """The records of a task, as Arrow."""
@@ -97,7 +125,9 @@ class ZkcoordReader(BeginsTask, DataSourceReader):
 
 
 class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's reader. Holds its membership only in the process that plans: a copy that was pickled begins without."""
+    """One query's reader. Holds its membership only in the process that plans: a copy that was
+    pickled begins without.
+    """
 
     def __init__(self, options: StreamOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -123,7 +153,9 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
 
     @property
     def _patience_s(self) -> float:
-        return max(PATIENCE_MIN_S, PATIENCE_SESSIONS * self._membership().zk.session_timeout_ms / 1000)
+        return max(
+            PATIENCE_MIN_S, PATIENCE_SESSIONS * self._membership().zk.session_timeout_ms / 1000
+        )
 
     # planning
 
@@ -134,10 +166,16 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """`maxOffsetsPerTrigger`."""
-        return ReadAllAvailable() if self._options.max_rows is None else ReadMaxRows(self._options.max_rows)
+        return (
+            ReadAllAvailable()
+            if self._options.max_rows is None
+            else ReadMaxRows(self._options.max_rows)
+        )
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The next plan, or `start` itself where there is nothing to read. Waits a moment for something to read, so that an idle query costs little. Raises `ConsumerError`."""
+        """The next plan, or `start` itself where there is nothing to read. Waits a moment for
+        something to read, so that an idle query costs little. Raises `ConsumerError`.
+        """
         member, done = self._membership(), self._parsed(start)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         deadline = time.monotonic() + (IDLE_WAIT_S if member.targets is None else self._patience_s)
@@ -167,11 +205,17 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
     def _own(self, logged: Plan) -> Plan:
         """A plan of this group; raises `ConsumerOptionError` for another's."""
         if logged.group not in ("", self._options.group):
-            raise ConsumerOptionError(f"the checkpoint is one of group {logged.group!r}, and groupId is {self._options.group!r}: use a new checkpointLocation, the positions of both groups are in ZooKeeper")
+            raise ConsumerOptionError(
+                f"the checkpoint is one of group {logged.group!r}, and groupId is"
+                f" {self._options.group!r}: use a new checkpointLocation, the positions of both"
+                " groups are in ZooKeeper"
+            )
         return logged
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Notes the ends of now, and waits until the group has shared out its partitions. Raises `ConsumerError`."""
+        """Notes the ends of now, and waits until the group has shared out its partitions. Raises
+        `ConsumerError`.
+        """
         aim(self._membership(), self._patience_s)
 
     def reportLatestOffset(self) -> dict[str, Any]:
@@ -179,7 +223,9 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
         return report(self._membership())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges of a plan as tasks: of the plan that was just made, or, after a crash or a lost session, of what of it is still this query's to read. Raises `ConsumerError`."""
+        """The ranges of a plan as tasks: of the plan that was just made, or, after a crash or a
+        lost session, of what of it is still this query's to read. Raises `ConsumerError`.
+        """
         member, logged = self._membership(), self._own(parse_plan(end))
         if start == end:
             return []
@@ -187,7 +233,9 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
         if running is None:
             running = replay(member, logged, self._patience_s)
             self._lines.planned(running)
-        brokers = ",".join(member.brokers) if not isinstance(member.brokers, str) else member.brokers
+        brokers = (
+            ",".join(member.brokers) if not isinstance(member.brokers, str) else member.brokers
+        )
         return [Task(task, brokers) for task in pack(running.ranges, self._options.tasks)]
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
@@ -201,7 +249,10 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
         """Leave the group. More than once is fine."""
         member, self._member = self._member, None
         if member is not None:
-            if signal.getsignal(signal.SIGTERM) is _leave and threading.current_thread() is threading.main_thread():
+            if (
+                signal.getsignal(signal.SIGTERM) is _leave
+                and threading.current_thread() is threading.main_thread()
+            ):
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark's may come while this leaves
             with member.desk.lock:
                 lost = () if member.leased() else tuple(member.desk.owned)
@@ -210,8 +261,13 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
 
 
 def leave_on_sigterm() -> None:
-    """Spark ends this process by closing its socket and by SIGTERM, whichever comes first: make both run `stop`."""
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+    """Spark ends this process by closing its socket and by SIGTERM, whichever comes first: make
+    both run `stop`.
+    """
+    if (
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        and threading.current_thread() is threading.main_thread()
+    ):
         signal.signal(signal.SIGTERM, _leave)
 
 

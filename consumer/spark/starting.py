@@ -1,4 +1,6 @@
-"""Where a query begins, for partitions of which the group has stored nothing: `startingOffsets`. Stands before `consumer.adopting`, which asks first what the group has committed in Kafka."""
+"""Where a query begins, for partitions of which the group has stored nothing: `startingOffsets`.
+Stands before `consumer.adopting`, which asks first what the group has committed in Kafka.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from zkcoord.core.model import TopicPartition
 
 
 class Starting:
-    """What `Beginning` needs of a member. Partitions that explicit offsets do not name begin at their first record, as new ones do in Spark's own source."""
+    """What `Beginning` needs of a member. Partitions that explicit offsets do not name begin at
+    their first record, as new ones do in Spark's own source.
+    """
 
     def __init__(self, desk: Desk, offsets: Offsets) -> None:
         self._desk = desk
@@ -39,9 +43,18 @@ class Starting:
     def on_resolve(self, answer: Callable[[msg.Resolve], None]) -> None:
         self._desk.on_resolve = answer
 
-    def resolve(self, partitions: Collection[Any], done: Callable[[Mapping[Any, int]], None], earliest: Collection[Any] = ()) -> bool:
-        """`done` gets where these begin, as far as it can be found out now; those in `earliest` at their first record. There is always a policy."""
-        wanted = {tp: EARLIEST if tp in earliest else self._of(TopicPartition(*tp)) for tp in partitions}
+    def resolve(
+        self,
+        partitions: Collection[Any],
+        done: Callable[[Mapping[Any, int]], None],
+        earliest: Collection[Any] = (),
+    ) -> bool:
+        """`done` gets where these begin, as far as it can be found out now; those in `earliest` at
+        their first record. There is always a policy.
+        """
+        wanted = {
+            tp: EARLIEST if tp in earliest else self._of(TopicPartition(*tp)) for tp in partitions
+        }
         known = {tp: offset for tp, offset in wanted.items() if offset >= 0}
         rest = {tp: spec for tp, spec in wanted.items() if spec < 0}
         if rest:

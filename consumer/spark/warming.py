@@ -1,7 +1,10 @@
-"""What a Spark session does once before its query joins the group, so that partitions do not wait for it.
+"""What a Spark session does once before its query joins the group, so that partitions do not wait
+for it.
 
-A partition belongs to a query from its claim on, and is read when the query's first batch is. In a new JVM that batch takes seconds: classes are loaded and plans compiled, Python workers start and import. `warm_up` runs a stream of
-no records through the same path, from a Python source over the application's own transformations to a writer, and only then does the application start its query.
+A partition belongs to a query from its claim on, and is read when the query's first batch is. In a
+new JVM that batch takes seconds: classes are loaded and plans compiled, Python workers start and
+import. `warm_up` runs a stream of no records through the same path, from a Python source over the
+application's own transformations to a writer, and only then does the application start its query.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ class WarmUpReader(DataSourceStreamReader):
         """Behind the batch."""
         return {"batch": 1}
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+    def partitions(
+        self, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> Sequence[InputPartition]:
         """One task."""
         return [InputPartition(0)]
 
@@ -55,14 +60,18 @@ class WarmUpReader(DataSourceStreamReader):
         """No records, after the engine was imported."""
         choose(self._engine)
         schema = arrow_schema(self._columns)
-        yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in schema], schema=schema
+        )
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing is kept."""
 
 
 class WarmUpSource(ZkcoordSource):
-    """A stream with the columns of `format("zkcoord")`, and no records; a worker that reads it has imported what the other needs."""
+    """A stream with the columns of `format("zkcoord")`, and no records; a worker that reads it has
+    imported what the other needs.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -74,11 +83,16 @@ class WarmUpSource(ZkcoordSource):
         return WarmUpReader(columns_of(schema), self.options.get("engine", "auto"))
 
 
-def warm_up(spark: SparkSession, build: Build = lambda rows: rows, directory: str = "", engine: str = "auto") -> None:
-    """Run a batch without records through this session; to be called before the query starts. It takes what the first batch would have taken: seconds.
+def warm_up(
+    spark: SparkSession, build: Build = lambda rows: rows, directory: str = "", engine: str = "auto"
+) -> None:
+    """Run a batch without records through this session; to be called before the query starts. It
+    takes what the first batch would have taken: seconds.
 
-    `build`: what the application makes of the source's rows, so that its plans are compiled, too. `directory`: where `fenced_parquet` will write; then Parquet is written, into a folder there that no reader sees, and removed; otherwise
-    rows go nowhere. `engine`: the source's option. Raises what Spark raises.
+    `build`: what the application makes of the source's rows, so that its plans are compiled, too.
+    `directory`: where `fenced_parquet` will write; then Parquet is written, into a folder there
+    that no reader sees, and removed; otherwise rows go nowhere. `engine`: the source's option.
+    Raises what Spark raises.
     """
     spark.dataSource.register(WarmUpSource)
     files = files_at(directory, spark) if directory else None
@@ -91,7 +105,17 @@ def warm_up(spark: SparkSession, build: Build = lambda rows: rows, directory: st
             df.write.mode("overwrite").parquet(f"{files.uri}/{folder}")
 
     with TemporaryDirectory(prefix="zkcoord-warm-up-", ignore_cleanup_errors=True) as checkpoint:
-        query = build(spark.readStream.format(FORMAT).option("engine", engine).option("includeHeaders", "true").load()).writeStream.foreachBatch(write).option("checkpointLocation", f"file://{checkpoint}").start()
+        query = (
+            build(
+                spark.readStream.format(FORMAT)
+                .option("engine", engine)
+                .option("includeHeaders", "true")
+                .load()
+            )
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", f"file://{checkpoint}")
+            .start()
+        )
         try:
             query.processAllAvailable()
         finally:

@@ -1,9 +1,14 @@
-"""What a worker process of Spark does for itself around a task of this source, against two waits that each batch would have.
+"""What a worker process of Spark does for itself around a task of this source, against two waits
+that each batch would have.
 
-* Spark's JVM writes a task to its worker in two small pieces. TCP holds the second back until the first is acknowledged (Nagle), and Linux acknowledges what needs no answer 40 ms later. So the worker, once it has read the first piece,
-  has its connections acknowledge at once, which is for that moment only and has to be said each time; what it writes itself is not held back.
-  (SPARK-51667 mended the same between workers and the state server. With `spark.python.unix.domain.socket.enabled` there is no TCP.)
-* A worker that is used again collects garbage after each task, and goes through everything that was imported each time. After its first task that is set aside.
+* Spark's JVM writes a task to its worker in two small pieces. TCP holds the second back until the
+  first is acknowledged (Nagle), and Linux acknowledges what needs no answer 40 ms later. So the
+  worker, once it has read the first piece, has its connections acknowledge at once, which is for
+  that moment only and has to be said each time; what it writes itself is not held back.
+  (SPARK-51667 mended the same between workers and the state server. With
+  `spark.python.unix.domain.socket.enabled` there is no TCP.)
+* A worker that is used again collects garbage after each task, and goes through everything that was
+  imported each time. After its first task that is set aside.
 """
 
 from __future__ import annotations
@@ -29,8 +34,14 @@ class BeginsTask:
 
 
 def hurry() -> None:
-    """Have all connections of this process acknowledge now what came, and send at once what goes. Nothing where there is no Linux, or where sockets that are looked at would be given a time-out."""
-    if hasattr(socket, "TCP_QUICKACK") and socket.getdefaulttimeout() is None and os.path.isdir(FDS):
+    """Have all connections of this process acknowledge now what came, and send at once what goes.
+    Nothing where there is no Linux, or where sockets that are looked at would be given a time-out.
+    """
+    if (
+        hasattr(socket, "TCP_QUICKACK")
+        and socket.getdefaulttimeout() is None
+        and os.path.isdir(FDS)
+    ):
         for name in os.listdir(FDS):
             with suppress(OSError):  # it is closed by now, or no connection
                 if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
@@ -39,7 +50,10 @@ def hurry() -> None:
 
 def _hurry(fd: int) -> None:
     with socket.socket(fileno=os.dup(fd)) as connection:
-        if connection.type == socket.SOCK_STREAM and connection.family in (socket.AF_INET, socket.AF_INET6):
+        if connection.type == socket.SOCK_STREAM and connection.family in (
+            socket.AF_INET,
+            socket.AF_INET6,
+        ):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 

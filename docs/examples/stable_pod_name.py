@@ -1,7 +1,11 @@
-"""A member that keeps its partitions over a restart: the stable name of a pod is its `group_instance_id`.
+"""A member that keeps its partitions over a restart: the stable name of a pod is its
+`group_instance_id`.
 
-Pods of a Kubernetes StatefulSet are called billing-0, billing-1, ... and get their name as HOSTNAME, also when they are made again. A pod that is back within `group_instance_grace_ms` has the partitions that it
-had, and the others notice nothing: a rolling restart moves no partition. Choose a grace that is longer than a pod takes to come back, and shorter than its partitions may wait when it does not.
+Pods of a Kubernetes StatefulSet are called billing-0, billing-1, ... and get their name as
+HOSTNAME, also when they are made again. A pod that is back within `group_instance_grace_ms` has the
+partitions that it had, and the others notice nothing: a rolling restart moves no partition. Choose
+a grace that is longer than a pod takes to come back, and shorter than its partitions may wait when
+it does not.
 
     kind: StatefulSet
     spec:
@@ -13,7 +17,8 @@ had, and the others notice nothing: a rolling restart moves no partition. Choose
           containers:
           - name: billing
             image: billing
-            command: ["python", "stable_pod_name.py", "--zookeeper", "zk1:2181/kafka", "--topic", "orders", "--group", "billing"]
+            command: ["python", "stable_pod_name.py", "--zookeeper", "zk1:2181/kafka", "--topic",
+                "orders", "--group", "billing"]
 """
 
 from __future__ import annotations
@@ -42,8 +47,15 @@ def main() -> None:
     parser.add_argument("--grace-ms", type=int, default=120_000)
     args = parser.parse_args()
     stopping: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))  # what Kubernetes sends to a pod that shall end
-    with KafkaConsumer(zookeeper_connect=args.zookeeper, group_id=args.group, group_instance_id=os.environ["HOSTNAME"], group_instance_grace_ms=args.grace_ms, auto_offset_reset="earliest") as consumer:
+    # what Kubernetes sends to a pod that shall end
+    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
+    with KafkaConsumer(
+        zookeeper_connect=args.zookeeper,
+        group_id=args.group,
+        group_instance_id=os.environ["HOSTNAME"],
+        group_instance_grace_ms=args.grace_ms,
+        auto_offset_reset="earliest",
+    ) as consumer:
         consumer.subscribe([args.topic], listener=Say())
         while not stopping:
             for tp, records in consumer.poll(500).items():

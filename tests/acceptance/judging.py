@@ -1,4 +1,6 @@
-"""What tests of whole groups share: a writer that never rests, and the demo's judge over what processes have written."""
+"""What tests of whole groups share: a writer that never rests, and the demo's judge over what
+processes have written.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ FLUSH_S = 30.0
 
 
 class Writer:
-    """Writes numbered records to all partitions of some topics, round after round. `ends` are the offsets after the last acknowledged ones."""
+    """Writes numbered records to all partitions of some topics, round after round. `ends` are the
+    offsets after the last acknowledged ones.
+    """
 
     def __init__(self, broker: str, topics: Mapping[str, int]) -> None:
         self.topics = topics
@@ -33,7 +37,14 @@ class Writer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            sent = [(Partition(topic, p), self._producer.send(topic, value=f"{p}:{self.rounds}".encode(), partition=p)) for topic, count in self.topics.items() for p in range(count)]
+            sent = [
+                (
+                    Partition(topic, p),
+                    self._producer.send(topic, value=f"{p}:{self.rounds}".encode(), partition=p),
+                )
+                for topic, count in self.topics.items()
+                for p in range(count)
+            ]
             self.ends.update({at: future.get(FLUSH_S).offset + 1 for at, future in sent})
             self.rounds += 1
             self._stop.wait(PAUSE_S)
@@ -64,10 +75,19 @@ def delivered_all(processes: Mapping[str, Process], ends: Mapping[Partition, int
     return all(len(found.get(str(at), ())) >= end for at, end in ends.items())
 
 
-def judged(processes: Mapping[str, Process], ends: Mapping[Partition, int], killed: Mapping[str, int]) -> Verdict:
-    """The verdict over the processes' lines, by name. `killed`: wall-clock ns of the moment before kill -9."""
+def judged(
+    processes: Mapping[str, Process], ends: Mapping[Partition, int], killed: Mapping[str, int]
+) -> Verdict:
+    """The verdict over the processes' lines, by name. `killed`: wall-clock ns of the moment before
+    kill -9.
+    """
     facts: list[Fact] = [Produced(0, at, end) for at, end in ends.items()]
-    facts += [fact for name, process in processes.items() for line in list(process.lines) for fact in lines.consumer(name, line)]
+    facts += [
+        fact
+        for name, process in processes.items()
+        for line in list(process.lines)
+        for fact in lines.consumer(name, line)
+    ]
     for name, t_ns in killed.items():
         last = max((int(line["t"]) for line in processes[name].lines), default=0)
         facts.append(Released(max(t_ns, last), None, name, End.KILLED))

@@ -1,9 +1,13 @@
-"""A group that moves from kafka-python to zkcoord and back while its topic is written to: the journey, and what is counted on the way.
+"""A group that moves from kafka-python to zkcoord and back while its topic is written to: the
+journey, and what is counted on the way.
 
-    python -m tests.acceptance.moving HOST:PORT TOPIC GROUP SESSION_TIMEOUT_MS       a kafka-python consumer that tells what it does as `consumer.verifiable` does; SIGTERM closes it
+    python -m tests.acceptance.moving HOST:PORT TOPIC GROUP SESSION_TIMEOUT_MS
+        a kafka-python consumer that tells what it does as `consumer.verifiable` does; SIGTERM
+        closes it
 
-Each leg is processes: the same topic, the same group id. `count` takes the lines of all of them, in the order of their times, and says what was lost, what came twice, and what came twice although it had been
-committed before.
+Each leg is processes: the same topic, the same group id. `count` takes the lines of all of them, in
+the order of their times, and says what was lost, what came twice, and what came twice although it
+had been committed before.
 """
 
 from __future__ import annotations
@@ -30,14 +34,17 @@ from tests.kafka.test_processes import PATIENCE_S, Process, process
 
 RECORDS_PER_TURN, TURN_S = 8, 0.02
 OUR_SESSION_MS = 18_000
-THEIR_REBALANCE_MS = 10_000  # a member that does not hear of a rebalance is waited for so long, and for five minutes otherwise
+# a member that does not hear of a rebalance is waited for so long, and for five minutes otherwise
+THEIR_REBALANCE_MS = 10_000
 THEIR_CLOSE_MS = 5_000  # it waits 30 s otherwise, for an answer that may not come
 THEIR_END_S = 20.0  # who has not ended by then says where it stands
 
 
 @dataclass(frozen=True)
 class Count:
-    """Records: how many were written, and of those handed out: lost (never), again (more than once), again although a commit that covers them was answered before."""
+    """Records: how many were written, and of those handed out: lost (never), again (more than
+    once), again although a commit that covers them was answered before.
+    """
 
     written: int
     lost: int
@@ -59,21 +66,53 @@ class Journey:
 
     def kafka_python(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         """How to start kafka-python's consumer."""
-        return (self.broker, self.topic, self.topic, str(self.session_timeout_ms)), {"command": ("-m", "tests.acceptance.moving")}
+        return (self.broker, self.topic, self.topic, str(self.session_timeout_ms)), {
+            "command": ("-m", "tests.acceptance.moving")
+        }
 
     def zkcoord(self, *more: str) -> tuple[tuple[str, ...], dict[str, Any]]:
         """How to start ours."""
-        return ("--zookeeper", self.zookeeper, "--topic", self.topic, "--group", self.topic, "--commit", "sync", "--max-poll-records", "50", "--session-timeout-ms", str(OUR_SESSION_MS), *more), {}
+        return (
+            "--zookeeper",
+            self.zookeeper,
+            "--topic",
+            self.topic,
+            "--group",
+            self.topic,
+            "--commit",
+            "sync",
+            "--max-poll-records",
+            "50",
+            "--session-timeout-ms",
+            str(OUR_SESSION_MS),
+            *more,
+        ), {}
 
-    def leg(self, start: tuple[tuple[str, ...], dict[str, Any]], members: int, enough: Callable[[list[Process]], bool], end: signal.Signals = signal.SIGTERM) -> None:
-        """Some members until it is enough; then each is ended by a signal, and its lines are kept."""
+    def leg(
+        self,
+        start: tuple[tuple[str, ...], dict[str, Any]],
+        members: int,
+        enough: Callable[[list[Process]], bool],
+        end: signal.Signals = signal.SIGTERM,
+    ) -> None:
+        """Some members until it is enough; then each is ended by a signal, and its lines are
+        kept.
+        """
         with ExitStack() as running:
             arguments, how = start
             started = [running.enter_context(process(*arguments, **how)) for _ in range(members)]
             try:
-                wait_until(lambda: enough(started) or any(p.child.poll() is not None for p in started), 3 * PATIENCE_S, "enough of a leg")
+                wait_until(
+                    lambda: enough(started) or any(p.child.poll() is not None for p in started),
+                    3 * PATIENCE_S,
+                    "enough of a leg",
+                )
             except AssertionError as vain:
-                raise AssertionError(f"{vain} {arguments}: {[({p: len(o) for p, o in m.delivered().items()}, m.lines[-2:], m.errors[-3:]) for m in started]}") from None
+                seen = [
+                    ({p: len(o) for p, o in m.delivered().items()}, m.lines[-2:], m.errors[-3:])
+                    for m in started
+                ]
+                raise AssertionError(f"{vain} {arguments}: {seen}") from None
             for each in started:
                 each.child.send_signal(end)
             for each in started:
@@ -83,7 +122,9 @@ class Journey:
 
     def share(self, count: int) -> Callable[[list[Process]], bool]:
         """Enough: every member has had `count` records and committed since."""
-        return lambda members: all(sum(map(len, m.delivered().values())) >= count and m.of("committed") for m in members)
+        return lambda members: all(
+            sum(map(len, m.delivered().values())) >= count and m.of("committed") for m in members
+        )
 
     def drained(self, members: list[Process]) -> bool:
         """Enough: everything that was written was handed out."""
@@ -99,10 +140,16 @@ class Journey:
     def forgotten_by_kafka(self) -> None:
         """Wait until Kafka has noticed that no member is left, as after a kill."""
         with admin(self.broker) as client:
-            wait_until(lambda: not client.describe_groups([self.topic])[self.topic]["members"], PATIENCE_S, "an empty group in Kafka")
+            wait_until(
+                lambda: not client.describe_groups([self.topic])[self.topic]["members"],
+                PATIENCE_S,
+                "an empty group in Kafka",
+            )
 
     def forget_in_zookeeper(self) -> None:
-        """Delete the group's offsets there, which are older than Kafka's: as the guide says to do before the group comes back."""
+        """Delete the group's offsets there, which are older than Kafka's: as the guide says to do
+        before the group comes back.
+        """
         client = connect(self.zookeeper)
         try:
             client.delete(f"/consumers/{self.topic}/offsets", recursive=True)
@@ -131,7 +178,12 @@ def count(lines: Iterable[dict[str, Any]], ends: dict[str, int]) -> Count:
                         again += 1
                         again_committed += offset < committed[partition]
                     seen[partition].add(offset)
-    return Count(sum(ends.values()), sum(end - len(seen[p] & set(range(end))) for p, end in ends.items()), again, again_committed)
+    return Count(
+        sum(ends.values()),
+        sum(end - len(seen[p] & set(range(end))) for p, end in ends.items()),
+        again,
+        again_committed,
+    )
 
 
 @contextmanager
@@ -172,19 +224,35 @@ def main(broker: str, topic: str, group: str, session_timeout_ms: str) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    consumer = group_member(broker, topic, group, auto_offset_reset="earliest", enable_auto_commit=False, session_timeout_ms=int(session_timeout_ms), heartbeat_interval_ms=500,
-                            max_poll_records=500, max_poll_interval_ms=THEIR_REBALANCE_MS)
+    consumer = group_member(
+        broker,
+        topic,
+        group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=int(session_timeout_ms),
+        heartbeat_interval_ms=500,
+        max_poll_records=500,
+        max_poll_interval_ms=THEIR_REBALANCE_MS,
+    )
     while not stopping.is_set():
         batch: dict[TopicPartition, list[Any]] = consumer.poll(200)
         if not batch:
             continue
-        journal.write("records", count=sum(map(len, batch.values())), ranges={named(tp): ranges_of(records) for tp, records in batch.items()})
+        journal.write(
+            "records",
+            count=sum(map(len, batch.values())),
+            ranges={named(tp): ranges_of(records) for tp, records in batch.items()},
+        )
         try:
             consumer.commit()
         except CommitFailedError as error:  # a rebalance came first
             journal.write("committed", error=str(error))
         else:
-            journal.write("committed", offsets={named(tp): records[-1].offset + 1 for tp, records in batch.items()})
+            journal.write(
+                "committed",
+                offsets={named(tp): records[-1].offset + 1 for tp, records in batch.items()},
+            )
     consumer.close(timeout_ms=THEIR_CLOSE_MS)
     journal.write("closed")
     return 0

@@ -1,4 +1,5 @@
-"""A program with message streams that writes the lines of `consumer.verifiable`: a thread for each stream, a line for each record.
+"""A program with message streams that writes the lines of `consumer.verifiable`: a thread for each
+stream, a line for each record.
 
     python -m tests.acceptance.streams_app HOSTS GROUP TOPIC STREAMS DELAY_MS
 """
@@ -31,12 +32,28 @@ def main(hosts: str, group: str, topic: str, streams: str, delay_ms: str) -> int
     def work(stream: KafkaStream) -> None:
         for message in stream:
             at = named((message.topic, message.partition))
-            journal.write("records", count=1, ranges={at: [[message.offset, message.offset, 1, message.timestamp]]}, stream=stream.number)
+            journal.write(
+                "records",
+                count=1,
+                ranges={at: [[message.offset, message.offset, 1, message.timestamp]]},
+                stream=stream.number,
+            )
             time.sleep(float(delay_ms) / 1000)
 
-    properties = {"zookeeper.connect": hosts, "group.id": group, "auto.offset.reset": "smallest", "auto.commit.interval.ms": "100", "zookeeper.session.timeout.ms": "18000"}
-    connector = ZookeeperConsumerConnector(properties, observer=Reporter(journal), default_offset_commit_callback=committed)
-    threads = [threading.Thread(target=work, args=(stream,)) for stream in connector.create_message_streams({topic: int(streams)})[topic]]
+    properties = {
+        "zookeeper.connect": hosts,
+        "group.id": group,
+        "auto.offset.reset": "smallest",
+        "auto.commit.interval.ms": "100",
+        "zookeeper.session.timeout.ms": "18000",
+    }
+    connector = ZookeeperConsumerConnector(
+        properties, observer=Reporter(journal), default_offset_commit_callback=committed
+    )
+    threads = [
+        threading.Thread(target=work, args=(stream,))
+        for stream in connector.create_message_streams({topic: int(streams)})[topic]
+    ]
     journal.write("start")
     for thread in threads:
         thread.start()

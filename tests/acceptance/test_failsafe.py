@@ -1,4 +1,6 @@
-"""Failsafe mode on a real ensemble of three and a real broker: records go on while nobody is served, and end with the lease where only this member is cut off."""
+"""Failsafe mode on a real ensemble of three and a real broker: records go on while nobody is
+served, and end with the lease where only this member is cut off.
+"""
 
 from __future__ import annotations
 
@@ -39,22 +41,54 @@ def lease_left(member: KafkaConsumer) -> int:
     return int(member.metrics()["zkcoord"]["lease-left-ms"])
 
 
-def test_nobody_is_served_for_longer_than_a_session(ensemble: Ensemble, broker: KafkaBroker) -> None:
+def test_nobody_is_served_for_longer_than_a_session(
+    ensemble: Ensemble, broker: KafkaBroker
+) -> None:
     topic = create_topic(broker.address, unique("failsafe"), 4)
     group, heard = unique("group"), Recorder()
-    with coordinator(ensemble.hosts + CHROOT), \
-            consumer(ensemble.hosts + CHROOT, group, zookeeper_session_timeout_ms=SESSION_MS, failsafe=True, bootstrap_servers=broker.address, enable_auto_commit=False, commit_timeout_ms=500) as safe, \
-            consumer(ensemble.hosts + CHROOT, group, zookeeper_session_timeout_ms=SESSION_MS, bootstrap_servers=broker.address, enable_auto_commit=False, commit_timeout_ms=500) as plain:
+    with (
+        coordinator(ensemble.hosts + CHROOT),
+        consumer(
+            ensemble.hosts + CHROOT,
+            group,
+            zookeeper_session_timeout_ms=SESSION_MS,
+            failsafe=True,
+            bootstrap_servers=broker.address,
+            enable_auto_commit=False,
+            commit_timeout_ms=500,
+        ) as safe,
+        consumer(
+            ensemble.hosts + CHROOT,
+            group,
+            zookeeper_session_timeout_ms=SESSION_MS,
+            bootstrap_servers=broker.address,
+            enable_auto_commit=False,
+            commit_timeout_ms=500,
+        ) as plain,
+    ):
         safe.subscribe([topic], listener=heard)
         plain.subscribe([topic])
         settled([safe, plain], topic, 4)
-        producer = KafkaProducer(bootstrap_servers=broker.address, enable_idempotence=False)  # an idempotent one needs the controller
+        # an idempotent one needs the controller
+        producer = KafkaProducer(bootstrap_servers=broker.address, enable_idempotence=False)
         calls = list(heard.calls)
         ensemble.kill(1)
         ensemble.kill(2)
         gone = time.monotonic()
-        wait_until(lambda: take(plain, {}) >= 0 and take(safe, {}) >= 0 and time.monotonic() > gone + 2 * SESSION_MS / 1000, PATIENCE_S, "twice the session without ZooKeeper")
-        sent = [producer.send(topic, value=b"%d" % number, partition=partition) for partition in range(4) for number in range(10)]
+        wait_until(
+            lambda: (
+                take(plain, {}) >= 0
+                and take(safe, {}) >= 0
+                and time.monotonic() > gone + 2 * SESSION_MS / 1000
+            ),
+            PATIENCE_S,
+            "twice the session without ZooKeeper",
+        )
+        sent = [
+            producer.send(topic, value=b"%d" % number, partition=partition)
+            for partition in range(4)
+            for number in range(10)
+        ]
         assert {future.get(PATIENCE_S).offset for future in sent} == set(range(10))
         producer.close()
         taken: Taken = {}
@@ -68,15 +102,30 @@ def test_nobody_is_served_for_longer_than_a_session(ensemble: Ensemble, broker: 
         wait_until(lambda: lease_left(plain) > 0, PATIENCE_S, "ZooKeeper for the other")
         safe.commit(timeout_ms=PATIENCE_S * 1000)
         assert heard.calls == calls, "nothing moved"
-        assert {safe.committed(tp, timeout_ms=PATIENCE_S * 1000) for tp in safe.assignment()} == {10}
+        assert {safe.committed(tp, timeout_ms=PATIENCE_S * 1000) for tp in safe.assignment()} == {
+            10
+        }
         assert all(offsets == list(range(10)) for offsets in taken.values()) and len(taken) == 4
 
 
-def test_a_member_that_is_cut_off_alone_stops_with_its_lease(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_a_member_that_is_cut_off_alone_stops_with_its_lease(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("failsafe"), 1)
     server, chroot = kafka_zk_hosts.split("/", 1)
-    with coordinator(kafka_zk_hosts, CoordinatorOptions(lease_max_ms=1_000)), Proxy(int(server.rsplit(":", 1)[1])) as proxy:
-        with consumer(f"{proxy.address}/{chroot}", topic, topic, zookeeper_session_timeout_ms=60_000, failsafe=True, guardian=False, bootstrap_servers=kafka_broker.address) as member:
+    with (
+        coordinator(kafka_zk_hosts, CoordinatorOptions(lease_max_ms=1_000)),
+        Proxy(int(server.rsplit(":", 1)[1])) as proxy,
+    ):
+        with consumer(
+            f"{proxy.address}/{chroot}",
+            topic,
+            topic,
+            zookeeper_session_timeout_ms=60_000,
+            failsafe=True,
+            guardian=False,
+            bootstrap_servers=kafka_broker.address,
+        ) as member:
             settled([member], topic, 1)
             proxy.black_hole()
             proxy.cut()

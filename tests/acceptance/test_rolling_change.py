@@ -1,4 +1,6 @@
-"""The assignment strategy of a group is changed by rolling restarts, under load: the old one is used until every member supports the new one, and nothing is lost or owned twice."""
+"""The assignment strategy of a group is changed by rolling restarts, under load: the old one is
+used until every member supports the new one, and nothing is lost or owned twice.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,18 @@ class Group:
         return found if isinstance(found, GroupMetadata) else None
 
     def settled(self, members: int, after: int) -> str:
-        """The assignor in use once so many members are level with a target newer than this generation; "" before."""
+        """The assignor in use once so many members are level with a target newer than this
+        generation; "" before.
+        """
         found = self.report()
-        return found.assignor if found is not None and found.state is GroupState.STABLE and found.members == members and found.generation > after else ""
+        return (
+            found.assignor
+            if found is not None
+            and found.state is GroupState.STABLE
+            and found.members == members
+            and found.generation > after
+            else ""
+        )
 
     def generation(self) -> int:
         """That of the latest target."""
@@ -61,35 +72,76 @@ class Group:
         return sorted(counts.values(), reverse=True)
 
 
-def test_from_range_to_sticky_in_one_rolling_restart(kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path) -> None:
-    topics = [create_topic(kafka_broker.address, unique(f"rolled{n}"), PARTITIONS) for n in range(2)]
+def test_from_range_to_sticky_in_one_rolling_restart(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    topics = [
+        create_topic(kafka_broker.address, unique(f"rolled{n}"), PARTITIONS) for n in range(2)
+    ]
     group = unique("rolled")
     everybody: dict[str, Process] = {}
     with ExitStack() as running:
+
         def member(assignors: str) -> Process:
-            arguments = ["--zookeeper", kafka_zk_hosts, "--group", group, "--assignor", assignors, "--commit", "sync", "--session-timeout-ms", "30000"]
-            started = running.enter_context(process(*arguments, *(word for topic in topics for word in ("--topic", topic))))
+            arguments = [
+                "--zookeeper",
+                kafka_zk_hosts,
+                "--group",
+                group,
+                "--assignor",
+                assignors,
+                "--commit",
+                "sync",
+                "--session-timeout-ms",
+                "30000",
+            ]
+            started = running.enter_context(
+                process(*arguments, *(word for topic in topics for word in ("--topic", topic)))
+            )
             everybody[f"{assignors}-{len(everybody)}"] = started
             return started
 
         running.enter_context(Running(tmp_path / "coordinator", "--zookeeper", kafka_zk_hosts))
         seen = Group(kafka_zk_hosts, group)
         running.callback(disconnect, seen.zookeeper)
-        writer = running.enter_context(writing(kafka_broker.address, dict.fromkeys(topics, PARTITIONS)))
+        writer = running.enter_context(
+            writing(kafka_broker.address, dict.fromkeys(topics, PARTITIONS))
+        )
         members = [member(OLD) for _ in range(MEMBERS)]
-        wait_until(lambda: seen.settled(MEMBERS, 0) == OLD, PATIENCE_S, f"three members with {OLD}; {[m.errors for m in members]}")
-        assert seen.shares(topics) == [4, 2, 2], "range: the first of three gets one more of each topic"
-        for n, assignors, expected in ((0, BOTH, OLD), (1, BOTH, OLD), (2, BOTH, NEW), (0, NEW, NEW)):
+        wait_until(
+            lambda: seen.settled(MEMBERS, 0) == OLD,
+            PATIENCE_S,
+            f"three members with {OLD}; {[m.errors for m in members]}",
+        )
+        assert seen.shares(topics) == [
+            4,
+            2,
+            2,
+        ], "range: the first of three gets one more of each topic"
+        for n, assignors, expected in (
+            (0, BOTH, OLD),
+            (1, BOTH, OLD),
+            (2, BOTH, NEW),
+            (0, NEW, NEW),
+        ):
             before = seen.generation()
             members[n].child.send_signal(signal.SIGTERM)
             assert members[n].end() == 0, members[n].errors
             members[n] = member(assignors)
             members[n].wait("registered")
-            used = wait_until(lambda: seen.settled(MEMBERS, before), PATIENCE_S, f"three members again; {members[n].errors}")
+            used = wait_until(
+                lambda: seen.settled(MEMBERS, before),
+                PATIENCE_S,
+                f"three members again; {members[n].errors}",
+            )
             assert used == expected, f"after the restart of member {n} with {assignors}"
         assert seen.shares(topics) == [3, 3, 2]
         late = member(OLD)
-        assert late.end() == 1 and "INCONSISTENT_GROUP_PROTOCOL" in "".join(late.errors) and "sticky" in "".join(late.errors), late.errors
+        assert (
+            late.end() == 1
+            and "INCONSISTENT_GROUP_PROTOCOL" in "".join(late.errors)
+            and "sticky" in "".join(late.errors)
+        ), late.errors
         writer.stop()
         wait_until(lambda: delivered_all(everybody, writer.ends), PATIENCE_S, "every record")
         for each in members:

@@ -1,4 +1,6 @@
-"""Processes with message streams, several threads each, under load: they join, leave, and are killed with -9. The demo's judge over all that they wrote."""
+"""Processes with message streams, several threads each, under load: they join, leave, and are
+killed with -9. The demo's judge over all that they wrote.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,24 @@ def streams_of(one: Process) -> dict[str, set[int]]:
     return found
 
 
-def test_processes_with_threads_come_go_and_die_under_load(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_processes_with_threads_come_go_and_die_under_load(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("crowd"), PARTITIONS)
     everybody: dict[str, Process] = {}
     killed: dict[str, int] = {}
     with ExitStack() as running:
+
         def member(streams: int) -> Process:
-            command = ("-m", "tests.acceptance.streams_app", kafka_zk_hosts, topic, topic, str(streams), "1")
+            command = (
+                "-m",
+                "tests.acceptance.streams_app",
+                kafka_zk_hosts,
+                topic,
+                topic,
+                str(streams),
+                "1",
+            )
             started = running.enter_context(process(command=command))
             everybody[f"p{len(everybody)}"] = started
             return started
@@ -46,13 +59,21 @@ def test_processes_with_threads_come_go_and_die_under_load(kafka_broker: KafkaBr
         def progress(what: str, *members: Process) -> None:
             """Some records more for each of these."""
             before = [len(m.of("records")) for m in members]
-            wait_until(lambda: all(len(m.of("records")) >= b + MORE for m, b in zip(members, before)), PATIENCE_S, f"{what}: {before}; {[m.errors for m in members]}")
+            wait_until(
+                lambda: all(len(m.of("records")) >= b + MORE for m, b in zip(members, before)),
+                PATIENCE_S,
+                f"{what}: {before}; {[m.errors for m in members]}",
+            )
 
         running.enter_context(coordinator(kafka_zk_hosts))
         writer = running.enter_context(writing(kafka_broker.address, {topic: PARTITIONS}))
         one = member(3)
         progress("the first alone", one)
-        wait_until(lambda: len({stream for found in streams_of(one).values() for stream in found}) == 3, PATIENCE_S, "records for all three threads")
+        wait_until(
+            lambda: len({stream for found in streams_of(one).values() for stream in found}) == 3,
+            PATIENCE_S,
+            "records for all three threads",
+        )
         two, three = member(1), member(4)
         progress("three processes", one, two, three)
         name, t_ns = next(n for n, p in everybody.items() if p is three), time.time_ns()

@@ -1,4 +1,6 @@
-"""The lines about brokers of the table "When things are down" of docs/consumer.md: two brokers, each of which leads one partition; one is killed with -9, then the other one is stopped, too."""
+"""The lines about brokers of the table "When things are down" of docs/consumer.md: two brokers,
+each of which leads one partition; one is killed with -9, then the other one is stopped, too.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ PAUSE_S_MAX = 1.2  # a second, and kafka-python's jitter
 @contextmanager
 def two_brokers(home: Path, hosts: str, java: Java) -> Iterator[list[KafkaBroker]]:
     """Brokers 0 and 1."""
-    brokers = [KafkaBroker(home / str(number), free_port(), hosts, java, owned=True, broker_id=number) for number in range(2)]
+    brokers = [
+        KafkaBroker(home / str(number), free_port(), hosts, java, owned=True, broker_id=number)
+        for number in range(2)
+    ]
     with ExitStack() as running:
         for broker in brokers:
             running.callback(lambda broker=broker: broker.kill() if broker.alive() else None)
@@ -50,7 +55,12 @@ def led_by(brokers: list[KafkaBroker], topic: str) -> list[TopicPartition]:
     leaders: dict[int, TopicPartition] = {}
 
     def all_known() -> bool:
-        leaders.update({partition["leader_id"]: TopicPartition(topic, partition["partition_index"]) for partition in client.describe_topics([topic])[0]["partitions"]})
+        leaders.update(
+            {
+                partition["leader_id"]: TopicPartition(topic, partition["partition_index"])
+                for partition in client.describe_topics([topic])[0]["partitions"]
+            }
+        )
         return set(range(len(brokers))) <= leaders.keys()
 
     with admin(brokers[0].address) as client:
@@ -80,18 +90,39 @@ def on_two_brokers(zookeeper: str, java: Java, home: Path, client: str) -> Itera
     """See `Group`; it has processed three records of each partition."""
     hosts = fresh_chroot(zookeeper, "brokersdown")
     with two_brokers(home, hosts, java) as brokers, coordinator(hosts):
-        topic, listener, taken = create_topic(brokers[0].address, unique("brokersdown"), 2), Recorder(), {}
+        topic, listener, taken = (
+            create_topic(brokers[0].address, unique("brokersdown"), 2),
+            Recorder(),
+            {},
+        )
         up, down = led_by(brokers, topic)
         produce_numbered(brokers[0].address, topic, 2, 3)
-        with consumer(hosts, topic, enable_auto_commit=False, request_timeout_ms=REQUEST_MS, data_client=client) as member:
+        with consumer(
+            hosts,
+            topic,
+            enable_auto_commit=False,
+            request_timeout_ms=REQUEST_MS,
+            data_client=client,
+        ) as member:
             member.subscribe([topic], listener=listener)
             drain([member], taken, 6)
             yield Group(member, brokers, up, down, listener, taken)
 
 
-@pytest.mark.parametrize("client", ["kafka-python", pytest.param("librdkafka", marks=pytest.mark.nightly)])
-def test_a_broker_that_is_down_and_then_all(zk_server: ZooKeeperServer, java: Java, tmp_path: Path, caplog: pytest.LogCaptureFixture, client: str) -> None:
-    with caplog.at_level(logging.INFO), on_two_brokers(zk_server.address, java, tmp_path, client) as g:
+@pytest.mark.parametrize(
+    "client", ["kafka-python", pytest.param("librdkafka", marks=pytest.mark.nightly)]
+)
+def test_a_broker_that_is_down_and_then_all(
+    zk_server: ZooKeeperServer,
+    java: Java,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    client: str,
+) -> None:
+    with (
+        caplog.at_level(logging.INFO),
+        on_two_brokers(zk_server.address, java, tmp_path, client) as g,
+    ):
         with consumer(g.member.config["zookeeper_connect"], unique("leaver"), g.up.topic) as leaver:
             settled([leaver], g.up.topic, 2)
             g.brokers[1].kill()
@@ -102,38 +133,63 @@ def test_a_broker_that_is_down_and_then_all(zk_server: ZooKeeperServer, java: Ja
         g.brokers[0].resume()
         produce(g.brokers[0].address, g.up.topic, {g.up.partition: [b"x"] * 2})
         drain([g.member], g.taken, 10)
-        assert g.member.assignment() == {g.up, g.down} and g.listener.calls == [("assigned", (0, 1))]
+        assert g.member.assignment() == {g.up, g.down} and g.listener.calls == [
+            ("assigned", (0, 1))
+        ]
         assert len(log.of("broker 0 answers again", "INFO")) == 1
         g.brokers[0].pause()
         with Row("all brokers are down").cell("close"):
-            assert bounded(PATIENCE_S * 1_000, g.member.close) is None and g.listener.calls[1:] == [("revoked", (0, 1))] and not log.of("left group")
+            assert (
+                bounded(PATIENCE_S * 1_000, g.member.close) is None
+                and g.listener.calls[1:] == [("revoked", (0, 1))]
+                and not log.of("left group")
+            )
     assert g.taken == {tuple(g.up): list(range(7)), tuple(g.down): list(range(3))}, "once each"
 
 
-def test_brokers_that_were_away_for_long_are_found_soon(zk_server: ZooKeeperServer, java: Java, tmp_path: Path) -> None:
+def test_brokers_that_were_away_for_long_are_found_soon(
+    zk_server: ZooKeeperServer, java: Java, tmp_path: Path
+) -> None:
     with on_two_brokers(zk_server.address, java, tmp_path, "kafka-python") as g:
         tried = g.member._data.kafka._manager._backoff
         for broker in g.brokers:
             broker.kill()
-        wait_until(lambda: g.member.poll(50) == {} and any(failures >= FAILURES for failures, _, _ in tuple(tried.values())), PATIENCE_S, "attempts in vain")
+        wait_until(
+            lambda: (
+                g.member.poll(50) == {}
+                and any(failures >= FAILURES for failures, _, _ in tuple(tried.values()))
+            ),
+            PATIENCE_S,
+            "attempts in vain",
+        )
         assert all(until - time.monotonic() <= PAUSE_S_MAX for _, until, _ in tuple(tried.values()))
         for broker in g.brokers:
             broker.start()
-        produce(g.brokers[0].address, g.up.topic, {g.up.partition: [b"x"], g.down.partition: [b"x"]})
+        produce(
+            g.brokers[0].address, g.up.topic, {g.up.partition: [b"x"], g.down.partition: [b"x"]}
+        )
         drain([g.member], g.taken, 8)
     assert g.taken == {tuple(g.up): list(range(4)), tuple(g.down): list(range(4))}, "once each"
 
 
-def one_is_down(g: Group, leaver: KafkaConsumer, log: Logged, caplog: pytest.LogCaptureFixture) -> None:
+def one_is_down(
+    g: Group, leaver: KafkaConsumer, log: Logged, caplog: pytest.LogCaptureFixture
+) -> None:
     """Broker 1 was killed."""
     row, c = Row("a broker is down"), g.member
     with row.cell("poll"):
         produce(g.brokers[0].address, g.up.topic, {g.up.partition: [b"x"] * 2})
         drain([c], g.taken, 8)
-        assert c.position(g.down) == 3 and c.partitions_for_topic(g.up.topic) == {0, 1} and g.up.topic in bounded(2 * REQUEST_MS, c.topics)
+        assert (
+            c.position(g.down) == 3
+            and c.partitions_for_topic(g.up.topic) == {0, 1}
+            and g.up.topic in bounded(2 * REQUEST_MS, c.topics)
+        )
         assert c.end_offsets([g.up]) == {g.up: 5}
         assert isinstance(bounded(500, c.end_offsets, [g.down], timeout_ms=500), KafkaTimeoutError)
-        assert isinstance(bounded(500, c.offsets_for_times, {g.down: 0}, timeout_ms=500), KafkaTimeoutError)
+        assert isinstance(
+            bounded(500, c.offsets_for_times, {g.down: 0}, timeout_ms=500), KafkaTimeoutError
+        )
     with row.cell("commit"):
         c.commit()
         assert c.committed(g.down) == 3 and c.committed(g.up) == 5
@@ -142,12 +198,23 @@ def one_is_down(g: Group, leaver: KafkaConsumer, log: Logged, caplog: pytest.Log
     with row.cell("close"):
         assert bounded(PATIENCE_S * 1_000, leaver.close) is None and not log.of("left group")
     with row.cell("log"):
-        wait_until(lambda: c.poll(50) == {} and log.of(f"no broker leads {g.down.topic}-{g.down.partition}"), PATIENCE_S, "the line")
-        assert len(log.of(f"broker 1 at {g.brokers[1].address} does not answer")) <= 2 and len(log.of("no broker leads")) <= 2, "once for each of the two consumers at most"
+        wait_until(
+            lambda: (
+                c.poll(50) == {} and log.of(f"no broker leads {g.down.topic}-{g.down.partition}")
+            ),
+            PATIENCE_S,
+            "the line",
+        )
+        assert (
+            len(log.of(f"broker 1 at {g.brokers[1].address} does not answer")) <= 2
+            and len(log.of("no broker leads")) <= 2
+        ), "once for each of the two consumers at most"
         log = Logged(caplog)
         lines = log.foreign()
         assert [c.poll(0) for _ in range(POLLS)] == [{}] * POLLS
-        assert log.warnings() == [] and log.foreign() - lines < POLLS / POLLS_PER_FOREIGN_LINE, "kafka-python's own lines are not one for each poll"
+        assert log.warnings() == [] and log.foreign() - lines < POLLS / POLLS_PER_FOREIGN_LINE, (
+            "kafka-python's own lines are not one for each poll"
+        )
 
 
 def all_are_down(g: Group, log: Logged) -> None:
@@ -156,10 +223,17 @@ def all_are_down(g: Group, log: Logged) -> None:
     with row.cell("poll"):
         assert [bounded(20, c.poll, 20) for _ in range(20)] == [{}] * 20
         assert c.position(g.up) == 5 and c.partitions_for_topic(g.up.topic) == {0, 1}
-        for call, *arguments in ((c.topics,), (c.partitions_for_topic, unique("unknown")), (c.end_offsets, [g.up]), (c.offsets_for_times, {g.up: 0})):
+        for call, *arguments in (
+            (c.topics,),
+            (c.partitions_for_topic, unique("unknown")),
+            (c.end_offsets, [g.up]),
+            (c.offsets_for_times, {g.up: 0}),
+        ):
             g.brokers_are_asked_in_vain(call, *arguments)
         c.seek_to_end(g.up)
-        assert bounded(500, c.position, g.up, timeout_ms=500) is None, "a position that must be looked up is not known in time"
+        assert bounded(500, c.position, g.up, timeout_ms=500) is None, (
+            "a position that must be looked up is not known in time"
+        )
         c.seek(g.up, 5)
     with row.cell("commit"):
         c.commit({g.up: OffsetAndMetadata(4, "", -1)})
@@ -167,7 +241,16 @@ def all_are_down(g: Group, log: Logged) -> None:
     with row.cell("callbacks"):
         assert g.listener.calls == [("assigned", (0, 1))] and c.assignment() == {g.up, g.down}
     with row.cell("log"):
-        wait_until(lambda: c.poll(50) == {} and log.of(f"broker 0 at {g.brokers[0].address} does not answer"), PATIENCE_S, "the line")
+        wait_until(
+            lambda: (
+                c.poll(50) == {} and log.of(f"broker 0 at {g.brokers[0].address} does not answer")
+            ),
+            PATIENCE_S,
+            "the line",
+        )
         lines = log.foreign()
         assert [c.poll(0) for _ in range(POLLS)] == [{}] * POLLS
-        assert len(log.of("broker 0 at")) == 1 and log.foreign() - lines < POLLS / POLLS_PER_FOREIGN_LINE
+        assert (
+            len(log.of("broker 0 at")) == 1
+            and log.foreign() - lines < POLLS / POLLS_PER_FOREIGN_LINE
+        )

@@ -27,7 +27,12 @@ class Asker:
 
     def submit(self, group: str, assignor: str, given: AssignmentInput) -> None:
         """Ask; what is answered goes into `heard` under the group's name."""
-        self.pool.submit(group, assignor, given, lambda answer, failure: self.heard.append((group, answer, failure)))
+        self.pool.submit(
+            group,
+            assignor,
+            given,
+            lambda answer, failure: self.heard.append((group, answer, failure)),
+        )
 
     def hear(self, count: int = 1) -> list[tuple[str, Assignment | None, str]]:
         """Wait for so many answers more."""
@@ -35,7 +40,9 @@ class Asker:
             self.thunks.get(timeout=PATIENCE_S)()
         return self.heard[-count:]
 
-    def ask(self, assignor: str, given: AssignmentInput, group: str = "g") -> tuple[Assignment | None, str]:
+    def ask(
+        self, assignor: str, given: AssignmentInput, group: str = "g"
+    ) -> tuple[Assignment | None, str]:
         """Ask and wait."""
         self.submit(group, assignor, given)
         ((_, answer, failure),) = self.hear()

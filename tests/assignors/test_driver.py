@@ -26,10 +26,21 @@ def test_an_answer_counts_in_the_term_that_asked_only() -> None:
     """Tokens begin anew with each term, so a late answer could be taken for another question's."""
     asked: list[tuple[str, str, AssignmentInput, AssignorDone]] = []
     fed: list[Event] = []
-    driver = CoordinatorDriver(NoEnsemble(), Layout.DRAFT, CoordinatorOptions(external_assignors=("mine",)), lambda: 7, lambda: 0, lambda record: None, ask=lambda *what: asked.append(what))
+    driver = CoordinatorDriver(
+        NoEnsemble(),
+        Layout.DRAFT,
+        CoordinatorOptions(external_assignors=("mine",)),
+        lambda: 7,
+        lambda: 0,
+        lambda record: None,
+        ask=lambda *what: asked.append(what),
+    )
     driver._feed = fed.append  # type: ignore[method-assign]
     driver._act([Assign("g", 3, "mine", GIVEN), Assign("h", 4, "mine", GIVEN)])
-    assert [(group, assignor, given) for group, assignor, given, _ in asked] == [("g", "mine", GIVEN), ("h", "mine", GIVEN)]
+    assert [(group, assignor, given) for group, assignor, given, _ in asked] == [
+        ("g", "mine", GIVEN),
+        ("h", "mine", GIVEN),
+    ]
     asked[0][3](Assignment({}), "")
     assert fed == [AssignorAnswered(7, "g", 3, Assignment({}), "")]
     driver.core = Coordinator(driver.options)

@@ -1,4 +1,6 @@
-"""Which assignors are found, and what is said of those that are left out. Nothing of theirs is imported to know it."""
+"""Which assignors are found, and what is said of those that are left out. Nothing of theirs is
+imported to know it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def test_names_in_order_and_nothing_is_imported(packages: None) -> None:
     assert not {"nasty_assignors", "rack_aware"} & set(sys.modules)
 
 
-def test_what_is_left_out_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, offers in {
         "one": {"mine": "one:assign", "twice": "one:other"},
         "two": {"twice": "two:assign", "sticky": "two:sticky", "not good,": "two:x"},
@@ -33,19 +37,40 @@ def test_what_is_left_out_is_named_with_what_to_do(tmp_path: Path, monkeypatch: 
     odd, shadowing, twice = found.notes
     assert "'not good,' of two (two:x) is left out: a name has" in odd
     assert "sticky of two (two:sticky) is left out" in shadowing and "another name" in shadowing
-    assert "twice is offered by one (one:other) and two (two:assign)" in twice and "uninstall" in twice
+    assert (
+        "twice is offered by one (one:other) and two (two:assign)" in twice and "uninstall" in twice
+    )
 
 
-def test_a_folder_that_is_twice_on_the_path_is_one_package(packages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_twice_on_the_path_is_one_package(
+    packages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     assert find(ASSIGNORS).notes == ()
 
 
 def test_the_childs_program_started_by_hand_is_one_sentence() -> None:
-    done = subprocess.run([sys.executable, "-m", "zkcoord.assignors.child"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1 and "docs/assignors.md" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "zkcoord.assignors.child"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and done.stderr.count("\n") == 1
+        and "docs/assignors.md" in done.stderr
+    )
 
 
 def test_the_childs_program_of_a_parent_that_is_gone_ends() -> None:
-    done = subprocess.run([sys.executable, "-m", "zkcoord.assignors.child", "1", "512"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "zkcoord.assignors.child", "1", "512"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (1, b"")

@@ -1,3 +1,5 @@
-"""Benchmarks: programs that print figures beside their bars. Nothing here fails because a machine is slow."""
+"""Benchmarks: programs that print figures beside their bars. Nothing here fails because a machine
+is slow.
+"""
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Section 6: joins while other groups commit. Blocks without and with the writer alternate, so that a drift of the machine meets both."""
+"""Section 6: joins while other groups commit. Blocks without and with the writer alternate, so that
+a drift of the machine meets both.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,21 @@ PER_ROUND = 2  # joins of each kind: a quotient of two medians needs more of the
 
 
 @contextmanager
-def writing(rig: Rig, on: bool, per_s: int = WRITES_PER_S, per_multi: int = PER_MULTI) -> Iterator[None]:
+def writing(
+    rig: Rig, on: bool, per_s: int = WRITES_PER_S, per_multi: int = PER_MULTI
+) -> Iterator[None]:
     """Other groups' commits inside the block, so many offsets a second."""
     if not on:
         yield
         return
     name = rig.unique("offsets-")
     before = len(rig.written_per_s)
-    child = rig.children.start(name, ["tests.bench.offset_writer", rig.zookeeper, str(per_s), str(per_multi)], rig.folder / "lines" / f"{name}.jsonl", rig.folder / "logs" / f"{name}.log")
+    child = rig.children.start(
+        name,
+        ["tests.bench.offset_writer", rig.zookeeper, str(per_s), str(per_multi)],
+        rig.folder / "lines" / f"{name}.jsonl",
+        rig.folder / "logs" / f"{name}.log",
+    )
     try:
         rig.wait(lambda: len(rig.written_per_s) >= before + WARM_REPORTS, "offsets being written")
         yield
@@ -38,9 +47,15 @@ def writing(rig: Rig, on: bool, per_s: int = WRITES_PER_S, per_multi: int = PER_
 
 def run(rig: Rig, sections: list[Section], rounds: int) -> None:
     """Section 6."""
-    section = Section("background", f"Joins while other groups write {WRITES_PER_S} offsets/s, {MEMBERS} -> {MEMBERS + 1} members, {PARTITIONS} partitions, idle topic")
+    section = Section(
+        "background",
+        f"Joins while other groups write {WRITES_PER_S} offsets/s, {MEMBERS} -> {MEMBERS + 1}"
+        f" members, {PARTITIONS} partitions, idle topic",
+    )
     sections.append(section)
-    found: dict[bool, dict[str, list[float]]] = {on: {"join": [], "leave": []} for on in (False, True)}
+    found: dict[bool, dict[str, list[float]]] = {
+        on: {"join": [], "leave": []} for on in (False, True)
+    }
     per_block = max(1, rounds * 2 * PER_ROUND // BLOCKS)
     with rig.coordinators(), rig.staff(MEMBERS + 1) as workers:
         side = Side(rig, PARTITIONS, rig.ours(rig.unique("g"), rig.topic(PARTITIONS)), workers)
@@ -53,10 +68,36 @@ def run(rig: Rig, sections: list[Section], rounds: int) -> None:
                         rig.pause()
                         side.group.forget(time.time_ns())
                         event = act()
-                        steps(section, f"{event.kind}, {'beside the writes' if on else 'quiet'}", side, event)
+                        steps(
+                            section,
+                            f"{event.kind}, {'beside the writes' if on else 'quiet'}",
+                            side,
+                            event,
+                        )
                         found[on][event.kind].append(event.known_ms)
-            rig.say(f"  background, block {block + 1} of {BLOCKS} ({'with' if on else 'without'} the writer): join {statistics.median(found[on]['join']):.0f} ms")
-    for on, label in ((False, "quiet"), (True, f"beside {statistics.median(rig.written_per_s):.0f} writes/s")):
-        section.rows += [Row(f"{kind}, {label}", "from the registration" if kind == "join" else "from the end of registr.", values) for kind, values in found[on].items()]
+            rig.say(
+                f"  background, block {block + 1} of {BLOCKS} ({'with' if on else 'without'} the"
+                f" writer): join {statistics.median(found[on]['join']):.0f} ms"
+            )
+    for on, label in (
+        (False, "quiet"),
+        (True, f"beside {statistics.median(rig.written_per_s):.0f} writes/s"),
+    ):
+        section.rows += [
+            Row(
+                f"{kind}, {label}",
+                "from the registration" if kind == "join" else "from the end of registr.",
+                values,
+            )
+            for kind, values in found[on].items()
+        ]
     ratio = statistics.median(found[True]["join"]) / statistics.median(found[False]["join"])
-    section.rows.append(Row("join, median beside the writes by median without", "from the registration", [ratio], (Bar("median", RATIO_MAX),), unit="x"))
+    section.rows.append(
+        Row(
+            "join, median beside the writes by median without",
+            "from the registration",
+            [ratio],
+            (Bar("median", RATIO_MAX),),
+            unit="x",
+        )
+    )

@@ -1,7 +1,11 @@
-"""Thousands of members that commit: `python -m tests.bench.commit_load CONTROL HOSTS TOPIC TOTAL EACH INTERVAL_MS`.
+"""Thousands of members that commit: `python -m tests.bench.commit_load CONTROL HOSTS TOPIC TOTAL
+EACH INTERVAL_MS`.
 
-Each is the consumer's own driver on a session of its own, all in one thread (`scale_wire`), in groups that share a topic of TOTAL partitions, EACH for a member. Nothing is fetched; but once all own their share every member polls and
-commits all that it owns every INTERVAL_MS, each time one offset further, at a moment of its own, as automatic commits do where records come all the time. With 0 it commits again as soon as the last commit is answered. CONTROL is a FIFO with orders:
+Each is the consumer's own driver on a session of its own, all in one thread (`scale_wire`), in
+groups that share a topic of TOTAL partitions, EACH for a member. Nothing is fetched; but once all
+own their share every member polls and commits all that it owns every INTERVAL_MS, each time one
+offset further, at a moment of its own, as automatic commits do where records come all the time.
+With 0 it commits again as soon as the last commit is answered. CONTROL is a FIFO with orders:
 
     {"do": "grow", "members": 500}      so many in all; whole groups are added
 
@@ -9,9 +13,10 @@ It prints {"event": "steady", "members"} once so many own their share, and from 
 
     {"event": "stored", "t", "s", "due", "behind", "failed", "us"}
 
-`us`: how long each commit took in microseconds, counted from the moment at which it was due, however late this program came to it; `behind`: those of the ones that were due that were left out, because the last one was not answered
-yet or the next is due already; `failed`: those that were not stored.
-SIGTERM: all leave their groups.
+`us`: how long each commit took in microseconds, counted from the moment at which it was due,
+however late this program came to it; `behind`: those of the ones that were due that were left out,
+because the last one was not answered yet or the next is due already; `failed`: those that were not
+stored. SIGTERM: all leave their groups.
 """
 
 from __future__ import annotations
@@ -43,7 +48,9 @@ LEAVE_S = 60.0
 
 def tell(event: str, **fields: Any) -> None:
     """One line."""
-    sys.stdout.write(json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")) + "\n")
+    sys.stdout.write(
+        json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")) + "\n"
+    )
     sys.stdout.flush()
 
 
@@ -124,7 +131,9 @@ class Load:
 
     def grow(self) -> None:
         """Add groups, few members at a time on their way in."""
-        while len(self.members) < self.wanted and len(self.members) - len(self.settled) < JOINING_MAX:
+        while (
+            len(self.members) < self.wanted and len(self.members) - len(self.settled) < JOINING_MAX
+        ):
             group = f"load-{os.getpid()}-{len(self.members) // self.per_group}"
             self.members += [Committing(self, group, number) for number in range(self.per_group)]
         if self.wanted > self.told and len(self.settled) >= self.wanted:
@@ -149,7 +158,14 @@ class Load:
                 self._later(member, due_s + self.interval_s)
         self.hub.turn(max(0.0, min(TURN_S, self.due[0][0] - now_s)) if self.due else TURN_S)
         if self.told and now_s - self.since_s >= REPORT_S:
-            tell("stored", s=now_s - self.since_s, due=self.was_due, behind=self.behind, failed=self.failed, us=self.took_us)
+            tell(
+                "stored",
+                s=now_s - self.since_s,
+                due=self.was_due,
+                behind=self.behind,
+                failed=self.failed,
+                us=self.took_us,
+            )
             self._restart(now_s)
 
     def leave(self) -> None:

@@ -1,15 +1,23 @@
-"""An application as its author would write it, on zkcoord's consumer or kafka-python's: `python -m tests.bench.consumer_app ORDER`, where ORDER is a JSON object.
+"""An application as its author would write it, on zkcoord's consumer or kafka-python's: `python -m
+tests.bench.consumer_app ORDER`, where ORDER is a JSON object.
 
-    {"kind": "zkcoord" | "kafka-python", "topic": "t", "configs": {..}, "way": "poll" | "iterate", "warm": 0, "total": 0, "idle_s": 0}
+    {"kind": "zkcoord" | "kafka-python", "topic": "t", "configs": {..}, "way": "poll" | "iterate",
+        "warm": 0, "total": 0, "idle_s": 0}
 
-It prints JSON lines {"event", "t" (wall-clock ns), ..}: begun (its first statement), imported, made (constructed and subscribed), session, registered, command, assigned and first_fetch (zkcoord's only), called {callback, partitions},
-first {partition} (each partition's first record is handed out). What else it does depends on the order:
+It prints JSON lines {"event", "t" (wall-clock ns), ..}: begun (its first statement), imported, made
+(constructed and subscribed), session, registered, command, assigned and first_fetch (zkcoord's
+only), called {callback, partitions}, first {partition} (each partition's first record is handed
+out). What else it does depends on the order:
 
-    total     hand out so many records, then: done {records, seconds, cpu_s} of those after the first `warm`
-    idle_s    once nothing has happened for `SETTLE_S`, wait for records in vain for so long: resting {cpu_s, requests} when that begins and rested {..} when it ends; `requests` is what it sent to brokers
+    total     hand out so many records, then: done {records, seconds, cpu_s} of those after the
+              first `warm`
+    idle_s    once nothing has happened for `SETTLE_S`, wait for records in vain for so long:
+              resting {cpu_s, requests} when that begins and rested {..} when it ends; `requests` is
+              what it sent to brokers
     neither   hand out records until SIGTERM
 
-and then it ends with closing and closed. Before `begun` only what the interpreter needs itself is imported.
+and then it ends with closing and closed. Before `begun` only what the interpreter needs itself is
+imported.
 """
 
 from __future__ import annotations
@@ -32,7 +40,13 @@ SETTLE_S = 3.0
 
 def tell(event: str, t_ns: int | None = None, **fields: Any) -> None:
     """One line."""
-    sys.stdout.write(json.dumps({"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields}, separators=(",", ":")) + "\n")
+    sys.stdout.write(
+        json.dumps(
+            {"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields},
+            separators=(",", ":"),
+        )
+        + "\n"
+    )
     sys.stdout.flush()
 
 
@@ -43,7 +57,9 @@ def cpu_s() -> float:
 
 
 class Requests:
-    """A statistic of kafka-python's sensor of what its connections send: one record is one request."""
+    """A statistic of kafka-python's sensor of what its connections send: one record is one
+    request.
+    """
 
     def __init__(self, made: Any) -> None:
         self.count = 0
@@ -171,7 +187,12 @@ class App:
                 if begun is None and count >= warm:
                     begun = (count, time.monotonic(), cpu_s())
         assert begun is not None, "`warm` is less than `total`"
-        tell("done", records=count - begun[0], seconds=time.monotonic() - begun[1], cpu_s=cpu_s() - begun[2])
+        tell(
+            "done",
+            records=count - begun[0],
+            seconds=time.monotonic() - begun[1],
+            cpu_s=cpu_s() - begun[2],
+        )
 
     def rest(self, made: Any, seconds: float) -> None:
         """Wait for records that do not come."""
@@ -183,7 +204,6 @@ class App:
             while time.monotonic() < deadline:
                 made.poll(POLL_MS)
             tell(event, cpu_s=cpu_s(), requests=sent.count)
-
 
 
 def main() -> int:

@@ -1,4 +1,6 @@
-"""Processes of `tests.bench.consumer_app` and `consumer.verifiable`, and the lines that they have written."""
+"""Processes of `tests.bench.consumer_app` and `consumer.verifiable`, and the lines that they have
+written.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ OURS, THEIRS = "zkcoord", "kafka-python"
 
 @dataclass
 class App:
-    """One process. `started_ns` is the time just before it was started: by a watcher that becomes it, which takes a few milliseconds."""
+    """One process. `started_ns` is the time just before it was started: by a watcher that becomes
+    it, which takes a few milliseconds.
+    """
 
     name: str
     child: Child
@@ -58,7 +62,12 @@ class Apps:
         with self.children.lock:
             said = self._lines[name] = []
         started_ns = time.time_ns()
-        child = self.children.start(name, module, self.folder / lines / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        child = self.children.start(
+            name,
+            module,
+            self.folder / lines / f"{name}.jsonl",
+            self.folder / "logs" / f"{name}.log",
+        )
         return App(name, child, started_ns, said)
 
     def app(self, name: str, **order: Any) -> App:
@@ -72,14 +81,24 @@ class Apps:
         self.children.wait_for(condition, timeout_s, what)
 
     def wait_line(self, app: App, event: str, count: int = 1) -> None:
-        """Until a process has said something so often. Raises `ScenarioError`, also where it ends before."""
-        self.wait(lambda: len(app.of(event)) >= count or not app.child.alive, f"{count} x {event!r} of {app.name}")
+        """Until a process has said something so often. Raises `ScenarioError`, also where it ends
+        before.
+        """
+        self.wait(
+            lambda: len(app.of(event)) >= count or not app.child.alive,
+            f"{count} x {event!r} of {app.name}",
+        )
         self.children.drain()
         if len(app.of(event)) < count:
-            raise ConditionTimeoutError(f"{app.name} ended with status {app.child.process.returncode} before it was {event}: {last_line(app.child.log)}")
+            raise ConditionTimeoutError(
+                f"{app.name} ended with status {app.child.process.returncode} before it was"
+                f" {event}: {last_line(app.child.log)}"
+            )
 
     def end(self, *apps: App) -> None:
-        """SIGTERM for all of them, and wait for their ends and last lines. Raises `ConditionTimeoutError`."""
+        """SIGTERM for all of them, and wait for their ends and last lines. Raises
+        `ConditionTimeoutError`.
+        """
         for app in apps:
             app.child.expected_to_end = True
             if app.child.alive:
@@ -87,12 +106,16 @@ class Apps:
         self.wait_ended(*apps)
 
     def wait_ended(self, *apps: App) -> None:
-        """Until these have ended, by themselves, and their last lines are read. Raises `ConditionTimeoutError`, also where one failed."""
+        """Until these have ended, by themselves, and their last lines are read. Raises
+        `ConditionTimeoutError`, also where one failed.
+        """
         for app in apps:
             app.child.expected_to_end = True
             status = self.children.wait_gone(app.child, END_S)
             if status != 0:
-                raise ConditionTimeoutError(f"{app.name} ended with status {status}: see {app.child.log}")
+                raise ConditionTimeoutError(
+                    f"{app.name} ended with status {status}: see {app.child.log}"
+                )
         self.children.drain()
 
     def close(self) -> None:
@@ -113,13 +136,21 @@ def running_apps(folder: Path) -> Iterator[Apps]:
 def alternating(sides: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
     """(round, side), each round in the opposite order of the one before."""
     for number in range(rounds):
-        yield from ((number, side) for side in (sides if number % 2 == 0 else tuple(reversed(sides))))
+        yield from (
+            (number, side) for side in (sides if number % 2 == 0 else tuple(reversed(sides)))
+        )
 
 
 def configs(kind: str, zookeeper: str, kafka: str, group: str, **more: Any) -> dict[str, Any]:
     """The options of one side; everything that is not named is the default that ships."""
     where = {"bootstrap_servers": kafka} if kind == THEIRS else {"zookeeper_connect": zookeeper}
-    return {**where, "group_id": group, "auto_offset_reset": "earliest", **({"data_client": "librdkafka"} if kind == "librdkafka" else {}), **more}
+    return {
+        **where,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        **({"data_client": "librdkafka"} if kind == "librdkafka" else {}),
+        **more,
+    }
 
 
 def installed(names: Collection[str]) -> bool:

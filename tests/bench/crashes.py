@@ -1,7 +1,9 @@
-"""Sections 3 and 4: kill -9 of the coordinator that leads, and of a consumer; with the guardian, without it, and SIGSTOP, which is no death.
+"""Sections 3 and 4: kill -9 of the coordinator that leads, and of a consumer; with the guardian,
+without it, and SIGSTOP, which is no death.
 
-Clocks start just before the signal. A succession ends with the successor's election as its journal says (whole milliseconds); a dead consumer's partitions are served again with the first fetch response of the last
-of them.
+Clocks start just before the signal. A succession ends with the successor's election as its journal
+says (whole milliseconds); a dead consumer's partitions are served again with the first fetch
+response of the last of them.
 """
 
 from __future__ import annotations
@@ -71,11 +73,20 @@ def successions(rig: Rig, section: Section, rounds: int, guarded: bool) -> None:
             after.append((event.end_ns - max(event.known_ns, rig.elected_ns)) / NS)
             side.leave()
             come_back(rig, name, *flags)
-            rig.say(f"  leader killed, {label}: round {number + 1} of {rounds}: successor {led[-1]:.0f} ms, join served {served[-1]:.0f} ms after the kill")
+            rig.say(
+                f"  leader killed, {label}: round {number + 1} of {rounds}: successor {led[-1]:.0f}"
+                f" ms, join served {served[-1]:.0f} ms after the kill"
+            )
     bar = Bar("median", 500 if guarded else COORDINATOR_SESSION_MS + 1_000)
     section.rows += [
         Row(f"a successor leads, {label}", "from kill -9", led, (bar,)),
-        Row(f"commands and callbacks in the balanced group, {label}", "until 1 s after", touches, (Bar("max", 0),), unit="touches"),
+        Row(
+            f"commands and callbacks in the balanced group, {label}",
+            "until 1 s after",
+            touches,
+            (Bar("max", 0),),
+            unit="touches",
+        ),
         Row(f"a join at the moment of the kill is served, {label}", "from kill -9", served),
         Row(f"the same, {label}", "from successor and registr.", after, (Bar("median", 250),)),
     ]
@@ -83,23 +94,38 @@ def successions(rig: Rig, section: Section, rounds: int, guarded: bool) -> None:
 
 def run_coordinator(rig: Rig, sections: list[Section], rounds: int) -> None:
     """Section 3."""
-    section = Section("coordinator", f"kill -9 of the elected coordinator, {MEMBERS} members, {PARTITIONS_OF_COORDINATOR_SECTION} partitions, idle")
+    section = Section(
+        "coordinator",
+        f"kill -9 of the elected coordinator, {MEMBERS} members,"
+        f" {PARTITIONS_OF_COORDINATOR_SECTION} partitions, idle",
+    )
     sections.append(section)
     for guarded in (True, False):
-        section.attempt("with the guardian" if guarded else "without the guardian", partial(successions, rig, section, rounds, guarded))
+        section.attempt(
+            "with the guardian" if guarded else "without the guardian",
+            partial(successions, rig, section, rounds, guarded),
+        )
 
 
 class Victims:
-    """A group of four, each in a process of its own, of which one dies and is replaced, again and again."""
+    """A group of four, each in a process of its own, of which one dies and is replaced, again and
+    again.
+    """
 
-    def __init__(self, rig: Rig, partitions: int, order: Mapping[str, Any], workers: list[Worker]) -> None:
+    def __init__(
+        self, rig: Rig, partitions: int, order: Mapping[str, Any], workers: list[Worker]
+    ) -> None:
         self.rig = rig
         self.order = order
         self.group = Group(partitions)
-        self.members: dict[str, Worker] = {rig.join(self.group, worker, order): worker for worker in workers}
+        self.members: dict[str, Worker] = {
+            rig.join(self.group, worker, order): worker for worker in workers
+        }
 
     def strike(self, number: int, section: Section, label: str) -> float:
-        """End one by signal `number`: ms from just before the signal to the last first fetch among its partitions. The group is whole again afterwards."""
+        """End one by signal `number`: ms from just before the signal to the last first fetch among
+        its partitions. The group is whole again afterwards.
+        """
         rig, group = self.rig, self.group
         rig.wait_balanced(group, self.members)
         spare = rig.worker()
@@ -118,7 +144,11 @@ class Victims:
             os.kill(worker.child.pid, number)
             rig.buried(worker)
         rig.wait_balanced(group, self.members)
-        end_ns = max(seen.t_ns for seen in group.since(struck_ns, "first_fetch") if theirs.intersection(seen.partitions))
+        end_ns = max(
+            seen.t_ns
+            for seen in group.since(struck_ns, "first_fetch")
+            if theirs.intersection(seen.partitions)
+        )
         steps(section, label, struck_ns, end_ns, heard, group)
         if number != signal.SIGKILL:
             rig.kill(worker)
@@ -127,30 +157,57 @@ class Victims:
         return (end_ns - struck_ns) / NS
 
 
-def steps(section: Section, label: str, struck_ns: int, end_ns: int, heard: list[int], group: Group) -> None:
+def steps(
+    section: Section, label: str, struck_ns: int, end_ns: int, heard: list[int], group: Group
+) -> None:
     """Where the time went, in ms since the signal."""
     starts = [seen.t_ns for seen in group.since(struck_ns, "command")]
     assigned = [seen.t_ns for seen in group.since(struck_ns, "assigned")]
-    marks = {"registration gone": heard[:1], "first command heard": [min(starts, default=0)] if starts else [], "last command heard": starts, "last assigned": assigned, "last first fetch": [end_ns]}
+    marks = {
+        "registration gone": heard[:1],
+        "first command heard": [min(starts, default=0)] if starts else [],
+        "last command heard": starts,
+        "last assigned": assigned,
+        "last first fetch": [end_ns],
+    }
     for name, times in marks.items():
         if times:
             section.step(label, name, (max(times) - struck_ns) / NS)
 
 
-def deaths(rig: Rig, section: Section, rounds: int, what: str, per_s: int, order: Mapping[str, Any], number: int, bars: tuple[Bar, ...]) -> None:
+def deaths(
+    rig: Rig,
+    section: Section,
+    rounds: int,
+    what: str,
+    per_s: int,
+    order: Mapping[str, Any],
+    number: int,
+    bars: tuple[Bar, ...],
+) -> None:
     """One way to die."""
     found: list[float] = []
-    with rig.producer(order["topic"], PARTITIONS_OF_CONSUMER_SECTION, per_s), rig.staff(CONSUMERS) as workers:
+    with (
+        rig.producer(order["topic"], PARTITIONS_OF_CONSUMER_SECTION, per_s),
+        rig.staff(CONSUMERS) as workers,
+    ):
         victims = Victims(rig, PARTITIONS_OF_CONSUMER_SECTION, order, workers)
         for done in range(rounds):
             found.append(victims.strike(number, section, what))
-            rig.say(f"  {what}: round {done + 1} of {rounds}: fetched again {found[-1]:.0f} ms after the signal")
+            rig.say(
+                f"  {what}: round {done + 1} of {rounds}: fetched again {found[-1]:.0f} ms after"
+                " the signal"
+            )
     section.rows.append(Row(what, "from the signal", found, bars))
 
 
 def run_consumer(rig: Rig, sections: list[Section], rounds: int, theirs: bool) -> None:
     """Section 4."""
-    section = Section("consumer", f"A consumer of {CONSUMERS} ends without goodbye, {PARTITIONS_OF_CONSUMER_SECTION} partitions; loaded: {LOAD_PER_S} records/s")
+    section = Section(
+        "consumer",
+        f"A consumer of {CONSUMERS} ends without goodbye, {PARTITIONS_OF_CONSUMER_SECTION}"
+        f" partitions; loaded: {LOAD_PER_S} records/s",
+    )
     sections.append(section)
     session = f"session {CONSUMER_SESSION_MS} ms"
     slow = {"zookeeper_session_timeout_ms": CONSUMER_SESSION_MS}
@@ -158,14 +215,39 @@ def run_consumer(rig: Rig, sections: list[Section], rounds: int, theirs: bool) -
     def ours(**configs: Any) -> dict[str, Any]:
         return rig.ours(rig.unique("g"), rig.topic(PARTITIONS_OF_CONSUMER_SECTION), **configs)
 
-    def one(what: str, per_s: int, order: Mapping[str, Any], number: int, bars: tuple[Bar, ...], times: int = rounds) -> None:
+    def one(
+        what: str,
+        per_s: int,
+        order: Mapping[str, Any],
+        number: int,
+        bars: tuple[Bar, ...],
+        times: int = rounds,
+    ) -> None:
         section.attempt(what, lambda: deaths(rig, section, times, what, per_s, order, number, bars))
 
     with rig.coordinators():
         one("kill -9, with the guardian, idle", 0, ours(), signal.SIGKILL, GUARDED_BARS)
         one("kill -9, with the guardian, loaded", LOAD_PER_S, ours(), signal.SIGKILL, GUARDED_BARS)
-        one(f"kill -9, without the guardian, {session}, idle", 0, ours(guardian=False, **slow), signal.SIGKILL, UNGUARDED_BARS)
+        one(
+            f"kill -9, without the guardian, {session}, idle",
+            0,
+            ours(guardian=False, **slow),
+            signal.SIGKILL,
+            UNGUARDED_BARS,
+        )
         one(f"SIGSTOP, {session}, idle", 0, ours(**slow), signal.SIGSTOP, STOPPED_BARS)
     if theirs:
-        order = rig.theirs(rig.unique("k"), rig.topic(PARTITIONS_OF_CONSUMER_SECTION), session_timeout_ms=CONSUMER_SESSION_MS, heartbeat_interval_ms=KAFKA_HEARTBEAT_MS)
-        one(f"kill -9, kafka-python, {session}, idle", 0, order, signal.SIGKILL, (), max(1, rounds // 2))
+        order = rig.theirs(
+            rig.unique("k"),
+            rig.topic(PARTITIONS_OF_CONSUMER_SECTION),
+            session_timeout_ms=CONSUMER_SESSION_MS,
+            heartbeat_interval_ms=KAFKA_HEARTBEAT_MS,
+        )
+        one(
+            f"kill -9, kafka-python, {session}, idle",
+            0,
+            order,
+            signal.SIGKILL,
+            (),
+            max(1, rounds // 2),
+        )

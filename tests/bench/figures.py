@@ -1,4 +1,6 @@
-"""Figures, bars and the two forms of a report: a table for people and JSON. Durations are milliseconds."""
+"""Figures, bars and the two forms of a report: a table for people and JSON. Durations are
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +45,20 @@ def spread(values: Sequence[float]) -> dict[str, float | int]:
     """n, min, median, p95, max."""
     if not values:
         return {"n": 0}
-    return {"n": len(values), "min": rounded(min(values)), "median": rounded(statistics.median(values)), "p95": rounded(quantile(values, 0.95)), "max": rounded(max(values))}
+    return {
+        "n": len(values),
+        "min": rounded(min(values)),
+        "median": rounded(statistics.median(values)),
+        "p95": rounded(quantile(values, 0.95)),
+        "max": rounded(max(values)),
+    }
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure should stay at or below, or with `at_least` reach; `what` is `min`, `median`, `p95` or `max`."""
+    """What a figure should stay at or below, or with `at_least` reach; `what` is `min`, `median`,
+    `p95` or `max`.
+    """
 
     what: str
     limit: float
@@ -66,7 +76,10 @@ class Bar:
 
 @dataclass
 class Row:
-    """One line of a section: what was measured, from which clock, and its values. `ratio` is kafka-python's median of the same clock divided by this one's, `peer` what kafka-python's consumer showed by that clock."""
+    """One line of a section: what was measured, from which clock, and its values. `ratio` is
+    kafka-python's median of the same clock divided by this one's, `peer` what kafka-python's
+    consumer showed by that clock.
+    """
 
     what: str
     clock: str
@@ -85,13 +98,24 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """For the report."""
-        return {"what": self.what, "clock": self.clock, "unit": self.unit, **spread(self.values), "bars": [{**asdict(bar), "reached": bar not in self.missed} for bar in self.bars],
-                "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1), "kafka_python": spread(self.peer) if self.peer else None, "note": self.note, "values": [rounded(value) for value in self.values]}
+        return {
+            "what": self.what,
+            "clock": self.clock,
+            "unit": self.unit,
+            **spread(self.values),
+            "bars": [{**asdict(bar), "reached": bar not in self.missed} for bar in self.bars],
+            "kafka_python_ratio": None if self.ratio is None else round(self.ratio, 1),
+            "kafka_python": spread(self.peer) if self.peer else None,
+            "note": self.note,
+            "values": [rounded(value) for value in self.values],
+        }
 
 
 @dataclass
 class Section:
-    """One part of the benchmark. `steps`: where the time of an event goes, row label -> step -> values. `failure`: why it did not end."""
+    """One part of the benchmark. `steps`: where the time of an event goes, row label -> step ->
+    values. `failure`: why it did not end.
+    """
 
     name: str
     title: str
@@ -115,12 +139,25 @@ class Section:
 
     def to_json(self) -> dict[str, Any]:
         """For the report."""
-        return {"name": self.name, "title": self.title, "busy_percent": round(self.busy_percent, 1), "seconds": round(self.seconds, 1), "failure": self.failure,
-                "rows": [row.to_json() for row in self.rows], "steps": {label: {name: spread(values) for name, values in steps.items()} for label, steps in self.steps.items()}, "notes": self.notes}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "busy_percent": round(self.busy_percent, 1),
+            "seconds": round(self.seconds, 1),
+            "failure": self.failure,
+            "rows": [row.to_json() for row in self.rows],
+            "steps": {
+                label: {name: spread(values) for name, values in steps.items()}
+                for label, steps in self.steps.items()
+            },
+            "notes": self.notes,
+        }
 
 
 class Busy:
-    """The share of all processors that was busy since it was made, everything on the machine included."""
+    """The share of all processors that was busy since it was made, everything on the machine
+    included.
+    """
 
     def __init__(self) -> None:
         self.begin = psutil.cpu_times()
@@ -131,7 +168,12 @@ class Busy:
         """Now."""
         now = psutil.cpu_times()
         idle = (now.idle - self.begin.idle) + (now.iowait - self.begin.iowait)
-        total = sum(now) - sum(self.begin) - (now.guest - self.begin.guest) - (now.guest_nice - self.begin.guest_nice)
+        total = (
+            sum(now)
+            - sum(self.begin)
+            - (now.guest - self.begin.guest)
+            - (now.guest_nice - self.begin.guest_nice)
+        )
         return 100.0 * (1 - idle / total) if total > 0 else 0.0
 
     @property
@@ -145,7 +187,10 @@ HEAD = ("what", "clock", "n", "min", "median", "p95", "max", "bars")
 
 def peer_of(found: Mapping[str, float]) -> str:
     """kafka-python's figures in a few words."""
-    return f"kafka-python: {found['median']:g} ({found['min']:g} to {found['max']:g}, n = {found['n']})"
+    return (
+        f"kafka-python: {found['median']:g} ({found['min']:g} to {found['max']:g}, n ="
+        f" {found['n']})"
+    )
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
@@ -155,20 +200,40 @@ def cells_of(row: Row) -> tuple[str, ...]:
     marks += [f"kafka-python takes {row.ratio:.1f} times as long"] if row.ratio is not None else []
     marks += [peer_of(spread(row.peer))] if row.peer else []
     marks += [row.note] if row.note else []
-    figures = [f"{found[name]:g}" if name in found else "-" for name in ("n", "min", "median", "p95", "max")]
-    return (row.what, row.clock + ("" if row.unit == "ms" else f" ({row.unit})"), *figures, "; ".join(marks))
+    figures = [
+        f"{found[name]:g}" if name in found else "-"
+        for name in ("n", "min", "median", "p95", "max")
+    ]
+    return (
+        row.what,
+        row.clock + ("" if row.unit == "ms" else f" ({row.unit})"),
+        *figures,
+        "; ".join(marks),
+    )
 
 
 def lines_of(section: Section) -> list[str]:
     """A section as a table."""
     table = [HEAD, *map(cells_of, section.rows)]
     widths = [max(len(cells[at]) for cells in table) for at in range(len(HEAD) - 1)]
-    lines = ["", f"{section.title} (busy {section.busy_percent:.0f} %, {section.seconds:.0f} s; ms unless said)"]
+    lines = [
+        "",
+        (
+            f"{section.title} (busy {section.busy_percent:.0f} %, {section.seconds:.0f} s; ms"
+            " unless said)"
+        ),
+    ]
     for cells in table if section.rows else ():
-        padded = [cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(zip(cells, widths))]
+        padded = [
+            cell.ljust(width) if at < 2 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(cells, widths))
+        ]
         lines.append(("  " + "  ".join([*padded, cells[-1]])).rstrip())
     for label, steps in section.steps.items():
-        lines.append(f"  where the time goes, {label} (medians): " + ", ".join(f"{name} {statistics.median(values):.0f}" for name, values in steps.items()))
+        lines.append(
+            f"  where the time goes, {label} (medians): "
+            + ", ".join(f"{name} {statistics.median(values):.0f}" for name, values in steps.items())
+        )
     lines += [f"  {note}" for note in section.notes]
     if section.failure:
         lines.append(f"  NOT FINISHED: {section.failure}")
@@ -177,15 +242,36 @@ def lines_of(section: Section) -> list[str]:
 
 def missed_of(sections: Sequence[Section]) -> list[str]:
     """A sentence per bar that was not reached."""
-    return [f"{section.name}: {row.what}, {row.clock}: {bar.what} is {spread(row.values)[bar.what]:g}, the bar is {bar.text}" for section in sections for row in section.rows for bar in row.missed]
+    return [
+        f"{section.name}: {row.what}, {row.clock}: {bar.what} is {spread(row.values)[bar.what]:g},"
+        f" the bar is {bar.text}"
+        for section in sections
+        for row in section.rows
+        for bar in row.missed
+    ]
 
 
-def write(sections: Sequence[Section], options: dict[str, Any], java: str, path: Path = REPORT, what: str = "bench-rebalance") -> None:
+def write(
+    sections: Sequence[Section],
+    options: dict[str, Any],
+    java: str,
+    path: Path = REPORT,
+    what: str = "bench-rebalance",
+) -> None:
     """The JSON report of the benchmark `what`."""
     content = {
-        "what": what, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "options": options,
-        "versions": {"zkcoord": __version__, "python": platform.python_version(), "java": java, "kafka": "3.9 (ZooKeeper mode)", **{name: importlib.metadata.version(name) for name in PACKAGES}},
-        "machine": machine(), "sections": [section.to_json() for section in sections],
+        "what": what,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "options": options,
+        "versions": {
+            "zkcoord": __version__,
+            "python": platform.python_version(),
+            "java": java,
+            "kafka": "3.9 (ZooKeeper mode)",
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
+        },
+        "machine": machine(),
+        "sections": [section.to_json() for section in sections],
         "missed": missed_of(sections),
     }
     path.parent.mkdir(parents=True, exist_ok=True)

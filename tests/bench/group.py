@@ -1,6 +1,8 @@
-"""What the members of one group say, folded: who owns and fetches what now, and every event with its time. It starts nothing and waits for nothing.
+"""What the members of one group say, folded: who owns and fetches what now, and every event with
+its time. It starts nothing and waits for nothing.
 
-All methods are called under the lock of `zkcoord.demo.processes.Children`. Times are wall-clock nanoseconds of one machine, taken where the thing happened.
+All methods are called under the lock of `zkcoord.demo.processes.Children`. Times are wall-clock
+nanoseconds of one machine, taken where the thing happened.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ class Seen:
 
 
 class Group:
-    """One group on one topic of `partitions` partitions. `log` holds what was seen since `forget`, in the order in which it was read; `handed_out` the times at which records of a
-    partition were handed out, and how old (ms) the oldest of them was."""
+    """One group on one topic of `partitions` partitions. `log` holds what was seen since `forget`,
+    in the order in which it was read; `handed_out` the times at which records of a partition were
+    handed out, and how old (ms) the oldest of them was.
+    """
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
@@ -59,7 +63,10 @@ class Group:
     def forget(self, before_ns: int) -> None:
         """Keep only what is later."""
         self.log = [seen for seen in self.log if seen.t_ns >= before_ns]
-        self.handed_out = {number: [at for at in times if at[0] >= before_ns] for number, times in self.handed_out.items()}
+        self.handed_out = {
+            number: [at for at in times if at[0] >= before_ns]
+            for number, times in self.handed_out.items()
+        }
 
     def line(self, who: str, line: Line) -> None:
         """Take a line of a member."""
@@ -71,7 +78,13 @@ class Group:
             return
         if event == "error":
             self.errors.append(f"{who}: {line['message']}")
-        partitions = tuple(line["partitions"]) if isinstance(line.get("partitions"), list) else (line["partition"],) if "partition" in line else ()
+        partitions = (
+            tuple(line["partitions"])
+            if isinstance(line.get("partitions"), list)
+            else (line["partition"],)
+            if "partition" in line
+            else ()
+        )
         count = line["partitions"] if isinstance(line.get("partitions"), int) else 0
         self.log.append(Seen(t_ns, who, event, partitions, str(line.get("option", "")), count))
         if view is not None:
@@ -94,7 +107,9 @@ class Group:
             view.fetched.clear()
 
     def balanced(self, members: Collection[str]) -> bool:
-        """Do exactly these members own all partitions, each partition one of them, evenly, and is each fetched by its owner?"""
+        """Do exactly these members own all partitions, each partition one of them, evenly, and is
+        each fetched by its owner?
+        """
         if self.errors:
             raise AssertionError(f"a member failed: {self.errors[0]}")
         views = [view for who, view in self.views.items() if view.owned or who in members]
@@ -109,7 +124,11 @@ class Group:
 
     def shown(self) -> str:
         """Who owns and fetches how much, for a complaint."""
-        return ", ".join(f"{who} owns {len(view.owned)} and fetches {len(view.owned & view.fetched)} of {self.partitions}" for who, view in sorted(self.views.items()))
+        return ", ".join(
+            f"{who} owns {len(view.owned)} and fetches {len(view.owned & view.fetched)} of"
+            f" {self.partitions}"
+            for who, view in sorted(self.views.items())
+        )
 
     def owners(self) -> dict[int, str]:
         """Partition -> member."""
@@ -117,10 +136,14 @@ class Group:
 
     def since(self, t_ns: int, *events: str) -> list[Seen]:
         """What was seen at `t_ns` or later of these kinds (all, without one)."""
-        return [seen for seen in self.log if seen.t_ns >= t_ns and (not events or seen.event in events)]
+        return [
+            seen for seen in self.log if seen.t_ns >= t_ns and (not events or seen.event in events)
+        ]
 
     def gap_ns(self, number: int, begin_ns: int, end_ns: int) -> int:
-        """The longest time between two hand-outs of a partition of which the later one lies in the window; the window's own length when none does."""
+        """The longest time between two hand-outs of a partition of which the later one lies in the
+        window; the window's own length when none does.
+        """
         times = sorted(t for t, _ in self.handed_out.get(number, ()) if t <= end_ns)
         longest, last = 0, None
         for t in times:
@@ -131,7 +154,10 @@ class Group:
 
     def age_ms(self, number: int, begin_ns: int, end_ns: int) -> int:
         """The age of the oldest record of a partition that was handed out in the window."""
-        return max((age for t, age in self.handed_out.get(number, ()) if begin_ns <= t <= end_ns), default=0)
+        return max(
+            (age for t, age in self.handed_out.get(number, ()) if begin_ns <= t <= end_ns),
+            default=0,
+        )
 
     def last_hand_out_ns(self, number: int) -> int:
         """The last time at which records of a partition were handed out; 0 for never."""

@@ -1,14 +1,19 @@
-"""How long a registration outlives its process, for every way a process can end: with the guardian, and where it cannot help.
+"""How long a registration outlives its process, for every way a process can end: with the guardian,
+and where it cannot help.
 
     python -m tests.bench.guardian [--kills N] [--session-ms N] [--quick]
 
-Part one is a table: per scenario n, min, median, max of the time until the ephemeral node is gone, on a ZooKeeper server of its own (tickTime 500 ms, log
-forced to disk). The clock starts when the signal was sent; where the kernel kills (out of memory), when the process's end is seen on a pidfd.
-Part two kills N processes (0 = leave it out) at random moments of connect, hand-over, register, hold, fork, change of session and close, while bystanders
-live on, and says how long their nodes outlived them and whether any living process lost its session.
+Part one is a table: per scenario n, min, median, max of the time until the ephemeral node is gone,
+on a ZooKeeper server of its own (tickTime 500 ms, log forced to disk). The clock starts when the
+signal was sent; where the kernel kills (out of memory), when the process's end is seen on a pidfd.
+Part two kills N processes (0 = leave it out) at random moments of connect, hand-over, register,
+hold, fork, change of session and close, while bystanders live on, and says how long their nodes
+outlived them and whether any living process lost its session.
 
-Writes build/reports/bench-guardian.json. What this machine does not allow (groups of processes need root) is a row that says so.
+Writes build/reports/bench-guardian.json. What this machine does not allow (groups of processes need
+root) is a row that says so.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -56,7 +61,9 @@ FRONT = (sys.executable, "-m", "zkcoord.guardian", "--")
 
 @dataclass
 class Row:
-    """One scenario's result; times in milliseconds; `note` says what was done, or why nothing was."""
+    """One scenario's result; times in milliseconds; `note` says what was done, or why nothing
+    was.
+    """
 
     scenario: str
     note: str
@@ -67,7 +74,11 @@ class Row:
     def summary(self) -> dict[str, Any]:
         found: dict[str, Any] = {**asdict(self), "n": len(self.times_ms)}
         if self.times_ms:
-            found |= {"min": min(self.times_ms), "median": statistics.median(self.times_ms), "max": max(self.times_ms)}
+            found |= {
+                "min": min(self.times_ms),
+                "median": statistics.median(self.times_ms),
+                "max": max(self.times_ms),
+            }
         return found
 
 
@@ -86,15 +97,28 @@ class Bench:
         self.count = 0
 
     def app(self, settle: bool = True, **options: Any) -> GuardedApp:
-        """A guarded process with a node of its own; `settle`: its companion has started, which takes some 20 ms of processor time, and sleeps."""
+        """A guarded process with a node of its own; `settle`: its companion has started, which
+        takes some 20 ms of processor time, and sleeps.
+        """
         self.count += 1
-        app = GuardedApp(self.hosts, quiet=True, **{"node": f"/n{self.count}", "timeout_ms": self.session_ms, **options})
-        if settle and app.companion is not None and psutil.pid_exists(app.companion) and "front" not in options:
+        app = GuardedApp(
+            self.hosts,
+            quiet=True,
+            **{"node": f"/n{self.count}", "timeout_ms": self.session_ms, **options},
+        )
+        if (
+            settle
+            and app.companion is not None
+            and psutil.pid_exists(app.companion)
+            and "front" not in options
+        ):
             _settle(app.companion)
         return app
 
     def measure(self, app: GuardedApp, end: Callable[[], float]) -> float:
-        """Milliseconds from what `end` returns (monotonic seconds of the process's end) to the deletion of its node."""
+        """Milliseconds from what `end` returns (monotonic seconds of the process's end) to the
+        deletion of its node.
+        """
         gone = threading.Event()
         moment: list[float] = []
 
@@ -107,7 +131,9 @@ class Bench:
             raise AssertionError(f"{node} is not there")
         ended = end()
         if not gone.wait(PATIENCE_S) or self.observer.exists(node) is not None:
-            raise AssertionError(f"{node} is still there {PATIENCE_S} s after the end of its process")
+            raise AssertionError(
+                f"{node} is still there {PATIENCE_S} s after the end of its process"
+            )
         return (moment[0] - ended) * 1000
 
     def run(self, app: GuardedApp, end: Callable[[], float]) -> float:
@@ -260,9 +286,13 @@ def kill_out_of_memory(bench: Bench) -> float:
             return time.monotonic()
 
         took = bench.run(app, end)
-        events = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
+        events = dict(
+            line.split() for line in (group / "memory.oom_control").read_text().splitlines()
+        )
         if events.get("oom_kill") != "1" or app.process.returncode != -signal.SIGKILL:
-            raise AssertionError(f"the kernel did not kill it as intended: {events}, status {app.process.returncode}")
+            raise AssertionError(
+                f"the kernel did not kill it as intended: {events}, status {app.process.returncode}"
+            )
         return took
 
 
@@ -285,7 +315,9 @@ def _cgroup(kind: str, needs: str, controller: str = "") -> Iterator[Path]:
             raise NotHere(f"the groups here have no {needs}")
         yield group
     finally:
-        wait_until(lambda: not (group / "cgroup.procs").read_text().split(), PATIENCE_S, "an empty group")
+        wait_until(
+            lambda: not (group / "cgroup.procs").read_text().split(), PATIENCE_S, "an empty group"
+        )
         group.rmdir()
 
 
@@ -300,7 +332,9 @@ def stop_process(bench: Bench) -> float:
 
 
 def lose_host(bench: Bench) -> float:
-    """Nobody is there any more and no connection is closed: both are frozen, as seen from ZooKeeper."""
+    """Nobody is there any more and no connection is closed: both are frozen, as seen from
+    ZooKeeper.
+    """
     app = bench.app()
 
     def end() -> float:
@@ -326,19 +360,87 @@ class Scenario:
 
 SCENARIOS = (
     Scenario("kill -9", kill_plain, 30, False, "SIGKILL to the process"),
-    Scenario("kill -9 right after the first hand-over", kill_at_start, 10, False, "the companion is still starting"),
-    Scenario("kill -9, forked child alive", kill_with_children, 10, False, "a child holds every descriptor open"),
-    Scenario("kill -9, first server of the list dead", kill_first_server_dead, 10, False, "its port refuses"),
-    Scenario("kill -9, sidecar `zkcoord guard --socket`", kill_sidecar, 10, False, "no companion of its own"),
-    Scenario("out of memory, kernel kills one process", kill_out_of_memory, 5, False, "96 MiB cgroup v1 limit around process and companion; it ate until oom_kill"),
-    Scenario("container: process under `zkcoord guard --` as PID 1", kill_under_pid_1, 10, False, "`unshare --pid --kill-child`; the process is killed"),
-    Scenario("container: the guard itself, PID 1, killed", kill_guardian_pid_1, 3, True, "the kernel kills the whole namespace with it"),
-    Scenario("container: the application is PID 1 and killed", kill_application_pid_1, 3, True, "the kernel kills its companion with it"),
-    Scenario("systemd: main process killed, rest gets SIGTERM", kill_systemd_main, 10, False, "emulated: SIGKILL, then SIGTERM to the companion (KillMode=control-group)"),
-    Scenario("systemd: `systemctl kill -s KILL`", kill_systemd_all, 3, True, "emulated: SIGKILL to the companion, then to the process"),
+    Scenario(
+        "kill -9 right after the first hand-over",
+        kill_at_start,
+        10,
+        False,
+        "the companion is still starting",
+    ),
+    Scenario(
+        "kill -9, forked child alive",
+        kill_with_children,
+        10,
+        False,
+        "a child holds every descriptor open",
+    ),
+    Scenario(
+        "kill -9, first server of the list dead",
+        kill_first_server_dead,
+        10,
+        False,
+        "its port refuses",
+    ),
+    Scenario(
+        "kill -9, sidecar `zkcoord guard --socket`",
+        kill_sidecar,
+        10,
+        False,
+        "no companion of its own",
+    ),
+    Scenario(
+        "out of memory, kernel kills one process",
+        kill_out_of_memory,
+        5,
+        False,
+        "96 MiB cgroup v1 limit around process and companion; it ate until oom_kill",
+    ),
+    Scenario(
+        "container: process under `zkcoord guard --` as PID 1",
+        kill_under_pid_1,
+        10,
+        False,
+        "`unshare --pid --kill-child`; the process is killed",
+    ),
+    Scenario(
+        "container: the guard itself, PID 1, killed",
+        kill_guardian_pid_1,
+        3,
+        True,
+        "the kernel kills the whole namespace with it",
+    ),
+    Scenario(
+        "container: the application is PID 1 and killed",
+        kill_application_pid_1,
+        3,
+        True,
+        "the kernel kills its companion with it",
+    ),
+    Scenario(
+        "systemd: main process killed, rest gets SIGTERM",
+        kill_systemd_main,
+        10,
+        False,
+        "emulated: SIGKILL, then SIGTERM to the companion (KillMode=control-group)",
+    ),
+    Scenario(
+        "systemd: `systemctl kill -s KILL`",
+        kill_systemd_all,
+        3,
+        True,
+        "emulated: SIGKILL to the companion, then to the process",
+    ),
     Scenario("cgroup-wide kill", kill_cgroup, 3, True, "cgroup.kill of a cgroup v2 with both"),
-    Scenario("SIGSTOP", stop_process, 3, True, "not a death: the process may go on, so it keeps its session for the timeout"),
-    Scenario("host loss", lose_host, 3, True, "emulated: both frozen, so that no connection is closed"),
+    Scenario(
+        "SIGSTOP",
+        stop_process,
+        3,
+        True,
+        "not a death: the process may go on, so it keeps its session for the timeout",
+    ),
+    Scenario(
+        "host loss", lose_host, 3, True, "emulated: both frozen, so that no connection is closed"
+    ),
     Scenario("kill -9 without guardian", kill_unguarded, 3, True, "for comparison"),
 )
 
@@ -360,7 +462,9 @@ def measure(bench: Bench, scenario: Scenario, quick: bool) -> Row:
 
 @dataclass
 class Kill:
-    """One kill of part two: the phase it fell into, the nodes the process had then, and how long the last of them outlived it."""
+    """One kill of part two: the phase it fell into, the nodes the process had then, and how long
+    the last of them outlived it.
+    """
 
     phase: str
     nodes: int
@@ -394,7 +498,10 @@ class Massacre:
                 if self.begun >= kills:
                     break
                 self.begun += 1
-                seed, uptime_s = self.random.randrange(1 << 30), self.random.uniform(0, UPTIME_S_MAX)
+                seed, uptime_s = (
+                    self.random.randrange(1 << 30),
+                    self.random.uniform(0, UPTIME_S_MAX),
+                )
             kill = self.one(observer, seed, uptime_s)
             with self.lock:
                 self.kills.append(kill)
@@ -402,8 +509,22 @@ class Massacre:
 
     def one(self, observer: KazooClient, seed: int, uptime_s: float) -> Kill:
         """A process from its start to the end of its nodes."""
-        command = [sys.executable, "-m", "tests.guardian.nemesis_app", self.hosts, str(self.session_ms), str(self.report), str(seed)]
-        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.guardian.nemesis_app",
+            self.hosts,
+            str(self.session_ms),
+            str(self.report),
+            str(seed),
+        ]
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         assert process.stdout is not None
         phases = [process.stdout.readline()]  # it has come as far as starting its guardian
         time.sleep(uptime_s)
@@ -411,7 +532,11 @@ class Massacre:
         process.kill()
         nodes = -1
         while True:
-            mine = [name for name in observer.get_children("/members") if name.startswith(f"{process.pid}-")]
+            mine = [
+                name
+                for name in observer.get_children("/members")
+                if name.startswith(f"{process.pid}-")
+            ]
             nodes = len(mine) if nodes < 0 else nodes
             if not mine:
                 break
@@ -423,25 +548,47 @@ class Massacre:
         return Kill(phases[-1].decode().strip(), nodes, gone_ms)
 
 
-def massacre(server: ZooKeeperServer, session_ms: int, kills: int, seed: int, folder: Path) -> dict[str, Any]:
+def massacre(
+    server: ZooKeeperServer, session_ms: int, kills: int, seed: int, folder: Path
+) -> dict[str, Any]:
     """Part two."""
     observer = connect(server.address, timeout_s=20.0)
     observer.create("/members")
-    bystanders = [GuardedApp(server.address, node=f"/members/bystander-{number}", timeout_ms=session_ms, report=str(folder / "bystanders.jsonl"))
-                  for number in range(BYSTANDERS)]
-    before = {name: observer.exists(f"/members/{name}").czxid for name in observer.get_children("/members")}
+    bystanders = [
+        GuardedApp(
+            server.address,
+            node=f"/members/bystander-{number}",
+            timeout_ms=session_ms,
+            report=str(folder / "bystanders.jsonl"),
+        )
+        for number in range(BYSTANDERS)
+    ]
+    before = {
+        name: observer.exists(f"/members/{name}").czxid
+        for name in observer.get_children("/members")
+    }
     run = Massacre(server.address, session_ms, seed, folder)
     run.run(kills)
-    after = {name: observer.exists(f"/members/{name}").czxid for name in observer.get_children("/members")}
+    after = {
+        name: observer.exists(f"/members/{name}").czxid
+        for name in observer.get_children("/members")
+    }
     sessions = [app.ask("state", "ready")["session"] == app.ready["session"] for app in bystanders]
     for app in bystanders:
         app.clean_up()
     disconnect(observer)
-    times = sorted(kill.gone_ms for kill in run.kills if kill.nodes)  # who had no node left nothing behind, and is not counted as fast
+    # who had no node left nothing behind, and is not counted as fast
+    times = sorted(kill.gone_ms for kill in run.kills if kill.nodes)
     return {
-        "kills": len(run.kills), "seed": seed, "with_nodes_when_killed": len(times),
-        "with_two_sessions": sum(kill.nodes > 1 for kill in run.kills), "load_1_min": os.getloadavg()[0],
-        "min": times[0], "median": statistics.median(times), "p99": times[math.ceil(0.99 * len(times)) - 1], "max": times[-1],
+        "kills": len(run.kills),
+        "seed": seed,
+        "with_nodes_when_killed": len(times),
+        "with_two_sessions": sum(kill.nodes > 1 for kill in run.kills),
+        "load_1_min": os.getloadavg()[0],
+        "min": times[0],
+        "median": statistics.median(times),
+        "p99": times[math.ceil(0.99 * len(times)) - 1],
+        "max": times[-1],
         "later_than_1_s": [asdict(kill) for kill in run.kills if kill.gone_ms > LATE_MS],
         "killed_in_phase": dict(Counter(kill.phase for kill in run.kills)),
         "guardians_said": dict(Counter(line["outcome"] for line in reported(run.report))),
@@ -451,11 +598,16 @@ def massacre(server: ZooKeeperServer, session_ms: int, kills: int, seed: int, fo
 
 def print_rows(rows: list[Row]) -> None:
     """The table for people."""
-    print(f"{'how it ended':54} {'n':>3} {'min ms':>9} {'median ms':>10} {'max ms':>9}  what was done")
+    print(
+        f"{'how it ended':54} {'n':>3} {'min ms':>9} {'median ms':>10} {'max ms':>9}  what was done"
+    )
     for row in rows:
         found = row.summary()
         if row.times_ms:
-            print(f"{row.scenario:54} {found['n']:>3} {found['min']:>9.1f} {found['median']:>10.1f} {found['max']:>9.1f}  {row.note}")
+            print(
+                f"{row.scenario:54} {found['n']:>3} {found['min']:>9.1f} {found['median']:>10.1f}"
+                f" {found['max']:>9.1f}  {row.note}"
+            )
         if row.failure:
             print(f"{row.scenario:54}   {row.failure}")
 
@@ -465,12 +617,18 @@ def resident(server: ZooKeeperServer) -> dict[str, float]:
     app = GuardedApp(server.address, node="/size", timeout_ms=20_000)
     memory = psutil.Process(app.companion).memory_full_info()
     app.clean_up()
-    return {"rss_mib": memory.rss / 2**20, "uss_mib": memory.uss / 2**20, "pss_mib": memory.pss / 2**20}
+    return {
+        "rss_mib": memory.rss / 2**20,
+        "uss_mib": memory.uss / 2**20,
+        "pss_mib": memory.pss / 2**20,
+    }
 
 
 def main() -> int:
     """Measure, print, write; 1 when a living process lost its session or a kill went unnoticed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--session-ms", type=int, default=6_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
@@ -480,28 +638,56 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="zkcoord-bench-") as name:
         folder = Path(name)
         java = find_java()
-        server = ZooKeeperServer(folder / "zookeeper", free_port(), java, owned=True, options=ZooKeeperOptions())
+        server = ZooKeeperServer(
+            folder / "zookeeper", free_port(), java, owned=True, options=ZooKeeperOptions()
+        )
         server.start()
         try:
             bench = Bench(server, args.session_ms, folder)
             rows = [measure(bench, scenario, args.quick) for scenario in SCENARIOS]
             print_rows(rows)
             size = resident(server)
-            print(f"companion: {size['rss_mib']:.1f} MiB resident, {size['uss_mib']:.1f} MiB its own")
-            kills = massacre(server, args.session_ms, args.kills, args.seed, folder) if args.kills else {}
+            print(
+                f"companion: {size['rss_mib']:.1f} MiB resident, {size['uss_mib']:.1f} MiB its own"
+            )
+            kills = (
+                massacre(server, args.session_ms, args.kills, args.seed, folder)
+                if args.kills
+                else {}
+            )
             disconnect(bench.observer)
         finally:
             server.kill()
     for label, value in kills.items():
         print(f"{label}: {value:.1f}" if isinstance(value, float) else f"{label}: {value}")
-    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(), "kazoo": kazoo.__version__,
-               "load_1_min": load}
+    machine = {
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "kazoo": kazoo.__version__,
+        "load_1_min": load,
+    }
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps({"machine": machine, "session_ms": args.session_ms, "companion": size, "rows": [row.summary() for row in rows],
-                                  "kills": kills}, indent=2) + "\n")
+    REPORT.write_text(
+        json.dumps(
+            {
+                "machine": machine,
+                "session_ms": args.session_ms,
+                "companion": size,
+                "rows": [row.summary() for row in rows],
+                "kills": kills,
+            },
+            indent=2,
+        )
+        + "\n"
+    )
     print(f"Written: {REPORT.relative_to(ROOT)}")
     failed = any(row.failure.startswith("FAILED") for row in rows)
-    return 1 if failed or (kills and (kills["living_sessions_closed"] or kills["later_than_1_s"])) else 0
+    return (
+        1
+        if failed or (kills and (kills["living_sessions_closed"] or kills["later_than_1_s"]))
+        else 0
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Other groups' commits: `python -m tests.bench.offset_writer HOSTS RATE [PER_MULTI]` sets so many offsets a second under /consumers/other-*/offsets, in multis of ten as a commit of ten partitions would; with 1
-for PER_MULTI each in a plain write, as old consumers do.
+"""Other groups' commits: `python -m tests.bench.offset_writer HOSTS RATE [PER_MULTI]` sets so many
+offsets a second under /consumers/other-*/offsets, in multis of ten as a commit of ten partitions
+would; with 1 for PER_MULTI each in a plain write, as old consumers do.
 
-Multis are pipelined, and at most `IN_FLIGHT_MAX` are out: a server that cannot keep up slows it down instead of piling them up. Each second it prints {"event": "written", "per_s": acknowledged offsets}, and it fails
-when one is refused.
+Multis are pipelined, and at most `IN_FLIGHT_MAX` are out: a server that cannot keep up slows it
+down instead of piling them up. Each second it prints {"event": "written", "per_s": acknowledged
+offsets}, and it fails when one is refused.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ class Writer:
     def send(self, number: int) -> None:
         """One commit of a group."""
         first = number * self.per_multi % (GROUPS * PARTITIONS)
-        paths = [PATH.format(at // PARTITIONS, at % PARTITIONS) for at in range(first, first + self.per_multi)]
+        paths = [
+            PATH.format(at // PARTITIONS, at % PARTITIONS)
+            for at in range(first, first + self.per_multi)
+        ]
         self.room.acquire()
         if self.per_multi == 1:
             self.client.set_async(paths[0], b"%d" % number).rawlink(self.answered)
@@ -69,7 +74,9 @@ class Writer:
     def answered(self, result: Any) -> None:
         """The end of a multi, or of a plain write."""
         self.room.release()
-        if result.exception is not None or (self.per_multi > 1 and any(isinstance(part, Exception) for part in result.value)):
+        if result.exception is not None or (
+            self.per_multi > 1 and any(isinstance(part, Exception) for part in result.value)
+        ):
             self.failure = f"a commit was refused: {result.exception or result.value}"
         else:
             self.acknowledged += self.per_multi
@@ -86,7 +93,10 @@ class Writer:
             if now - reported >= 1:
                 per_s = (self.acknowledged - before) / (now - reported)
                 reported, before = now, self.acknowledged
-                print(json.dumps({"event": "written", "t": time.time_ns(), "per_s": round(per_s)}), flush=True)
+                print(
+                    json.dumps({"event": "written", "t": time.time_ns(), "per_s": round(per_s)}),
+                    flush=True,
+                )
             time.sleep(SLICE_S)
         print(self.failure, file=sys.stderr)
         return 1
@@ -95,7 +105,9 @@ class Writer:
 def main() -> int:
     """Run."""
     signal.signal(signal.SIGTERM, leave)
-    writer = Writer(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else PER_MULTI)
+    writer = Writer(
+        sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else PER_MULTI
+    )
     try:
         writer.prepare()
         return writer.run()

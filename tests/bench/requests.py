@@ -1,9 +1,13 @@
 """Section 5: what a membership change costs ZooKeeper, counted by the server.
 
-`srvr` says how many packets the server has received. A window begins before a member is told to join (or leave) and ends at least a second after the group is balanced; what the same group costs in the same time when
-nothing happens (pings, lease checks), measured just before, is taken off, and so is the question itself. Lease checks come every four seconds and in bunches, because members that started together check together;
-so a window lasts a whole number of those periods, in which each member checks the same number of times. What is left includes the member's own session, from connect to close. Nothing else talks to the server meanwhile but
-the broker and this program's idle session, which the idle rate has in it.
+`srvr` says how many packets the server has received. A window begins before a member is told to
+join (or leave) and ends at least a second after the group is balanced; what the same group costs in
+the same time when nothing happens (pings, lease checks), measured just before, is taken off, and so
+is the question itself. Lease checks come every four seconds and in bunches, because members that
+started together check together; so a window lasts a whole number of those periods, in which each
+member checks the same number of times. What is left includes the member's own session, from connect
+to close. Nothing else talks to the server meanwhile but the broker and this program's idle session,
+which the idle rate has in it.
 """
 
 from __future__ import annotations
@@ -38,10 +42,15 @@ class Meter:
         self.started = (srvr_stats(self.rig.zookeeper_port).received, time.monotonic())
 
     def end(self) -> tuple[int, float]:
-        """(packets, seconds) since `begin`, when the next period is over, without the question that ends it."""
+        """(packets, seconds) since `begin`, when the next period is over, without the question that
+        ends it.
+        """
         time.sleep(-(time.monotonic() - self.started[1]) % PERIOD_S)
         now = time.monotonic()
-        return srvr_stats(self.rig.zookeeper_port).received - 1 - self.started[0], now - self.started[1]
+        return (
+            srvr_stats(self.rig.zookeeper_port).received - 1 - self.started[0],
+            now - self.started[1],
+        )
 
     def rest(self) -> None:
         """Learn the idle rate."""
@@ -58,7 +67,10 @@ class Meter:
 
 def moved(group: Group, since_ns: int, leaver: str = "") -> int:
     """Members whose partitions moved since then."""
-    return len({seen.who for seen in group.since(since_ns, "revoke", "assigned") if seen.partitions} | ({leaver} if leaver else set()))
+    return len(
+        {seen.who for seen in group.since(since_ns, "revoke", "assigned") if seen.partitions}
+        | ({leaver} if leaver else set())
+    )
 
 
 def measure(rig: Rig, section: Section, size: int, rounds: int) -> None:
@@ -70,21 +82,52 @@ def measure(rig: Rig, section: Section, size: int, rounds: int) -> None:
     costs: dict[str, list[float]] = {"join": [], "leave": []}
     budgets: dict[str, list[float]] = {"join": [], "leave": []}
     with rig.staff((size + MEMBERS_PER_WORKER - 2) // MEMBERS_PER_WORKER + 1) as workers:
-        members = [rig.join(group, workers[number // MEMBERS_PER_WORKER], filler) for number in range(size - 1)]
+        members = [
+            rig.join(group, workers[number // MEMBERS_PER_WORKER], filler)
+            for number in range(size - 1)
+        ]
         rig.wait_balanced(group, members)
         once(rig, group, meter, members, workers[-1], guest_order)
         meter.rest()
         for number in range(rounds):
-            for kind, (cost, touched) in once(rig, group, meter, members, workers[-1], guest_order).items():
+            for kind, (cost, touched) in once(
+                rig, group, meter, members, workers[-1], guest_order
+            ).items():
                 costs[kind].append(cost)
                 budgets[kind].append(cost / (BASE + PER_MEMBER * touched))
-            rig.say(f"  requests, {size} members: round {number + 1} of {rounds}: join {costs['join'][-1]:.0f}, leave {costs['leave'][-1]:.0f}")
+            rig.say(
+                f"  requests, {size} members: round {number + 1} of {rounds}: join"
+                f" {costs['join'][-1]:.0f}, leave {costs['leave'][-1]:.0f}"
+            )
     for kind in costs:
-        section.rows.append(Row(f"{kind}, {size - 1} {'->' if kind == 'join' else '<-'} {size} members", "counted by the server", costs[kind], unit="requests", note=f"idle: {meter.per_s:.1f}/s"))
-        section.rows.append(Row(f"{kind}, the same, share of the bar used", f"{BASE} + {PER_MEMBER} x members moved", budgets[kind], (Bar("median", 1.0),), unit="x bar"))
+        section.rows.append(
+            Row(
+                f"{kind}, {size - 1} {'->' if kind == 'join' else '<-'} {size} members",
+                "counted by the server",
+                costs[kind],
+                unit="requests",
+                note=f"idle: {meter.per_s:.1f}/s",
+            )
+        )
+        section.rows.append(
+            Row(
+                f"{kind}, the same, share of the bar used",
+                f"{BASE} + {PER_MEMBER} x members moved",
+                budgets[kind],
+                (Bar("median", 1.0),),
+                unit="x bar",
+            )
+        )
 
 
-def once(rig: Rig, group: Group, meter: Meter, members: list[str], worker: Worker, order: dict[str, object]) -> dict[str, tuple[float, int]]:
+def once(
+    rig: Rig,
+    group: Group,
+    meter: Meter,
+    members: list[str],
+    worker: Worker,
+    order: dict[str, object],
+) -> dict[str, tuple[float, int]]:
     """A join and a leave: kind -> (requests, members whose partitions moved)."""
     found = {}
     time.sleep(rig.random.uniform(0, TAIL_S))
@@ -110,7 +153,9 @@ def once(rig: Rig, group: Group, meter: Meter, members: list[str], worker: Worke
 
 def run(rig: Rig, sections: list[Section], rounds: int, sizes: tuple[int, ...] = SIZES) -> None:
     """Section 5."""
-    section = Section("requests", f"ZooKeeper requests per membership change, {PARTITIONS} partitions, idle")
+    section = Section(
+        "requests", f"ZooKeeper requests per membership change, {PARTITIONS} partitions, idle"
+    )
     sections.append(section)
     with rig.coordinators():
         for size in sizes:

@@ -1,7 +1,9 @@
-"""What every section works with: the servers, coordinators, producers and workers of one run; members in workers; waiting for a group.
+"""What every section works with: the servers, coordinators, producers and workers of one run;
+members in workers; waiting for a group.
 
-Everything is a real process: `zkcoord coordinator` with its shipped defaults, `tests.bench.worker`, the demo's producer. `Children` ends them all, however this program ends. Reading what they say takes up to
-20 ms and costs no figure anything: times are taken by the processes themselves.
+Everything is a real process: `zkcoord coordinator` with its shipped defaults, `tests.bench.worker`,
+the demo's producer. `Children` ends them all, however this program ends. Reading what they say
+takes up to 20 ms and costs no figure anything: times are taken by the processes themselves.
 """
 
 from __future__ import annotations
@@ -37,15 +39,24 @@ LAYOUT = Layout.DRAFT
 
 
 class Worker:
-    """A process for members: `python -m module CONTROL arguments...`. Orders go through a FIFO that this side holds open in both directions, so that neither side waits for the other to open it."""
+    """A process for members: `python -m module CONTROL arguments...`. Orders go through a FIFO that
+    this side holds open in both directions, so that neither side waits for the other to open it.
+    """
 
-    def __init__(self, children: Children, name: str, folder: Path, module: str, *arguments: str) -> None:
+    def __init__(
+        self, children: Children, name: str, folder: Path, module: str, *arguments: str
+    ) -> None:
         self.name = name
         control = folder / "control" / name
         control.parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(control)
         self._control = os.open(control, os.O_RDWR)
-        self.child = children.start(name, [module, str(control), *arguments], folder / "lines" / f"{name}.jsonl", folder / "logs" / f"{name}.log")
+        self.child = children.start(
+            name,
+            [module, str(control), *arguments],
+            folder / "lines" / f"{name}.jsonl",
+            folder / "logs" / f"{name}.log",
+        )
         self.ready = False
         self.steady = 0
 
@@ -59,9 +70,13 @@ class Worker:
 
 
 class Rig:
-    """One run. `say` shows progress. `zookeeper` and `kafka` are addresses, `zookeeper_port` the server's, `kafka_log` the broker's log where the broker is ours."""
+    """One run. `say` shows progress. `zookeeper` and `kafka` are addresses, `zookeeper_port` the
+    server's, `kafka_log` the broker's log where the broker is ours.
+    """
 
-    def __init__(self, folder: Path, zookeeper: str, kafka: str, seed: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, zookeeper: str, kafka: str, seed: int, say: Callable[[str], None]
+    ) -> None:
         self.folder = folder
         self.zookeeper = zookeeper
         self.zookeeper_port = int(zookeeper.partition("/")[0].rpartition(":")[2])
@@ -98,7 +113,11 @@ class Rig:
         return f"{prefix}{self._count}"
 
     def _line(self, name: str, line: Line) -> None:
-        if line.get("kind") == "term" and line.get("event") == "elected" and line["epoch"] > self.epoch:
+        if (
+            line.get("kind") == "term"
+            and line.get("event") == "elected"
+            and line["epoch"] > self.epoch
+        ):
             self.leader, self.epoch, self.elected_ns = name, line["epoch"], line["t"] * NS
         elif line.get("kind") == "rebalance":
             self.rebalances.append(line)
@@ -117,7 +136,9 @@ class Rig:
 
     # waiting
 
-    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = STEP_TIMEOUT_S) -> None:
+    def wait(
+        self, condition: Callable[[], bool], what: str, timeout_s: float = STEP_TIMEOUT_S
+    ) -> None:
         """Until it holds (asked under the lock). Raises `ScenarioError`."""
         self.children.wait_for(condition, timeout_s, what)
 
@@ -140,8 +161,23 @@ class Rig:
         again = journal.exists()
         port = free_port()
         self._ready[name] = f"http://127.0.0.1:{port}/ready"
-        command = ["zkcoord.runtime.cli", "coordinator", "--zookeeper", self.zookeeper, "--http-port", str(port), "--journal-dir", str(journal), *flags]
-        self.children.start(name, command, self.folder / "lines" / f"{name}.out", self.folder / "logs" / f"{name}.log")
+        command = [
+            "zkcoord.runtime.cli",
+            "coordinator",
+            "--zookeeper",
+            self.zookeeper,
+            "--http-port",
+            str(port),
+            "--journal-dir",
+            str(journal),
+            *flags,
+        ]
+        self.children.start(
+            name,
+            command,
+            self.folder / "lines" / f"{name}.out",
+            self.folder / "logs" / f"{name}.log",
+        )
         if not again:
             self.children.follow_folder(name, journal)
 
@@ -160,7 +196,10 @@ class Rig:
         self.leader = ""
         for name in names:
             self.start_coordinator(name, *flags)
-        self.wait(lambda: self.leader in names and all(map(self.is_ready, names)), "a coordinator that leads and one that stands by")
+        self.wait(
+            lambda: self.leader in names and all(map(self.is_ready, names)),
+            "a coordinator that leads and one that stands by",
+        )
         try:
             yield
         finally:
@@ -188,16 +227,35 @@ class Rig:
 
     @contextmanager
     def producer(self, topic: str, partitions: int, per_s: int) -> Iterator[None]:
-        """A steady load inside the block; none with `per_s` 0. The block begins when `WARM_S` worth of records is in: at first producer and broker are cold, and records lie about for a second."""
+        """A steady load inside the block; none with `per_s` 0. The block begins when `WARM_S` worth
+        of records is in: at first producer and broker are cold, and records lie about for a second.
+        """
         if not per_s:
             yield
             return
         name = self.unique("producer-")
         self.produced.clear()
-        flags = ["--bootstrap-servers", self.kafka, "--topic", topic, "--partitions", str(partitions), "--rate", str(per_s)]
-        child = self.children.start(name, ["zkcoord.demo.producer", *flags], self.folder / "lines" / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        flags = [
+            "--bootstrap-servers",
+            self.kafka,
+            "--topic",
+            topic,
+            "--partitions",
+            str(partitions),
+            "--rate",
+            str(per_s),
+        ]
+        child = self.children.start(
+            name,
+            ["zkcoord.demo.producer", *flags],
+            self.folder / "lines" / f"{name}.jsonl",
+            self.folder / "logs" / f"{name}.log",
+        )
         try:
-            self.wait(lambda: bool(self.produced) and self.produced[-1][1] >= per_s * WARM_S, "a steady load")
+            self.wait(
+                lambda: bool(self.produced) and self.produced[-1][1] >= per_s * WARM_S,
+                "a steady load",
+            )
             yield
         finally:
             self.end(child)
@@ -254,7 +312,9 @@ class Rig:
 
     @contextmanager
     def staff(self, count: int) -> Iterator[list[Worker]]:
-        """So many workers inside the block, and whatever else was started meanwhile: all are ended after it."""
+        """So many workers inside the block, and whatever else was started meanwhile: all are ended
+        after it.
+        """
         before = set(self.workers)
         workers = [self.worker() for _ in range(count)]
         try:
@@ -273,11 +333,20 @@ class Rig:
 
     def ours(self, group: str, topic: str, records: bool = False, **configs: Any) -> dict[str, Any]:
         """A member of zkcoord's; everything that is not named is the shipped default."""
-        return {"kind": "zkcoord", "topic": topic, "records": records, "configs": {"zookeeper_connect": self.zookeeper, "group_id": group, **configs}}
+        return {
+            "kind": "zkcoord",
+            "topic": topic,
+            "records": records,
+            "configs": {"zookeeper_connect": self.zookeeper, "group_id": group, **configs},
+        }
 
     def theirs(self, group: str, topic: str, **configs: Any) -> dict[str, Any]:
         """A member of kafka-python's own group."""
-        return {"kind": "kafka", "topic": topic, "configs": {"bootstrap_servers": self.kafka, "group_id": group, **configs}}
+        return {
+            "kind": "kafka",
+            "topic": topic,
+            "configs": {"bootstrap_servers": self.kafka, "group_id": group, **configs},
+        }
 
     def registered_ns(self, group_id: str, name: str) -> int:
         """When the server created this registration (its ctime, whole milliseconds)."""
@@ -286,8 +355,12 @@ class Rig:
         return int(stat.ctime) * NS
 
     def when_gone(self, group_id: str, name: str) -> list[int]:
-        """A list that will hold the time at which the end of this registration was heard of here."""
+        """A list that will hold the time at which the end of this registration was heard of
+        here.
+        """
         times: list[int] = []
-        stat = self.client.exists(LAYOUT.registration(group_id, name), watch=lambda _: times.append(time.time_ns()))
+        stat = self.client.exists(
+            LAYOUT.registration(group_id, name), watch=lambda _: times.append(time.time_ns())
+        )
         assert stat is not None, f"{name} is not registered"
         return times

@@ -1,4 +1,6 @@
-"""What the benchmarks' command lines share: one part after the other, its tables as it ends, the report, the last lines."""
+"""What the benchmarks' command lines share: one part after the other, its tables as it ends, the
+report, the last lines.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def measured(name: str, part: Part) -> list[Section]:
     return found or [whole]
 
 
-def measure_all(parts: Mapping[str, Part], only: Collection[str], progress: Callable[[str], None] = say) -> list[Section]:
+def measure_all(
+    parts: Mapping[str, Part], only: Collection[str], progress: Callable[[str], None] = say
+) -> list[Section]:
     """The parts that are wanted, in order, each table as soon as it is whole."""
     sections: list[Section] = []
     for name, part in parts.items():
@@ -52,16 +56,33 @@ def measure_all(parts: Mapping[str, Part], only: Collection[str], progress: Call
     return sections
 
 
-def conclude(sections: Sequence[Section], options: dict[str, Any], java: str, report: Path, what: str) -> int:
-    """Write the report, say what was missed; the exit status of every benchmark: 1 when a bar was missed or something could not be measured."""
+def conclude(
+    sections: Sequence[Section], options: dict[str, Any], java: str, report: Path, what: str
+) -> int:
+    """Write the report, say what was missed; the exit status of every benchmark: 1 when a bar was
+    missed or something could not be measured.
+    """
     figures.write(sections, options, java, report, what)
     missed = figures.missed_of(sections)
-    say("\n".join([f"{len(missed)} bars missed of {sum(len(row.bars) for section in sections for row in section.rows)}.", *(f"  {sentence}" for sentence in missed), f"Written: {report}"]))
+    say(
+        "\n".join(
+            [
+                (
+                    f"{len(missed)} bars missed of"
+                    f" {sum(len(row.bars) for section in sections for row in section.rows)}."
+                ),
+                *(f"  {sentence}" for sentence in missed),
+                f"Written: {report}",
+            ]
+        )
+    )
     return 1 if missed or any(section.failure for section in sections) else 0
 
 
 def measured_in_a_folder(measure: Callable[[Path], int]) -> int:
-    """The exit status of a command line: of `measure`, which gets a folder that is gone afterwards; 130 when interrupted, 1 with one sentence on an error of ours."""
+    """The exit status of a command line: of `measure`, which gets a folder that is gone afterwards;
+    130 when interrupted, 1 with one sentence on an error of ours.
+    """
     with tempfile.TemporaryDirectory(prefix="zkcoord-bench-") as name:
         try:
             return measure(Path(name))
@@ -73,9 +94,20 @@ def measured_in_a_folder(measure: Callable[[Path], int]) -> int:
             return 1
 
 
-def on_a_stack(folder: Path, seed: int, parts_of: Callable[[Rig], Mapping[str, Part]], only: Collection[str], progress: Callable[[str], None] = say, zookeeper_options: ZooKeeperOptions = ZooKeeperOptions()) -> list[Section]:
-    """The parts that are wanted, each on the same ZooKeeper and broker; afterwards both are stopped, and all processes that a part left."""
-    with running_stack(folder / "stack", progress=progress, zookeeper_options=zookeeper_options) as stack:
+def on_a_stack(
+    folder: Path,
+    seed: int,
+    parts_of: Callable[[Rig], Mapping[str, Part]],
+    only: Collection[str],
+    progress: Callable[[str], None] = say,
+    zookeeper_options: ZooKeeperOptions = ZooKeeperOptions(),
+) -> list[Section]:
+    """The parts that are wanted, each on the same ZooKeeper and broker; afterwards both are
+    stopped, and all processes that a part left.
+    """
+    with running_stack(
+        folder / "stack", progress=progress, zookeeper_options=zookeeper_options
+    ) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         rig = Rig(folder / "run", stack.zookeeper.address, stack.kafka.address, seed, progress)
         rig.kafka_log = stack.kafka.log
@@ -88,4 +120,6 @@ def on_a_stack(folder: Path, seed: int, parts_of: Callable[[Rig], Mapping[str, P
 
 def report_named(what: str, only: Sequence[str], names: Sequence[str]) -> Path:
     """Where a report goes: a part does not take the place of the whole."""
-    return figures.REPORT.with_name(f"{what}.json" if set(only) == set(names) else f"{what}-{'-'.join(only)}.json")
+    return figures.REPORT.with_name(
+        f"{what}.json" if set(only) == set(names) else f"{what}-{'-'.join(only)}.json"
+    )

@@ -1,10 +1,15 @@
-"""How far one coordinator goes: takeover, one ack in wide groups, storms, many groups at once, poison.
+"""How far one coordinator goes: takeover, one ack in wide groups, storms, many groups at once,
+poison.
 
-    python -m tests.bench.scale [--quick] [--only takeover|ack|storm|groups|poison] [--groups N] [--rounds N]
+    python -m tests.bench.scale [--quick] [--only takeover|ack|storm|groups|poison] [--groups N]
+        [--rounds N]
 
-A real ZooKeeper with the stack's settings, coordinators in processes of their own, members that are the consumer's own driver (without Kafka: they process nothing) or, where only their nodes matter, sessions that hold these. Prints
-a table with the bars beside the figures and writes build/reports/bench-scale.json; with --only the report is bench-scale-NAME.json. The exit status is 0 when every bar is reached, 1 when one
-is missed or something could not be measured. `--quick`: everything at a tenth of its size, three rounds.
+A real ZooKeeper with the stack's settings, coordinators in processes of their own, members that are
+the consumer's own driver (without Kafka: they process nothing) or, where only their nodes matter,
+sessions that hold these. Prints a table with the bars beside the figures and writes
+build/reports/bench-scale.json; with --only the report is bench-scale-NAME.json. The exit status is
+0 when every bar is reached, 1 when one is missed or something could not be measured. `--quick`:
+everything at a tenth of its size, three rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +31,10 @@ QUICK_GROUPS, QUICK_ROUNDS = 1_000, 3
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do. `groups` is the size of the takeover, `acks` how often each size of group is asked, `sizes` those sizes, `flap_s` how long a member comes and goes, `together` how many groups change at once, `healthy` how many are beside the poison."""
+    """What to do. `groups` is the size of the takeover, `acks` how often each size of group is
+    asked, `sizes` those sizes, `flap_s` how long a member comes and goes, `together` how many
+    groups change at once, `healthy` how many are beside the poison.
+    """
 
     only: tuple[str, ...] = NAMES
     groups: int = GROUPS
@@ -50,11 +58,15 @@ def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
         return within
 
     return {
-        "takeover": served(lambda sections: scale_takeover.run(rig, sections, plan.groups, plan.rounds)),
+        "takeover": served(
+            lambda sections: scale_takeover.run(rig, sections, plan.groups, plan.rounds)
+        ),
         "ack": served(lambda sections: scale_ack.run(rig, sections, plan.acks, plan.sizes)),
         "storm": served(lambda sections: scale_storms.run(rig, sections, plan.rounds, plan.flap_s)),
         "groups": served(lambda sections: scale_storms.run_together(rig, sections, plan.together)),
-        "poison": served(lambda sections: scale_poison.run(rig, sections, plan.poison_rounds, plan.healthy)),
+        "poison": served(
+            lambda sections: scale_poison.run(rig, sections, plan.poison_rounds, plan.healthy)
+        ),
     }
 
 
@@ -67,16 +79,43 @@ def run(plan: Plan, folder: Path, report: Path) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.scale", description="How far one coordinator goes.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.scale", description="How far one coordinator goes."
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--only", choices=NAMES, help="only this part")
     parser.add_argument("--groups", type=int, help=f"groups of the takeover (default {GROUPS})")
-    parser.add_argument("--rounds", type=int, help=f"rounds of each part (default {ROUNDS}, of the poison {POISON_ROUNDS})")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help=f"rounds of each part (default {ROUNDS}, of the poison {POISON_ROUNDS})",
+    )
     args = parser.parse_args(arguments)
     only = (args.only,) if args.only else NAMES
-    plan = Plan(only, QUICK_GROUPS, QUICK_ROUNDS, QUICK_ROUNDS, QUICK_ROUNDS, scale_ack.SIZES[:2], scale_storms.FLAP_S / 5, scale_storms.MANY_GROUPS // 10, scale_poison.GROUPS // 5) if args.quick else Plan(only)
-    plan = replace(plan, groups=args.groups or plan.groups, rounds=args.rounds or plan.rounds, poison_rounds=args.rounds or plan.poison_rounds)
-    return measured_in_a_folder(lambda folder: run(plan, folder, report_named("bench-scale", plan.only, NAMES)))
+    plan = (
+        Plan(
+            only,
+            QUICK_GROUPS,
+            QUICK_ROUNDS,
+            QUICK_ROUNDS,
+            QUICK_ROUNDS,
+            scale_ack.SIZES[:2],
+            scale_storms.FLAP_S / 5,
+            scale_storms.MANY_GROUPS // 10,
+            scale_poison.GROUPS // 5,
+        )
+        if args.quick
+        else Plan(only)
+    )
+    plan = replace(
+        plan,
+        groups=args.groups or plan.groups,
+        rounds=args.rounds or plan.rounds,
+        poison_rounds=args.rounds or plan.poison_rounds,
+    )
+    return measured_in_a_folder(
+        lambda folder: run(plan, folder, report_named("bench-scale", plan.only, NAMES))
+    )
 
 
 if __name__ == "__main__":

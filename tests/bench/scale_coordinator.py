@@ -1,15 +1,20 @@
-"""One coordinator in a process of its own, as it ships but for what stands around it, that says when things happened.
+"""One coordinator in a process of its own, as it ships but for what stands around it, that says
+when things happened.
 
     python -m tests.bench.scale_coordinator HOSTS JOURNAL [--session-ms N] [--profile FILE]
 
 It prints JSON lines {"event", "t" (ns of the machine's clock since it started), ...}:
 
-    connected {cpu_s}                               the session is established; seconds of processor time that this process has used so far
-    ready {groups, sent, received, rss_mib, cpu_s}  the world is read, decisions begin; bytes on the wire so far, and the process's peak memory
+    connected {cpu_s}                               the session is established; seconds of processor
+                                                    time that this process has used so far
+    ready {groups, sent, received, rss_mib, cpu_s}  the world is read, decisions begin; bytes on the
+                                                    wire so far, and the process's peak memory
     ended {trace}                            after SIGTERM, when the session is closed
 
-JOURNAL gets the journal's records, one per line, as they come. `trace` holds what happened on the session since `ready`: ["fired", t, bytes, path] for each watch event, when its bytes were read on the connection's thread and how many had
-been read before it; ["multi", sent, answered, bytes, paths] for each transaction, with the bytes read until its answer.
+JOURNAL gets the journal's records, one per line, as they come. `trace` holds what happened on the
+session since `ready`: ["fired", t, bytes, path] for each watch event, when its bytes were read on
+the connection's thread and how many had been read before it; ["multi", sent, answered, bytes,
+paths] for each transaction, with the bytes read until its answer.
 """
 
 from __future__ import annotations
@@ -68,7 +73,14 @@ class TracedPort(KazooPort):
     trace: list[list[Any]] = []
     tracing = False
 
-    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
+    def connected(
+        self,
+        generation: int,
+        session_id: int,
+        password: bytes,
+        timeout_ms: int,
+        server: tuple[str, int],
+    ) -> None:
         say("connected", cpu_s=time.process_time())
         super().connected(generation, session_id, password, timeout_ms, server)
 
@@ -77,13 +89,21 @@ class TracedPort(KazooPort):
             now_ns, later = boot_ns(), sum(EVENT_FIXED_BYTES + len(path) for _, path in events)
             for _, path in events:
                 later -= EVENT_FIXED_BYTES + len(path)
-                self.trace.append(["fired", now_ns, Wire.received - later, requests.relative(self.chroot, path)])
+                self.trace.append(
+                    ["fired", now_ns, Wire.received - later, requests.relative(self.chroot, path)]
+                )
         super().fired(events)
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         super().multi(ops, partial(self._answered, boot_ns(), [op.path for op in ops], done))
 
-    def _answered(self, sent_ns: int, paths: list[str], done: Callable[[MultiResult], None], result: MultiResult) -> None:
+    def _answered(
+        self,
+        sent_ns: int,
+        paths: list[str],
+        done: Callable[[MultiResult], None],
+        result: MultiResult,
+    ) -> None:
         if self.tracing and len(self.trace) < TRACE_MAX:
             self.trace.append(["multi", sent_ns, boot_ns(), Wire.received, paths])
         done(result)
@@ -109,7 +129,14 @@ class Driver(CoordinatorDriver):
         if isinstance(event, Ready):
             self.on_ready()
             rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            say("ready", groups=len(self.core.groups), sent=Wire.sent, received=Wire.received, rss_mib=round(rss_mib, 1), cpu_s=time.process_time())
+            say(
+                "ready",
+                groups=len(self.core.groups),
+                sent=Wire.sent,
+                received=Wire.received,
+                rss_mib=round(rss_mib, 1),
+                cpu_s=time.process_time(),
+            )
             TracedPort.tracing = True
 
     def next_wake_ms(self) -> int | None:
@@ -146,7 +173,16 @@ def main() -> int:
 
         pool = AssignorPool(AssignorOptions(), loop.post)
         options = CoordinatorOptions(external_assignors=find(tuple(ASSIGNORS)).names)
-        driver = Driver(ensemble, Layout.DRAFT, options, boot_ms, wall_ms, keep, chroot=parse_hosts(args.hosts)[1], ask=pool.submit)
+        driver = Driver(
+            ensemble,
+            Layout.DRAFT,
+            options,
+            boot_ms,
+            wall_ms,
+            keep,
+            chroot=parse_hosts(args.hosts)[1],
+            ask=pool.submit,
+        )
         driver.loop = loop
         driver.on_ready = lambda: profile.disable() if profile else None
         signal.signal(signal.SIGTERM, lambda *_: loop.post(driver.stop))

@@ -1,7 +1,12 @@
-"""Whether a group that does everything wrong is felt by the others: their rebalances, with it and without it in turn.
+"""Whether a group that does everything wrong is felt by the others: their rebalances, with it and
+without it in turn.
 
-What is measured is a poison that goes on: the round beside it begins `SETTLE_S` after it (50,000 registrations are made in one burst, which no group makes twice), and the round alone as long after its end (they are
-deleted in one burst, too, and an assignor that is stopped late still works). The bar is on the p95 of the median round: a machine that stands still for two seconds spoils one round, and the p95 of all rounds together."""
+What is measured is a poison that goes on: the round beside it begins `SETTLE_S` after it (50,000
+registrations are made in one burst, which no group makes twice), and the round alone as long after
+its end (they are deleted in one burst, too, and an assignor that is stopped late still works). The
+bar is on the p95 of the median round: a machine that stands still for two seconds spoils one round,
+and the p95 of all rounds together.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +43,13 @@ class Poisoner:
 
     def __init__(self, hosts: str, kind: str, log: Path) -> None:
         with log.open("wb") as errors:
-            self.process = subprocess.Popen([sys.executable, "-m", "tests.bench.scale_poisoner", hosts, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.bench.scale_poisoner", hosts, kind],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
 
     @contextmanager
     def on(self) -> Iterator[None]:
@@ -71,7 +82,10 @@ class Healthy:
         self.names = [f"healthy-{number:03d}" for number in range(groups)]
         for number in range(groups):
             seeder.topic(self.topic(number), PARTITIONS)
-        self.members = {name: [Member(hub, name, [self.topic(number)]) for _ in range(MEMBERS)] for number, name in enumerate(self.names)}
+        self.members = {
+            name: [Member(hub, name, [self.topic(number)]) for _ in range(MEMBERS)]
+            for number, name in enumerate(self.names)
+        }
         self._settle()
 
     def topic(self, number: int) -> str:
@@ -80,12 +94,17 @@ class Healthy:
 
     def _settle(self) -> None:
         def even() -> bool:
-            return all(sum(len(m.held) for m in ms) == PARTITIONS and len({len(m.held) for m in ms}) == 1 for ms in self.members.values())
+            return all(
+                sum(len(m.held) for m in ms) == PARTITIONS and len({len(m.held) for m in ms}) == 1
+                for ms in self.members.values()
+            )
 
         self.hub.run_until(even, WAIT_S, "healthy groups at rest")
 
     def round(self) -> list[float]:
-        """A member joins each group, one group after the other, and leaves again; how long the rebalances took, in ms, by the journal."""
+        """A member joins each group, one group after the other, and leaves again; how long the
+        rebalances took, in ms, by the journal.
+        """
         order = list(self.names)
         random.shuffle(order)
         found: list[float] = []
@@ -95,7 +114,10 @@ class Healthy:
                 act(name)
                 self.hub.run_for(1 / PER_S)
             self._settle()
-            found += [float(str(record["duration_ms"])) for record in rebalances(self.hub, self.process, set(self.names)).values()]
+            found += [
+                float(str(record["duration_ms"]))
+                for record in rebalances(self.hub, self.process, set(self.names)).values()
+            ]
         return found
 
     def _join(self, name: str) -> None:
@@ -105,7 +127,9 @@ class Healthy:
         self.members[name].pop().leave()
 
 
-def one(rig: Rig, kind: str, rounds: int, groups: int) -> tuple[list[list[float]], list[list[float]]]:
+def one(
+    rig: Rig, kind: str, rounds: int, groups: int
+) -> tuple[list[list[float]], list[list[float]]]:
     """(durations alone, durations beside the poison), by round, in turn."""
     alone: list[list[float]] = []
     beside: list[list[float]] = []
@@ -121,7 +145,11 @@ def one(rig: Rig, kind: str, rounds: int, groups: int) -> tuple[list[list[float]
                 with poisoner.on():
                     hub.run_for(SETTLE_S)
                     beside.append(healthy.round())
-                rig.say(f"  poison, {kind}, round {number + 1} of {rounds}: p95 {quantile(alone[-1], 0.95):.0f} ms alone, {quantile(beside[-1], 0.95):.0f} ms beside it")
+                rig.say(
+                    f"  poison, {kind}, round {number + 1} of {rounds}: p95"
+                    f" {quantile(alone[-1], 0.95):.0f} ms alone, {quantile(beside[-1], 0.95):.0f}"
+                    " ms beside it"
+                )
         finally:
             poisoner.end()
     return alone, beside
@@ -130,13 +158,28 @@ def one(rig: Rig, kind: str, rounds: int, groups: int) -> tuple[list[list[float]
 def run(rig: Rig, sections: list[Section], rounds: int, groups: int = GROUPS) -> None:
     """The section."""
     random.seed(0)
-    section = Section("poison", f"{groups} healthy groups, joins and leaves, {PER_S:g} per second, alone and beside one that is not")
+    section = Section(
+        "poison",
+        f"{groups} healthy groups, joins and leaves, {PER_S:g} per second, alone and beside one"
+        " that is not",
+    )
     sections.append(section)
     for kind, words in KINDS.items():
         alone, beside = one(rig, kind, rounds, groups)
-        p95_alone, p95_beside = ([quantile(durations, 0.95) for durations in rounds_of] for rounds_of in (alone, beside))
+        p95_alone, p95_beside = (
+            [quantile(durations, 0.95) for durations in rounds_of] for rounds_of in (alone, beside)
+        )
         section.rows += [
-            Row(f"rebalance alone ({kind})", "journal", list(chain(*alone))), Row(f"rebalance beside it ({kind})", "journal", list(chain(*beside))),
-            Row(f"p95 of each round alone ({kind})", "journal", p95_alone), Row(f"p95 of each round beside it ({kind})", "journal", p95_beside),
-            Row(f"median p95 beside by alone ({kind})", "journal", [median(p95_beside) / median(p95_alone)], (Bar("max", RATIO_MAX),), "x")]
+            Row(f"rebalance alone ({kind})", "journal", list(chain(*alone))),
+            Row(f"rebalance beside it ({kind})", "journal", list(chain(*beside))),
+            Row(f"p95 of each round alone ({kind})", "journal", p95_alone),
+            Row(f"p95 of each round beside it ({kind})", "journal", p95_beside),
+            Row(
+                f"median p95 beside by alone ({kind})",
+                "journal",
+                [median(p95_beside) / median(p95_alone)],
+                (Bar("max", RATIO_MAX),),
+                "x",
+            ),
+        ]
         section.notes.append(f"{kind}: {words}")

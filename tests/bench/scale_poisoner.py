@@ -1,10 +1,13 @@
 """A process that does to one group what no group should have to bear.
 
-    python -m tests.bench.scale_poisoner HOSTS KIND          (orders on standard input: "on", "off"; each is answered by "done")
+python -m tests.bench.scale_poisoner HOSTS KIND          (orders on standard input: "on", "off";
+                                                         each is answered by "done")
 
-    unanswered   members that never give anything up: each is evicted in turn, and comes back at once
-    endless      members whose assignor never ends, and which come and go
-    junk         50,000 registrations that nobody can read, of which some are deleted and made again all the time
+unanswered   members that never give anything up: each is evicted in turn, and comes back at
+             once
+endless      members whose assignor never ends, and which come and go
+junk         50,000 registrations that nobody can read, of which some are deleted and made again
+             all the time
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ JUNK_DATA = b'{"version":1,"subscription":{"orders":'
 
 
 class Poison:
-    """One kind. `on` and `off` return when it has begun and ended; `stir` is called again and again between them."""
+    """One kind. `on` and `off` return when it has begun and ended; `stir` is called again and again
+    between them.
+    """
 
     def __init__(self, hub: Hub, seeder: Seeder) -> None:
         self.hub = hub
@@ -48,7 +53,9 @@ class Poison:
         for member in self.members:
             member.answers = True
             member.leave()
-        self.hub.run_until(lambda: all(member.gone for member in self.members), 120.0, "the end of the poison")
+        self.hub.run_until(
+            lambda: all(member.gone for member in self.members), 120.0, "the end of the poison"
+        )
         self.members.clear()
 
 
@@ -56,14 +63,19 @@ class Unanswered(Poison):
     """Members that never answer."""
 
     def on(self) -> None:
-        self.members = [Member(self.hub, GROUP, [TOPIC], answers=False, rebalance_timeout_ms=UNANSWERED_MS) for _ in range(MEMBERS)]
+        self.members = [
+            Member(self.hub, GROUP, [TOPIC], answers=False, rebalance_timeout_ms=UNANSWERED_MS)
+            for _ in range(MEMBERS)
+        ]
 
 
 class Endless(Poison):
     """An assignor that never ends."""
 
     def on(self) -> None:
-        self.members = [Member(self.hub, GROUP, [TOPIC], assignors=("loops",)) for _ in range(MEMBERS)]
+        self.members = [
+            Member(self.hub, GROUP, [TOPIC], assignors=("loops",)) for _ in range(MEMBERS)
+        ]
 
     def stir(self) -> None:
         self.hub.run_for(1.0)
@@ -87,7 +99,10 @@ class Junk(Poison):
 
     def stir(self) -> None:
         begin = next(self.turns)
-        self._all(lambda path: [Delete(path), Create(path, JUNK_DATA), SetData(path, b"\xff", 0)], self.paths[begin : begin + JUNK_AT_ONCE])
+        self._all(
+            lambda path: [Delete(path), Create(path, JUNK_DATA), SetData(path, b"\xff", 0)],
+            self.paths[begin : begin + JUNK_AT_ONCE],
+        )
         self.hub.run_for(JUNK_PERIOD_S)
 
     def off(self) -> None:

@@ -1,4 +1,7 @@
-"""The servers and processes of one run of the scale benchmark: a real ZooKeeper with the stack's settings (more heap, longer sessions), and coordinators in processes of their own (`scale_coordinator`)."""
+"""The servers and processes of one run of the scale benchmark: a real ZooKeeper with the stack's
+settings (more heap, longer sessions), and coordinators in processes of their own
+(`scale_coordinator`).
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,28 @@ WAIT_S = 300.0
 class CoordinatorProcess:
     """One coordinator. `said` maps an event to what it said of it."""
 
-    def __init__(self, hosts: str, journal: Path, log: Path, path: Sequence[str], *flags: str) -> None:
+    def __init__(
+        self, hosts: str, journal: Path, log: Path, path: Sequence[str], *flags: str
+    ) -> None:
         self.journal = journal
         self.said: dict[str, dict[str, Any]] = {}
         self._taken = 0
         self._log = log.open("wb")
-        command = [sys.executable, "-m", "tests.bench.scale_coordinator", hosts, str(journal), *flags]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (*path, os.environ.get("PYTHONPATH"))))}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.bench.scale_coordinator",
+            hosts,
+            str(journal),
+            *flags,
+        ]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, (*path, os.environ.get("PYTHONPATH")))),
+        }
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
+        )
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
 
@@ -82,7 +99,13 @@ class Rig:
         self.say = say
         self.count = 0
         self.java = find_java()
-        self.server = ZooKeeperServer(folder / "zookeeper", free_port(), self.java, True, ZooKeeperOptions(heap_mb=HEAP_MB, session_timeout_max_ms=SESSION_MS))
+        self.server = ZooKeeperServer(
+            folder / "zookeeper",
+            free_port(),
+            self.java,
+            True,
+            ZooKeeperOptions(heap_mb=HEAP_MB, session_timeout_max_ms=SESSION_MS),
+        )
 
     @contextmanager
     def running(self) -> Iterator[Rig]:
@@ -110,14 +133,31 @@ class Rig:
         return self.server.address + hub.chroot
 
     @contextmanager
-    def coordinator(self, hub: Hub, *flags: str, path: Sequence[str] = ()) -> Iterator[CoordinatorProcess]:
-        """One that is ready inside the block, while the hub's sessions live on. `path` is where it finds more packages."""
+    def coordinator(
+        self, hub: Hub, *flags: str, path: Sequence[str] = ()
+    ) -> Iterator[CoordinatorProcess]:
+        """One that is ready inside the block, while the hub's sessions live on. `path` is where it
+        finds more packages.
+        """
         self.count += 1
         name = f"coordinator-{self.count}"
-        process = CoordinatorProcess(self.hosts(hub), self.folder / f"{name}.jsonl", self.folder / f"{name}.log", path, *flags)
+        process = CoordinatorProcess(
+            self.hosts(hub),
+            self.folder / f"{name}.jsonl",
+            self.folder / f"{name}.log",
+            path,
+            *flags,
+        )
         try:
-            hub.run_until(lambda: "ready" in process.said or process.process.poll() is not None, WAIT_S, "a coordinator that is ready")
-            assert "ready" in process.said, f"the coordinator ended with status {process.process.returncode}: see {self.folder / (name + '.log')}"
+            hub.run_until(
+                lambda: "ready" in process.said or process.process.poll() is not None,
+                WAIT_S,
+                "a coordinator that is ready",
+            )
+            assert "ready" in process.said, (
+                f"the coordinator ended with status {process.process.returncode}: see"
+                f" {self.folder / (name + '.log')}"
+            )
             yield process
         finally:
             if process.process.poll() is None:

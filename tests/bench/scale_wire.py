@@ -1,11 +1,14 @@
 """Thousands of ZooKeeper sessions in one thread: `Port`s without a thread each.
 
-The shipped session (`zkcoord.zk.session`) has a thread per session, which is right for a consumer and too much for 30,000 of them on one machine. Here a session is a socket in a selector and speaks the
-same bytes (`zkcoord.zk.requests`), so whatever is written against `Port`, the consumer's driver among it, runs on it unchanged. Nothing is repaired: a lost connection is the end of the session (`Expired`), and
-a refused one raises. Callbacks are called one at a time, never from inside a call.
+The shipped session (`zkcoord.zk.session`) has a thread per session, which is right for a consumer
+and too much for 30,000 of them on one machine. Here a session is a socket in a selector and speaks
+the same bytes (`zkcoord.zk.requests`), so whatever is written against `Port`, the consumer's driver
+among it, runs on it unchanged. Nothing is repaired: a lost connection is the end of the session
+(`Expired`), and a refused one raises. Callbacks are called one at a time, never from inside a call.
 
-`abandon` drops the connection and leaves the session: its ephemeral nodes stay until its timeout, as those of a process that is cut off. That is how 30,000 members fit into one machine: ZooKeeper keeps their sessions, and
-nobody has to ping for them.
+`abandon` drops the connection and leaves the session: its ephemeral nodes stay until its timeout,
+as those of a process that is cut off. That is how 30,000 members fit into one machine: ZooKeeper
+keeps their sessions, and nobody has to ping for them.
 """
 
 from __future__ import annotations
@@ -22,7 +25,20 @@ from typing import Protocol
 
 from zkcoord.zk import requests
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.port import Change, Closed, Connected, Expired, Fired, MultiResult, Op, PortEvent, Read, ReadResult, Unanswered, WatchMode
+from zkcoord.zk.port import (
+    Change,
+    Closed,
+    Connected,
+    Expired,
+    Fired,
+    MultiResult,
+    Op,
+    PortEvent,
+    Read,
+    ReadResult,
+    Unanswered,
+    WatchMode,
+)
 from zkcoord.zk.requests import Request, Result
 
 RECEIVE_BYTES = 256 * 1024
@@ -43,12 +59,14 @@ class Driven(Protocol):
 
 
 class Hub:
-    """All sessions of this process; an `Ensemble`. Single-threaded: everything happens inside `turn` and `run_until`."""
+    """All sessions of this process; an `Ensemble`. Single-threaded: everything happens inside
+    `turn` and `run_until`.
+    """
 
     def __init__(self, address: str, timeout_ms: int) -> None:
         host, _, port = address.partition("/")[0].rpartition(":")
         self.server = (host, int(port))
-        self.chroot = address[address.index("/"):] if "/" in address else ""
+        self.chroot = address[address.index("/") :] if "/" in address else ""
         self.timeout_ms = timeout_ms
         self.selector = selectors.DefaultSelector()
         self.thunks: deque[tuple[Driven | None, Callable[[], None]]] = deque()
@@ -66,7 +84,9 @@ class Hub:
         return port
 
     def drive(self, driver: Driven, act: Callable[[], None]) -> None:
-        """Run `act` on behalf of a driver, soon: sessions that it opens belong to it, and it is asked for its times whenever something happens on them."""
+        """Run `act` on behalf of a driver, soon: sessions that it opens belong to it, and it is
+        asked for its times whenever something happens on them.
+        """
         self.thunks.append((driver, act))
 
     def post(self, act: Callable[[], None]) -> None:
@@ -136,7 +156,9 @@ class Hub:
 class WirePort:
     """One session: see `Port`. `session_id` and `password` are known once it is connected."""
 
-    def __init__(self, hub: Hub, on_event: Callable[[PortEvent], None], driver: Driven | None) -> None:
+    def __init__(
+        self, hub: Hub, on_event: Callable[[PortEvent], None], driver: Driven | None
+    ) -> None:
         self.hub = hub
         self.on_event = on_event
         self.driver = driver
@@ -237,7 +259,11 @@ class WirePort:
         except OSError:
             chunk = b""
         if not chunk:
-            return self._end(Closed() if self.pending and self.pending[0][0] is requests.CLOSE_REQUEST else Expired())
+            return self._end(
+                Closed()
+                if self.pending and self.pending[0][0] is requests.CLOSE_REQUEST
+                else Expired()
+            )
         self.received += chunk
         at = 0
         while len(self.received) >= at + 4:
@@ -264,7 +290,11 @@ class WirePort:
         if xid == WATCH_XID:
             kind, _, size = struct.unpack_from(">iii", frame, 16)
             path = frame[28 : 28 + size].decode()
-            return self._post(partial(self.on_event, Fired(Change(kind), requests.relative(self.hub.chroot, path))))
+            return self._post(
+                partial(
+                    self.on_event, Fired(Change(kind), requests.relative(self.hub.chroot, path))
+                )
+            )
         request, done = self.pending.popleft()
         if request is requests.CLOSE_REQUEST:
             return self._end(Closed())

@@ -1,7 +1,10 @@
-"""Topics, groups and members for the scale benchmark: written by hand where only their nodes matter, real drivers where their behaviour does.
+"""Topics, groups and members for the scale benchmark: written by hand where only their nodes
+matter, real drivers where their behaviour does.
 
-`Seeder` writes groups at rest: every node that a coordinator would have left there, every registration and owner node by a session of its own, which is then abandoned (see `scale_wire`): it lives on at the server and needs
-nobody to ping for it. `Member` is the consumer's own driver with an application that gives up what it is asked to at once.
+`Seeder` writes groups at rest: every node that a coordinator would have left there, every
+registration and owner node by a session of its own, which is then abandoned (see `scale_wire`): it
+lives on at the server and needs nobody to ping for it. `Member` is the consumer's own driver with
+an application that gives up what it is asked to at once.
 """
 
 from __future__ import annotations
@@ -15,9 +18,30 @@ from consumer.core import messages as msg
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from tests.bench.scale_wire import Hub, WirePort
-from zkcoord.core.model import Cause, GroupMetadata, GroupState, Subscription, Thread, TopicPartition
+from zkcoord.core.model import (
+    Cause,
+    GroupMetadata,
+    GroupState,
+    Subscription,
+    Thread,
+    TopicPartition,
+)
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.port import OPS_PER_MULTI_MAX, Committed, Connected, Create, MultiResult, Node, Op, PortEvent, ReadDone, ReadResult, SetData, GetData, Read
+from zkcoord.zk.port import (
+    OPS_PER_MULTI_MAX,
+    Committed,
+    Connected,
+    Create,
+    MultiResult,
+    Node,
+    Op,
+    PortEvent,
+    ReadDone,
+    ReadResult,
+    SetData,
+    GetData,
+    Read,
+)
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout, parents
 
@@ -29,7 +53,9 @@ REQUESTS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Seed:
-    """A group to be written: member -> its partitions. `connected`: keep these members' connections."""
+    """A group to be written: member -> its partitions. `connected`: keep these members'
+    connections.
+    """
 
     group: str
     topics: tuple[str, ...]
@@ -42,10 +68,17 @@ def member_name(group: str, host: str) -> str:
     return names.consumer_id(group, host, wall_ms(), secrets.token_hex(4))
 
 
-def spread_evenly(group: str, members: int, topic: str, partitions: int, connected: Iterable[int] = ()) -> Seed:
-    """A group at rest: partition p belongs to member p modulo `members`, in the order of their names."""
+def spread_evenly(
+    group: str, members: int, topic: str, partitions: int, connected: Iterable[int] = ()
+) -> Seed:
+    """A group at rest: partition p belongs to member p modulo `members`, in the order of their
+    names.
+    """
     found = sorted(member_name(group, f"host-{number:05d}") for number in range(members))
-    owned = {name: tuple(TopicPartition(topic, p) for p in range(number, partitions, members)) for number, name in enumerate(found)}
+    owned = {
+        name: tuple(TopicPartition(topic, p) for p in range(number, partitions, members))
+        for number, name in enumerate(found)
+    }
     return Seed(group, (topic,), owned, frozenset(found[number] for number in connected))
 
 
@@ -106,7 +139,11 @@ class Seeder:
     def metadata(self, group: str) -> GroupMetadata:
         """The group's report; an empty one where there is none yet."""
         (answer,) = self.read(GetData(LAYOUT.group(group)))
-        found = codec.decode_metadata(group, answer.data) if isinstance(answer, Node) and answer.data else GroupMetadata()
+        found = (
+            codec.decode_metadata(group, answer.data)
+            if isinstance(answer, Node) and answer.data
+            else GroupMetadata()
+        )
         assert isinstance(found, GroupMetadata), found
         return found
 
@@ -121,11 +158,16 @@ class Seeder:
 
     def topic(self, name: str, partitions: int) -> None:
         """As a broker writes it."""
-        assert isinstance(self.multi(self.client, [Create(LAYOUT.topic(name), topic_data(partitions))]), Committed)
+        assert isinstance(
+            self.multi(self.client, [Create(LAYOUT.topic(name), topic_data(partitions))]), Committed
+        )
 
     def grow(self, name: str, partitions: int) -> None:
         """More partitions."""
-        assert isinstance(self.multi(self.client, [SetData(LAYOUT.topic(name), topic_data(partitions), -1)]), Committed)
+        assert isinstance(
+            self.multi(self.client, [SetData(LAYOUT.topic(name), topic_data(partitions), -1)]),
+            Committed,
+        )
 
     def groups(self, seeds: Sequence[Seed]) -> None:
         """Everything of these groups, at rest."""
@@ -139,7 +181,10 @@ class Seeder:
         def begin(seed: Seed, name: str) -> None:
             def on_event(event: PortEvent) -> None:
                 assert isinstance(event, Connected), f"{name}: {event}"
-                under_way[name].multi(member_nodes(seed, name), lambda result: written(seed, name, result))
+                under_way[name].multi(
+                    member_nodes(seed, name), lambda result: written(seed, name, result)
+                )
+
             under_way[name] = self.hub.open(on_event)
 
         def written(seed: Seed, name: str, result: MultiResult) -> None:
@@ -163,25 +208,53 @@ class Seeder:
 
 def topic_data(partitions: int) -> bytes:
     """A topic's node."""
-    return json.dumps({"version": 2, "partitions": {str(n): [0] for n in range(partitions)}}).encode()
+    return json.dumps(
+        {"version": 2, "partitions": {str(n): [0] for n in range(partitions)}}
+    ).encode()
 
 
 def group_nodes(seed: Seed) -> list[Op]:
     """The persistent nodes of a group at rest."""
     owners = [LAYOUT.owner_topic(seed.group, topic) for topic in seed.topics]
-    metadata = GroupMetadata(generation=1, state=GroupState.STABLE, assignor="sticky", topics=seed.topics, members=len(seed.members), cause=Cause("member joined", "m"), since_ms=wall_ms())
+    metadata = GroupMetadata(
+        generation=1,
+        state=GroupState.STABLE,
+        assignor="sticky",
+        topics=seed.topics,
+        members=len(seed.members),
+        cause=Cause("member joined", "m"),
+        since_ms=wall_ms(),
+    )
     group: list[Op] = [Create(LAYOUT.group(seed.group), codec.encode_metadata(metadata))]
-    return group + [Create(path, b"") for path in (LAYOUT.ids(seed.group), LAYOUT.channels(seed.group), LAYOUT.owners(seed.group), *owners)]
+    return group + [
+        Create(path, b"")
+        for path in (
+            LAYOUT.ids(seed.group),
+            LAYOUT.channels(seed.group),
+            LAYOUT.owners(seed.group),
+            *owners,
+        )
+    ]
 
 
 def registration(topics: Sequence[str]) -> bytes:
     """A consumer's registration with the shipped defaults."""
-    return codec.encode_registration(Subscription(dict.fromkeys(topics, 1)), timestamp_ms=wall_ms(), assignors=("sticky",), process=secrets.token_hex(4), host="host-1", client="scale")
+    return codec.encode_registration(
+        Subscription(dict.fromkeys(topics, 1)),
+        timestamp_ms=wall_ms(),
+        assignors=("sticky",),
+        process=secrets.token_hex(4),
+        host="host-1",
+        client="scale",
+    )
 
 
 def member_nodes(seed: Seed, name: str) -> list[Op]:
     """A member's channel, registration and owner nodes."""
-    ops: list[Op] = [Create(LAYOUT.channel(seed.group, name), b""), Create(LAYOUT.registration(seed.group, name), registration(seed.topics), ephemeral=True)]
+    ops: list[Op] = [
+        Create(LAYOUT.channel(seed.group, name), b""),
+        Create(LAYOUT.registration(seed.group, name), registration(seed.topics), ephemeral=True),
+    ]
     for tp in seed.members[name]:
         ops += owner_nodes(seed.group, name, tp)
     return ops
@@ -190,7 +263,10 @@ def member_nodes(seed: Seed, name: str) -> list[Op]:
 def owner_nodes(group: str, name: str, tp: TopicPartition) -> list[Op]:
     """An owner node of ours: created, then set once, so that its version is 1."""
     data = codec.encode_owner(Thread(name, 0))
-    return [Create(LAYOUT.owner(group, tp), data, ephemeral=True), SetData(LAYOUT.owner(group, tp), data, 0)]
+    return [
+        Create(LAYOUT.owner(group, tp), data, ephemeral=True),
+        SetData(LAYOUT.owner(group, tp), data, 0),
+    ]
 
 
 def batched(pieces: Iterable[list[Op]]) -> Iterator[list[Op]]:
@@ -206,18 +282,40 @@ def batched(pieces: Iterable[list[Op]]) -> Iterator[list[Op]]:
 
 
 class Member:
-    """A real member: the consumer's own driver, and an application that processes nothing. `answers`: whether it gives up what it is asked to."""
+    """A real member: the consumer's own driver, and an application that processes nothing.
+    `answers`: whether it gives up what it is asked to.
+    """
 
-    def __init__(self, hub: Hub, group: str, topics: Sequence[str], host: str = "host", answers: bool = True, user_data: str = "", assignors: tuple[str, ...] = ("sticky",),
-                 rebalance_timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        group: str,
+        topics: Sequence[str],
+        host: str = "host",
+        answers: bool = True,
+        user_data: str = "",
+        assignors: tuple[str, ...] = ("sticky",),
+        rebalance_timeout_ms: int = 60_000,
+    ) -> None:
         self.hub = hub
         self.answers = answers
         self.names: list[str] = []
         self.era = 0
         self.group = group
-        options = AgentOptions(group=group, host=host, user_data=user_data, assignors=assignors, rebalance_timeout_ms=rebalance_timeout_ms)
-        self.driver = AgentDriver(hub, LAYOUT, options, boot_ms, wall_ms, self._new_id, self._hear, lambda record: None)
-        hub.drive(self.driver, lambda: self.driver.tell(msg.Subscribe(Subscription(dict.fromkeys(topics, 1)))))
+        options = AgentOptions(
+            group=group,
+            host=host,
+            user_data=user_data,
+            assignors=assignors,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+        )
+        self.driver = AgentDriver(
+            hub, LAYOUT, options, boot_ms, wall_ms, self._new_id, self._hear, lambda record: None
+        )
+        hub.drive(
+            self.driver,
+            lambda: self.driver.tell(msg.Subscribe(Subscription(dict.fromkeys(topics, 1)))),
+        )
 
     def _new_id(self) -> str:
         self.names.append(member_name(self.group, self.driver.options.host))
@@ -227,9 +325,17 @@ class Member:
         if isinstance(message, (msg.Assigned, msg.Lost, msg.Seek)):
             self.era = message.era
         if isinstance(message, msg.Revoke) and self.answers:
-            self.hub.post(lambda: self.driver.tell(msg.Revoked(message.token, dict.fromkeys(message.partitions, 0))))
+            self.hub.post(
+                lambda: self.driver.tell(
+                    msg.Revoked(message.token, dict.fromkeys(message.partitions, 0))
+                )
+            )
         elif isinstance(message, msg.Resolve):
-            self.hub.post(lambda: self.driver.tell(msg.Resolved(message.token, dict.fromkeys(message.partitions, 0))))
+            self.hub.post(
+                lambda: self.driver.tell(
+                    msg.Resolved(message.token, dict.fromkeys(message.partitions, 0))
+                )
+            )
 
     @property
     def joined(self) -> bool:

@@ -1,14 +1,23 @@
-"""A Spark session that reads Kafka as it is told: Spark's own source or zkcoord's, in one local JVM.
+"""A Spark session that reads Kafka as it is told: Spark's own source or zkcoord's, in one local
+JVM.
 
-    python -m tests.bench.spark_app CONTROL SETUP          (a FIFO with one JSON object per line; SETUP is JSON: {"cores": 2, "memory": "2g", "jars": ["..."]})
+    python -m tests.bench.spark_app CONTROL SETUP          (a FIFO with one JSON object per line;
+                                                           SETUP is JSON: {"cores": 2, "memory":
+                                                           "2g", "jars": ["..."]})
 
-    {"do": "read", "id": "r1", "format": "kafka", "options": {...}, "rows": 2400000}                  a query into the noop sink until so many rows have come
-    {"do": "latency", "id": "l1", "format": "zkcoord", "options": {...}, "warm_s": 15, "seconds": 30}   a query whose rows are collected; their values are the time (ns) at which they were made
-    {"do": "idle", "id": "i1", "format": "zkcoord", "options": {...}, "warm_s": 10, "seconds": 30}      a query with nothing to read
+    {"do": "read", "id": "r1", "format": "kafka", "options": {...}, "rows": 2400000}
+        a query into the noop sink until so many rows have come
+    {"do": "latency", "id": "l1", "format": "zkcoord", "options": {...}, "warm_s": 15, "seconds":
+        30}
+        a query whose rows are collected; their values are the time (ns) at which they were made
+    {"do": "idle", "id": "i1", "format": "zkcoord", "options": {...}, "warm_s": 10, "seconds": 30}
+        a query with nothing to read
     {"do": "end"}
 
-It prints JSON lines {"event", "id", "t" (wall-clock ns), ...}: `ready`; `batches` (per micro-batch: rows, addBatch and trigger in ms); `latencies` (ms); `resting` and `rested` around an idle time, with the processor time (s) of the
-JVM and of the Python processes below it; `failed` (one line of what Spark said); `done` after each order.
+It prints JSON lines {"event", "id", "t" (wall-clock ns), ...}: `ready`; `batches` (per micro-batch:
+rows, addBatch and trigger in ms); `latencies` (ms); `resting` and `rested` around an idle time,
+with the processor time (s) of the JVM and of the Python processes below it; `failed` (one line of
+what Spark said); `done` after each order.
 """
 
 from __future__ import annotations
@@ -40,7 +49,10 @@ WHY_CHARACTERS = 400
 
 def tell(event: str, **fields: Any) -> None:
     """One line."""
-    print(json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")), flush=True)
+    print(
+        json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")),
+        flush=True,
+    )
 
 
 def session(setup: Mapping[str, Any]) -> SparkSession:
@@ -48,8 +60,15 @@ def session(setup: Mapping[str, Any]) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{setup['cores']}]").appName("zkcoord-bench")
     settings = {
-        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.memory": setup["memory"], "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC",
-        "spark.jars": ",".join(setup["jars"]), "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT), "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": setup["memory"],
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.jars": ",".join(setup["jars"]),
+        "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
         "spark.python.authenticate.socketTimeout": "120s",
     }
     for name, value in settings.items():
@@ -82,12 +101,21 @@ def check(query: StreamingQuery) -> None:
 
 def read(spark: SparkSession, order: Mapping[str, Any], checkpoint: str) -> None:
     """All rows into nothing."""
-    query = source(spark, order).writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    query = (
+        source(spark, order)
+        .writeStream.format("noop")
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
     limit = time.monotonic() + READ_TIMEOUT_S
     while rows_of(query) < order["rows"] and time.monotonic() < limit:
         check(query)
         time.sleep(POLL_S)
-    batches = [(p.numInputRows, p.durationMs.get("addBatch", 0), p.durationMs.get("triggerExecution", 0)) for p in query.recentProgress if p.numInputRows]
+    batches = [
+        (p.numInputRows, p.durationMs.get("addBatch", 0), p.durationMs.get("triggerExecution", 0))
+        for p in query.recentProgress
+        if p.numInputRows
+    ]
     query.stop()
     tell("batches", id=order["id"], batches=batches, rows=sum(rows for rows, _, _ in batches))
 
@@ -101,9 +129,18 @@ def latency(spark: SparkSession, order: Mapping[str, Any], checkpoint: str) -> N
         rows = frame.select("value").collect()
         now_ns = time.time_ns()
         if began_ns:
-            found.extend((now_ns - made_ns) / NS_PER_MS for row in rows if (made_ns := int(row["value"])) >= began_ns)
+            found.extend(
+                (now_ns - made_ns) / NS_PER_MS
+                for row in rows
+                if (made_ns := int(row["value"])) >= began_ns
+            )
 
-    query = source(spark, order).writeStream.foreachBatch(collected).option("checkpointLocation", checkpoint).start()
+    query = (
+        source(spark, order)
+        .writeStream.foreachBatch(collected)
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
     rest(query, order["warm_s"])
     began_ns = time.time_ns()
     rest(query, order["seconds"])
@@ -131,7 +168,12 @@ def used() -> dict[str, float]:
 
 def idle(spark: SparkSession, order: Mapping[str, Any], checkpoint: str) -> None:
     """Nothing to read."""
-    query = source(spark, order).writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    query = (
+        source(spark, order)
+        .writeStream.format("noop")
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
     rest(query, order["warm_s"])
     tell("resting", id=order["id"], **used())
     rest(query, order["seconds"])
@@ -152,11 +194,15 @@ def main() -> int:
             order = json.loads(line)
             if order["do"] == "end":
                 break
-            with TemporaryDirectory(prefix="zkcoord-checkpoint-", ignore_cleanup_errors=True) as checkpoint:
+            with TemporaryDirectory(
+                prefix="zkcoord-checkpoint-", ignore_cleanup_errors=True
+            ) as checkpoint:
                 try:
                     ORDERS[order["do"]](spark, order, checkpoint)
                 except PySparkException as error:
-                    tell("failed", id=order["id"], why=" ".join(str(error).split())[:WHY_CHARACTERS])
+                    tell(
+                        "failed", id=order["id"], why=" ".join(str(error).split())[:WHY_CHARACTERS]
+                    )
                 tell("done", id=order["id"])
     spark.stop()
     return 0

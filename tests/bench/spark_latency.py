@@ -1,6 +1,9 @@
-"""How long a record takes from its producer into the driver's hands at a gentle rate, and what a source costs that has nothing to read: zkcoord's source and Spark's own in turn.
+"""How long a record takes from its producer into the driver's hands at a gentle rate, and what a
+source costs that has nothing to read: zkcoord's source and Spark's own in turn.
 
-A producer writes records whose values are the time at which they were made; a query with the default trigger collects them in `foreachBatch`. The figures of a sample are the quantiles of all its records; samples alternate.
+A producer writes records whose values are the time at which they were made; a query with the
+default trigger collects them in `foreachBatch`. The figures of a sample are the quantiles of all
+its records; samples alternate.
 """
 
 from __future__ import annotations
@@ -60,42 +63,94 @@ def sample(rig: Rig, app: SparkApp, side: str, warm_s: float, seconds: float) ->
     """Latencies (ms) of one query on a topic of its own."""
     topic = rig.topic(PARTITIONS)
     with steady(rig.kafka, topic):
-        told = app.order("latency", "latencies", warm_s=warm_s, seconds=seconds, **order_of(rig, side, topic, startingOffsets="latest"))
+        told = app.order(
+            "latency",
+            "latencies",
+            warm_s=warm_s,
+            seconds=seconds,
+            **order_of(rig, side, topic, startingOffsets="latest"),
+        )
     found: list[float] = told["latencies"]
     assert len(found) > seconds * PER_S * 0.5, f"{len(found)} records came in {seconds} s"
     return found
 
 
-def latency(rig: Rig, sections: list[Section], rounds: int, java: Java, warm_s: float = WARM_S, seconds: float = SECONDS) -> None:
+def latency(
+    rig: Rig,
+    sections: list[Section],
+    rounds: int,
+    java: Java,
+    warm_s: float = WARM_S,
+    seconds: float = SECONDS,
+) -> None:
     """The section."""
-    section = Section("latency", f"From producer to driver, {PER_S} records/s over {PARTITIONS} partitions, default trigger")
+    section = Section(
+        "latency",
+        f"From producer to driver, {PER_S} records/s over {PARTITIONS} partitions, default trigger",
+    )
     sections.append(section)
     shares = {"p50": 0.5, "p99": 0.99}
     found: dict[str, list[list[float]]] = {JVM: [], C: []}
     with rig.coordinators(), sessions(rig, java, (JVM, C)) as apps:
         for number, side in alternating((JVM, C), rounds):
-            found[side].append(sample(rig, apps[side], side, warm_s if number else 2 * warm_s, seconds))  # nothing of a session is warm at first
-            rig.say(f"  latency: round {number + 1} of {rounds}, {side}: " + ", ".join(f"{name} {quantile(found[side][-1], share):.0f} ms" for name, share in shares.items()))
+            # nothing of a session is warm at first
+            found[side].append(
+                sample(rig, apps[side], side, warm_s if number else 2 * warm_s, seconds)
+            )
+            rig.say(
+                f"  latency: round {number + 1} of {rounds}, {side}: "
+                + ", ".join(
+                    f"{name} {quantile(found[side][-1], share):.0f} ms"
+                    for name, share in shares.items()
+                )
+            )
     for (name, share), bar in zip(shares.items(), (P50_BAR, P99_BAR)):
-        quotients = [quantile(ours, share) / quantile(theirs, share) for ours, theirs in zip(found[C], found[JVM])]
-        section.rows.append(Row(f"{C} by {JVM}, {name}", "rounds", quotients, (Bar("median", bar),), "x"))
-        section.rows += [Row(f"{side}, {name}", "rounds", [quantile(values, share) for values in samples]) for side, samples in found.items()]
+        quotients = [
+            quantile(ours, share) / quantile(theirs, share)
+            for ours, theirs in zip(found[C], found[JVM])
+        ]
+        section.rows.append(
+            Row(f"{C} by {JVM}, {name}", "rounds", quotients, (Bar("median", bar),), "x")
+        )
+        section.rows += [
+            Row(f"{side}, {name}", "rounds", [quantile(values, share) for values in samples])
+            for side, samples in found.items()
+        ]
 
 
-def idle(rig: Rig, sections: list[Section], rounds: int, java: Java, warm_s: float = IDLE_WARM_S, seconds: float = IDLE_S) -> None:
+def idle(
+    rig: Rig,
+    sections: list[Section],
+    rounds: int,
+    java: Java,
+    warm_s: float = IDLE_WARM_S,
+    seconds: float = IDLE_S,
+) -> None:
     """The section: one source after the other, of an empty topic."""
-    section = Section("idle", f"A source of {PARTITIONS} partitions with nothing to read, default trigger")
+    section = Section(
+        "idle", f"A source of {PARTITIONS} partitions with nothing to read, default trigger"
+    )
     sections.append(section)
     assert rig.kafka_log is not None, "the broker is ours"
     python: dict[str, list[float]] = {JVM: [], C: []}
     jvm: dict[str, list[float]] = {JVM: [], C: []}
     received: dict[str, list[float]] = {JVM: [], C: []}
     asked: dict[str, list[float]] = {JVM: [], C: []}
-    with rig.coordinators(), sessions(rig, java, (JVM, C)) as apps, requests_logged(rig.kafka, rig.kafka_log) as requests:
+    with (
+        rig.coordinators(),
+        sessions(rig, java, (JVM, C)) as apps,
+        requests_logged(rig.kafka, rig.kafka_log) as requests,
+    ):
         for number, side in alternating((JVM, C), rounds):
             app = apps[side]
             counter = _Counter(rig, requests, warm_s, seconds)
-            end = app.order("idle", "rested", warm_s=warm_s, seconds=seconds, **order_of(rig, side, rig.topic(PARTITIONS), startingOffsets="latest"))
+            end = app.order(
+                "idle",
+                "rested",
+                warm_s=warm_s,
+                seconds=seconds,
+                **order_of(rig, side, rig.topic(PARTITIONS), startingOffsets="latest"),
+            )
             begin = app.after("resting")
             took_s = (end["t"] - begin["t"]) / 1e9
             python[side].append((end["python_s"] - begin["python_s"]) / took_s * 100)
@@ -103,13 +158,44 @@ def idle(rig: Rig, sections: list[Section], rounds: int, java: Java, warm_s: flo
             zookeeper_per_s, broker_per_s, kinds = counter.per_s()
             received[side].append(zookeeper_per_s)
             asked[side].append(broker_per_s)
-            rig.say(f"  idle: round {number + 1} of {rounds}, {side}: Python {python[side][-1]:.1f} %, JVM {jvm[side][-1]:.1f} %, ZooKeeper {zookeeper_per_s:.1f}/s, broker {broker_per_s:.1f}/s ({kinds})")
-    section.rows.append(Row(C, "processor time of its processes", python[C], (Bar("median", PERCENT_BAR),), "% of a core"))
+            rig.say(
+                f"  idle: round {number + 1} of {rounds}, {side}: Python {python[side][-1]:.1f} %,"
+                f" JVM {jvm[side][-1]:.1f} %, ZooKeeper {zookeeper_per_s:.1f}/s, broker"
+                f" {broker_per_s:.1f}/s ({kinds})"
+            )
+    section.rows.append(
+        Row(
+            C,
+            "processor time of its processes",
+            python[C],
+            (Bar("median", PERCENT_BAR),),
+            "% of a core",
+        )
+    )
     for side in (C, JVM):
-        section.rows.append(Row(f"{side}, the JVM", "processor time", jvm[side], unit="% of a core"))
+        section.rows.append(
+            Row(f"{side}, the JVM", "processor time", jvm[side], unit="% of a core")
+        )
     for side in (C, JVM):
-        section.rows.append(Row(f"{side}, requests to the broker", "counted by the broker", asked[side], (Bar("median", BROKER_PER_S),) if side == C else (), "1/s"))
-    section.rows.append(Row(f"{C}, requests to ZooKeeper", "counted by the server", [max(0.0, ours - theirs) for ours, theirs in zip(received[C], received[JVM])], (Bar("median", PINGS_PER_S),), "1/s", note="without it taken off"))
+        section.rows.append(
+            Row(
+                f"{side}, requests to the broker",
+                "counted by the broker",
+                asked[side],
+                (Bar("median", BROKER_PER_S),) if side == C else (),
+                "1/s",
+            )
+        )
+    section.rows.append(
+        Row(
+            f"{C}, requests to ZooKeeper",
+            "counted by the server",
+            [max(0.0, ours - theirs) for ours, theirs in zip(received[C], received[JVM])],
+            (Bar("median", PINGS_PER_S),),
+            "1/s",
+            note="without it taken off",
+        )
+    )
 
 
 class _Counter:
@@ -121,7 +207,9 @@ class _Counter:
         self._asked: Counter[str] = Counter()
         self._found: list[int] = []
         self._seconds = seconds / 2
-        self._timers = [threading.Timer(warm_s + at, self._look) for at in (seconds / 4, seconds * 3 / 4)]
+        self._timers = [
+            threading.Timer(warm_s + at, self._look) for at in (seconds / 4, seconds * 3 / 4)
+        ]
         for timer in self._timers:
             timer.start()
 
@@ -133,8 +221,14 @@ class _Counter:
             self._asked = self._requests.counted()
 
     def per_s(self) -> tuple[float, float, str]:
-        """When it is over: requests per second to ZooKeeper and to the broker, and the most frequent kinds of those to the broker."""
+        """When it is over: requests per second to ZooKeeper and to the broker, and the most
+        frequent kinds of those to the broker.
+        """
         for timer in self._timers:
             timer.join()
         kinds = ", ".join(f"{name} {count}" for name, count in self._asked.most_common(3))
-        return (self._found[1] - self._found[0] - 1) / self._seconds, self._asked.total() / self._seconds, kinds
+        return (
+            (self._found[1] - self._found[0] - 1) / self._seconds,
+            self._asked.total() / self._seconds,
+            kinds,
+        )

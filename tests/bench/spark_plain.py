@@ -1,6 +1,9 @@
-"""The decode path behind Spark without any group: a streaming source of fixed partitions from their first record on, `format("zkcoord-plain")`.
+"""The decode path behind Spark without any group: a streaming source of fixed partitions from their
+first record on, `format("zkcoord-plain")`.
 
-Shows what the reader and Spark's Python path can do, with the coordination taken out; the same ranges, packed in the same way. Options: kafka.* as the source's, topic, partitions, maxOffsetsPerTrigger, numTasks, engine.
+Shows what the reader and Spark's Python path can do, with the coordination taken out; the same
+ranges, packed in the same way. Options: kafka.* as the source's, topic, partitions,
+maxOffsetsPerTrigger, numTasks, engine.
 """
 
 from __future__ import annotations
@@ -38,7 +41,11 @@ class PlainReader(DataSourceStreamReader):
 
     def __init__(self, schema: StructType, options: dict[str, str]) -> None:
         self._columns = columns_of(schema)
-        self._kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+        self._kafka = {
+            name.removeprefix("kafka."): value
+            for name, value in options.items()
+            if name.startswith("kafka.")
+        }
         self._topic = options["topic"]
         self._partitions = int(options["partitions"])
         self._max = int(options.get("maxoffsetspertrigger", 1 << 60))
@@ -57,14 +64,30 @@ class PlainReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """As far as the limit goes; the topic does not grow."""
         if not self._ends:
-            asker = Consumer({"bootstrap.servers": self._kafka["bootstrap.servers"], "group.id": "zkcoord-plain"})
-            self._ends = {name: int(asker.get_watermark_offsets(TopicPartition(self._topic, int(name)), BOUNDS_S)[1]) for name in start}
+            asker = Consumer(
+                {"bootstrap.servers": self._kafka["bootstrap.servers"], "group.id": "zkcoord-plain"}
+            )
+            self._ends = {
+                name: int(
+                    asker.get_watermark_offsets(TopicPartition(self._topic, int(name)), BOUNDS_S)[1]
+                )
+                for name in start
+            }
             asker.close()
-        return {name: min(self._ends[name], at + self._max // self._partitions) for name, at in start.items()}
+        return {
+            name: min(self._ends[name], at + self._max // self._partitions)
+            for name, at in start.items()
+        }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Packed."""
-        return [Task(ranges) for ranges in pack([PlannedRange(self._topic, int(name), at, end[name]) for name, at in start.items()], self._tasks)]
+        return [
+            Task(ranges)
+            for ranges in pack(
+                [PlannedRange(self._topic, int(name), at, end[name]) for name, at in start.items()],
+                self._tasks,
+            )
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of a task."""

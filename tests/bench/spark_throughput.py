@@ -1,7 +1,10 @@
-"""Records per second through Spark into the noop sink, all columns: zkcoord's source and Spark's own in turn, on the same broker.
+"""Records per second through Spark into the noop sink, all columns: zkcoord's source and Spark's
+own in turn, on the same broker.
 
-Each source has a session of its own, warm, for the whole part; the other one idles meanwhile. A sample is one query that reads a topic from its first record in batches of the same size; its figure is the median of its batches by
-`addBatch`, without the first. The samples of a round follow each other, in the opposite order each time, and give a quotient.
+Each source has a session of its own, warm, for the whole part; the other one idles meanwhile. A
+sample is one query that reads a topic from its first record in batches of the same size; its figure
+is the median of its batches by `addBatch`, without the first. The samples of a round follow each
+other, in the opposite order each time, and give a quotient.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ ROUNDS_WITHOUT_BARS = 2
 
 @dataclass(frozen=True)
 class Setting:
-    """One topic: how it is called, records of one batch, their size, the codec; and the bars of the sources with checksums verified."""
+    """One topic: how it is called, records of one batch, their size, the codec; and the bars of the
+    sources with checksums verified.
+    """
 
     name: str
     rows: int
@@ -42,30 +47,78 @@ VERIFIED = "checksums verified"
 CHECKS = {VERIFIED: "true", "checksums ignored": "false"}
 
 
-def sample(rig: Rig, app: SparkApp, side: str, topic: str, rows: int, check: str, plain: bool) -> float:
+def sample(
+    rig: Rig, app: SparkApp, side: str, topic: str, rows: int, check: str, plain: bool
+) -> float:
     """One query."""
-    told = app.order("read", "batches", rows=rows * BATCHES, **order_of(rig, side, topic, plain, **{"maxOffsetsPerTrigger": rows, "startingOffsets": "earliest", "kafka.check.crcs": check}))
+    told = app.order(
+        "read",
+        "batches",
+        rows=rows * BATCHES,
+        **order_of(
+            rig,
+            side,
+            topic,
+            plain,
+            **{
+                "maxOffsetsPerTrigger": rows,
+                "startingOffsets": "earliest",
+                "kafka.check.crcs": check,
+            },
+        ),
+    )
     return statistics.median(medians(told["batches"]))
 
 
-def compare(rig: Rig, apps: Mapping[str, SparkApp], section: Section, setting: Setting, topic: str, checks: str, rounds: int, plain: bool) -> None:
+def compare(
+    rig: Rig,
+    apps: Mapping[str, SparkApp],
+    section: Section,
+    setting: Setting,
+    topic: str,
+    checks: str,
+    rounds: int,
+    plain: bool,
+) -> None:
     """Rounds of one setting."""
     sides = (JVM, *setting.bars)
     found: dict[str, list[float]] = {side: [] for side in sides}
     for number, side in alternating(sides, rounds):
-        found[side].append(sample(rig, apps[side], side, topic, setting.rows, CHECKS[checks], plain))
+        found[side].append(
+            sample(rig, apps[side], side, topic, setting.rows, CHECKS[checks], plain)
+        )
         if all(len(values) == number + 1 for values in found.values()):
-            rig.say(f"  throughput, {setting.name}, {checks}: round {number + 1} of {rounds}: " + ", ".join(f"{name} {values[-1]:,.0f}/s" for name, values in found.items()))
+            rig.say(
+                f"  throughput, {setting.name}, {checks}: round {number + 1} of {rounds}: "
+                + ", ".join(f"{name} {values[-1]:,.0f}/s" for name, values in found.items())
+            )
     for side, bar in setting.bars.items():
         quotients = [ours / theirs for ours, theirs in zip(found[side], found[JVM])]
-        section.rows.append(Row(f"{side} by {JVM}, {setting.name}", checks, quotients, (Bar("median", bar, True),) if checks == VERIFIED else (), "x"))
+        section.rows.append(
+            Row(
+                f"{side} by {JVM}, {setting.name}",
+                checks,
+                quotients,
+                (Bar("median", bar, True),) if checks == VERIFIED else (),
+                "x",
+            )
+        )
     for side in sides:
         section.rows.append(Row(f"{side}, {setting.name}", checks, found[side], unit="records/s"))
 
 
-def run(rig: Rig, sections: list[Section], rounds: int, java: Java, plain: bool = False, settings: Sequence[Setting] = SETTINGS) -> None:
+def run(
+    rig: Rig,
+    sections: list[Section],
+    rounds: int,
+    java: Java,
+    plain: bool = False,
+    settings: Sequence[Setting] = SETTINGS,
+) -> None:
     """The section."""
-    section = Section("throughput", "Throughput through Spark, 8 partitions, local[2], all columns, noop sink")
+    section = Section(
+        "throughput", "Throughput through Spark, 8 partitions, local[2], all columns, noop sink"
+    )
     sections.append(section)
     if plain:
         section.notes.append("zkcoord's reader alone, without a group")
@@ -76,4 +129,16 @@ def run(rig: Rig, sections: list[Section], rounds: int, java: Java, plain: bool 
                 for _ in range(WARM_ROUNDS if setting is settings[0] else 1):
                     sample(rig, apps[side], side, topic, setting.rows, "true", plain)
             for checks in CHECKS:
-                section.attempt(f"{setting.name}, {checks}", lambda: compare(rig, apps, section, setting, topic, checks, rounds if checks == VERIFIED else min(rounds, ROUNDS_WITHOUT_BARS), plain))
+                section.attempt(
+                    f"{setting.name}, {checks}",
+                    lambda: compare(
+                        rig,
+                        apps,
+                        section,
+                        setting,
+                        topic,
+                        checks,
+                        rounds if checks == VERIFIED else min(rounds, ROUNDS_WITHOUT_BARS),
+                        plain,
+                    ),
+                )

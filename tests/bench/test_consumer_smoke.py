@@ -1,4 +1,6 @@
-"""A small round of the consumer's benchmark for real: the report has the figures that it should have. How large they are is nobody's business here."""
+"""A small round of the consumer's benchmark for real: the report has the figures that it should
+have. How large they are is nobody's business here.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ PAGE = "above\n<!-- consumer: begin -->\nold\n<!-- consumer: end -->\nbelow\n"
 
 def test_throughput_and_start(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    status = run(Plan(("throughput", "start"), dict.fromkeys(ROUNDS, 1), sizes={100: 3_000}), tmp_path / "run", path)
+    status = run(
+        Plan(("throughput", "start"), dict.fromkeys(ROUNDS, 1), sizes={100: 3_000}),
+        tmp_path / "run",
+        path,
+    )
     report = json.loads(path.read_text())
     assert status == (1 if report["missed"] else 0), "a missed bar is the exit status"
     throughput, start = report["sections"]
@@ -23,17 +29,35 @@ def test_throughput_and_start(tmp_path: Path) -> None:
     for way in ("poll", "iterate"):
         rate = rows[f"throughput, 100 bytes, {way}"]
         quotient = rows[f"throughput by kafka-python's, 100 bytes, {way}"]
-        assert rate["n"] == quotient["n"] == rate["kafka_python"]["n"] == 1 and rate["median"] > 0 < rows[f"processor time per record, 100 bytes, {way}"]["median"]
+        assert (
+            rate["n"] == quotient["n"] == rate["kafka_python"]["n"] == 1
+            and rate["median"] > 0 < rows[f"processor time per record, 100 bytes, {way}"]["median"]
+        )
         assert quotient["bars"][0]["at_least"] and quotient["median"] > 0
-    first, = start["rows"]
+    (first,) = start["rows"]
     assert first["n"] == 1 and first["median"] > 0 < first["kafka_python"]["median"]
     steps = start["steps"]["first record, zkcoord"]
-    assert [name for name in steps] == ["interpreter", "imports", "constructor and subscribe", "session and registration", "command", "start ack", "first fetch", "hand-out"]
-    assert abs(sum(values["median"] for values in steps.values()) - first["median"]) < 1, "the steps are the whole way"
+    assert [name for name in steps] == [
+        "interpreter",
+        "imports",
+        "constructor and subscribe",
+        "session and registration",
+        "command",
+        "start ack",
+        "first fetch",
+        "hand-out",
+    ]
+    assert abs(sum(values["median"] for values in steps.values()) - first["median"]) < 1, (
+        "the steps are the whole way"
+    )
     assert put(PAGE, "consumer", rendered([report])).count("| first record |") == 1
 
 
 def test_a_bar_from_below() -> None:
     bar = Bar("median", 0.97, at_least=True)
-    assert bar.text == "median >= 0.97" and bar.reached({"median": 0.97}) and not bar.reached({"median": 0.96})
+    assert (
+        bar.text == "median >= 0.97"
+        and bar.reached({"median": 0.97})
+        and not bar.reached({"median": 0.96})
+    )
     assert Bar("max", 1.0).reached({"max": 1.0}) and not Bar("max", 1.0).reached({"max": 1.1})

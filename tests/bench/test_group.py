@@ -1,4 +1,6 @@
-"""The fold behind the benchmark's figures: when a group counts as balanced, and how gaps are measured."""
+"""The fold behind the benchmark's figures: when a group counts as balanced, and how gaps are
+measured.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,31 @@ def fed(group: Group, *lines: tuple[int, str, str, object]) -> Group:
     for t_ns, who, event, value in lines:
         if who not in group.views:
             group.expect(who)
-        group.line(who, {"event": event, "t": t_ns, **({"partition": value} if event == "first_fetch" else {"partitions": value} if value is not None else {})})
+        group.line(
+            who,
+            {
+                "event": event,
+                "t": t_ns,
+                **(
+                    {"partition": value}
+                    if event == "first_fetch"
+                    else {"partitions": value}
+                    if value is not None
+                    else {}
+                ),
+            },
+        )
     return group
 
 
 def whole() -> Group:
-    return fed(Group(2), (1, "a", "assigned", [0]), (2, "a", "first_fetch", 0), (3, "b", "assigned", [1]), (4, "b", "first_fetch", 1))
+    return fed(
+        Group(2),
+        (1, "a", "assigned", [0]),
+        (2, "a", "first_fetch", 0),
+        (3, "b", "assigned", [1]),
+        (4, "b", "first_fetch", 1),
+    )
 
 
 def test_balanced() -> None:
@@ -55,16 +76,28 @@ def test_somebody_else_owns_something() -> None:
 
 
 def test_two_owners_of_one_partition() -> None:
-    assert not fed(whole(), (5, "b", "assigned", [0]), (6, "b", "first_fetch", 0)).balanced(["a", "b"])
+    assert not fed(whole(), (5, "b", "assigned", [0]), (6, "b", "first_fetch", 0)).balanced(
+        ["a", "b"]
+    )
 
 
 def test_one_owns_three_of_four() -> None:
-    group = fed(Group(4), (1, "a", "assigned", [0, 1, 2]), (2, "b", "assigned", [3]), *[(3, "a", "first_fetch", n) for n in range(3)], (4, "b", "first_fetch", 3))
+    group = fed(
+        Group(4),
+        (1, "a", "assigned", [0, 1, 2]),
+        (2, "b", "assigned", [3]),
+        *[(3, "a", "first_fetch", n) for n in range(3)],
+        (4, "b", "first_fetch", 3),
+    )
     assert not group.balanced(["a", "b"])
 
 
 def test_uneven() -> None:
-    group = fed(Group(3), *[(1, "a", "assigned", [n]) for n in range(3)], *[(2, "a", "first_fetch", n) for n in range(3)])
+    group = fed(
+        Group(3),
+        *[(1, "a", "assigned", [n]) for n in range(3)],
+        *[(2, "a", "first_fetch", n) for n in range(3)],
+    )
     group.expect("b")
     assert group.balanced(["a"]) and not group.balanced(["a", "b"])
 

@@ -15,23 +15,46 @@ def test_a_registration_that_is_gone_at_once_is_within_all_bars() -> None:
     assert missed([Kill(CONSUMER, "hold", 1, 5.0) for _ in range(100)]) == []
 
 
-def test_a_registration_that_only_the_timeout_ended_counts_against_its_share_and_not_among_the_times() -> None:
-    found = [Kill(CONSUMER, "hold", 1, 5.0) for _ in range(98)] + [Kill(CONSUMER, "join", 1, LATE_MS + 1), Kill(CONSUMER, "join", 1, LATE_MS + 1)]
+def test_a_registration_ended_by_the_timeout_counts_against_its_share_and_not_among_the_times() -> (
+    None
+):
+    found = [Kill(CONSUMER, "hold", 1, 5.0) for _ in range(98)] + [
+        Kill(CONSUMER, "join", 1, LATE_MS + 1),
+        Kill(CONSUMER, "join", 1, LATE_MS + 1),
+    ]
     assert missed(found) == []
     assert rows_of(found, CONSUMER)[0].values == [5.0] * 98
     assert len(missed([*found, Kill(CONSUMER, "join", 1, LATE_MS + 1)])) == 1
 
 
 def test_a_session_that_is_not_new_has_no_excuse() -> None:
-    assert len(missed([Kill(CONSUMER, "hold", 1, 5.0) for _ in range(999)] + [Kill(CONSUMER, "hold", 1, LATE_MS + 1)])) == 1
+    assert (
+        len(
+            missed(
+                [Kill(CONSUMER, "hold", 1, 5.0) for _ in range(999)]
+                + [Kill(CONSUMER, "hold", 1, LATE_MS + 1)]
+            )
+        )
+        == 1
+    )
 
 
 def test_slow_ends_miss_the_p99() -> None:
-    assert len(missed([Kill(CONSUMER, "hold", 1, 5.0) for _ in range(97)] + [Kill(CONSUMER, "hold", 1, 200.0) for _ in range(3)])) == 1
+    assert (
+        len(
+            missed(
+                [Kill(CONSUMER, "hold", 1, 5.0) for _ in range(97)]
+                + [Kill(CONSUMER, "hold", 1, 200.0) for _ in range(3)]
+            )
+        )
+        == 1
+    )
 
 
 def test_who_had_no_registration_is_not_counted_as_fast() -> None:
-    (times, *_rest) = rows_of([Kill(CONSUMER, "connect", 0, 0.0), Kill(CONSUMER, "join", 0, 3.0)], CONSUMER)
+    times, *_rest = rows_of(
+        [Kill(CONSUMER, "connect", 0, 0.0), Kill(CONSUMER, "join", 0, 3.0)], CONSUMER
+    )
     assert times.values == [3.0]
     assert "1 of them without a registration" in times.note
 

@@ -1,4 +1,6 @@
-"""One round of the benchmark's first part for real: the report has the figures that it should have. How large they are is nobody's business here."""
+"""One round of the benchmark's first part for real: the report has the figures that it should have.
+How large they are is nobody's business here.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +9,61 @@ from pathlib import Path
 
 from tests.bench.rebalance import Plan, run
 
-JOIN = ["join, 24 partitions, loaded", "join, 24 partitions, loaded", "join, 24 partitions, loaded, kafka-python"]
+JOIN = [
+    "join, 24 partitions, loaded",
+    "join, 24 partitions, loaded",
+    "join, 24 partitions, loaded, kafka-python",
+]
 LEAVE = [what.replace("join", "leave") for what in JOIN]
 
 
 def test_one_round(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    ended = run(Plan(only=("join",), rounds_of_joins=1, partitions=(24,), loads=(400,)), tmp_path / "run", report)
+    ended = run(
+        Plan(only=("join",), rounds_of_joins=1, partitions=(24,), loads=(400,)),
+        tmp_path / "run",
+        report,
+    )
     found = json.loads(report.read_text())
     assert found["what"] == "bench-rebalance" and found["machine"]["cpus"] > 0
-    assert set(found["versions"]) == {"zkcoord", "python", "java", "kafka", "kazoo", "kafka-python", "pyspark"}
+    assert set(found["versions"]) == {
+        "zkcoord",
+        "python",
+        "java",
+        "kafka",
+        "kazoo",
+        "kafka-python",
+        "pyspark",
+    }
     joins, kept = found["sections"]
     assert (joins["name"], kept["name"], kept["failure"]) == ("join", "kept", "")
-    peer_stuck = joins["failure"].startswith("24 partitions, loaded, kafka-python: waited")  # its members miss a rebalance now and then, until five minutes later
+    # its members miss a rebalance now and then, until five minutes later
+    peer_stuck = joins["failure"].startswith("24 partitions, loaded, kafka-python: waited")
     assert joins["failure"] == "" or peer_stuck, joins["failure"]
     assert ended == (1 if found["missed"] or peer_stuck else 0), "a missed bar is the exit status"
-    assert [row["what"] for row in joins["rows"]] == [what for what in JOIN + LEAVE if not (peer_stuck and "kafka-python" in what)]
-    assert all(row["n"] == 1 and 0 < row["min"] == row["median"] == row["p95"] == row["max"] for row in joins["rows"])
+    assert [row["what"] for row in joins["rows"]] == [
+        what for what in JOIN + LEAVE if not (peer_stuck and "kafka-python" in what)
+    ]
+    assert all(
+        row["n"] == 1 and 0 < row["min"] == row["median"] == row["p95"] == row["max"]
+        for row in joins["rows"]
+    )
     registered, constructed = joins["rows"][:2]
-    assert registered["median"] < constructed["median"], "the registration comes after the constructor"
+    assert registered["median"] < constructed["median"], (
+        "the registration comes after the constructor"
+    )
     assert registered["bars"] and (peer_stuck or constructed["kafka_python_ratio"] > 0)
-    assert set(joins["steps"]["join, 24 partitions, loaded"]) == {"call to registration", "first command heard", "last stop answered", "last start heard", "last assigned", "last first fetch"}
+    assert set(joins["steps"]["join, 24 partitions, loaded"]) == {
+        "call to registration",
+        "first command heard",
+        "last stop answered",
+        "last start heard",
+        "last assigned",
+        "last first fetch",
+    }
     *windows, touches = kept["rows"]
-    assert [row["n"] for row in windows] == [2, 2, 2, 2] and all(row["median"] > 0 for row in windows)
+    assert [row["n"] for row in windows] == [2, 2, 2, 2] and all(
+        row["median"] > 0 for row in windows
+    )
     assert touches["values"] == [0.0], "partitions that stay were commanded or called back"
     assert 0 < joins["busy_percent"] <= 100

@@ -1,27 +1,48 @@
-"""A process that consumers live in: loaded and warm before a clock starts, one or many members, zkcoord's consumer, or the group consumer of kafka-python or of librdkafka.
+"""A process that consumers live in: loaded and warm before a clock starts, one or many members,
+zkcoord's consumer, or the group consumer of kafka-python or of librdkafka.
 
     python -m tests.bench.worker CONTROL          (a FIFO with one JSON object per line)
 
-    {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka" | "librdkafka", "topic": "t", "records": true, "configs": {...}}        construct, subscribe and poll on a thread of its own
-    {"do": "close", "who": "m1", "at": 1700000000000000000}                                                         close it there, at that moment (wall-clock ns; without `at`: as soon as `poll` returns)
-    {"do": "block", "who": "m1", "s": 15}                                                                           spend so long in the handler of the next records
-    {"do": "commit", "who": "m1", "s": 5, "from": 1}                                                                commit all that it owns, again and again for so long, each commit one offset further, the first at `from`
+    {"do": "new", "who": "m1", "kind": "zkcoord" | "kafka" | "librdkafka", "topic": "t", "records":
+        true, "configs": {...}}
+        construct, subscribe and poll on a thread of its own
+    {"do": "close", "who": "m1", "at": 1700000000000000000}
+        close it there, at that moment (wall-clock ns; without `at`: as soon as `poll` returns)
+    {"do": "block", "who": "m1", "s": 15}
+        spend so long in the handler of the next records
+    {"do": "commit", "who": "m1", "s": 5, "from": 1}
+        commit all that it owns, again and again for so long, each commit one offset further, the
+        first at `from`
 
-It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the moment at which the thing happened on the thread where it happened:
+It prints JSON lines {"event", "t" (wall-clock ns), "who", ...}; `t` is the moment at which the
+thing happened on the thread where it happened:
 
-    new             just before the constructor                                    made            subscribed
-    registered {name}, command {option, partitions: count}                         zkcoord only: what the member's agent did and heard
-    assigned {partitions}, revoke {partitions}, revoked {partitions}, lost {..}    zkcoord: internal threads; kafka: `assigned` and `revoked` when its callbacks ran; librdkafka: not told
-    called {callback, partitions}                                                  the application's callback ran
-    first_fetch {partition}                                                        first fetch response since the partition was assigned
-    records {partitions, ages}                                                     handed out (only with "records": true); ages: of the oldest record of each partition, in ms since it was produced
-    blocked, unblocked                                                             the handler that was told to take long
-    committed {s, us, last}                                                        the commits that it was told to do: for how long, how long each took (microseconds), the last offset
-    retried {message}                                                              kafka-python raised because a broker was away, and is called again
+    new             just before the constructor                                    made
+                    subscribed
+    registered {name}, command {option, partitions: count}
+        zkcoord only: what the member's agent did and heard
+    assigned {partitions}, revoke {partitions}, revoked {partitions}, lost {..}
+        zkcoord: internal threads; kafka: `assigned` and `revoked` when its callbacks ran;
+        librdkafka: not told
+    called {callback, partitions}
+        the application's callback ran
+    first_fetch {partition}
+        first fetch response since the partition was assigned
+    records {partitions, ages}
+        handed out (only with "records": true); ages: of the oldest record of each partition, in ms
+        since it was produced
+    blocked, unblocked
+        the handler that was told to take long
+    committed {s, us, last}
+        the commits that it was told to do: for how long, how long each took (microseconds), the
+        last offset
+    retried {message}
+        kafka-python raised because a broker was away, and is called again
     closing, closed, error {message}
 
-Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the position
-that the partition has now. SIGTERM closes every member.
+Partitions are numbers: a member has one topic. The first fetch of kafka-python's consumer is seen
+by a hook in the same place as in zkcoord's, and only counts, as there, where the fetch was for the
+position that the partition has now. SIGTERM closes every member.
 """
 
 from __future__ import annotations
@@ -56,7 +77,10 @@ _lock = threading.Lock()
 
 def tell(who: str, event: str, t_ns: int | None = None, **fields: Any) -> None:
     """One line, whole, from any thread."""
-    line = json.dumps({"event": event, "t": time.time_ns() if t_ns is None else t_ns, "who": who, **fields}, separators=(",", ":"))
+    line = json.dumps(
+        {"event": event, "t": time.time_ns() if t_ns is None else t_ns, "who": who, **fields},
+        separators=(",", ":"),
+    )
     with _lock:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -89,8 +113,17 @@ class Reporter(Observer):
         tell(self.who, "first_fetch", now_ns, partition=partition.partition)
 
     def on_notice(self, notice: Notice, now_ns: int) -> None:
-        name = notice.kind.value if notice.kind in (NoticeKind.REGISTERED, NoticeKind.COMMAND) else "notice"
-        tell(self.who, name, now_ns, **{**notice.detail, **({"kind": notice.kind.value} if name == "notice" else {})})
+        name = (
+            notice.kind.value
+            if notice.kind in (NoticeKind.REGISTERED, NoticeKind.COMMAND)
+            else "notice"
+        )
+        tell(
+            self.who,
+            name,
+            now_ns,
+            **{**notice.detail, **({"kind": notice.kind.value} if name == "notice" else {})},
+        )
 
 
 class Callbacks(ConsumerRebalanceListener):
@@ -110,8 +143,10 @@ class Callbacks(ConsumerRebalanceListener):
 
 
 class KafkaCallbacks(Callbacks):
-    """The same for kafka-python's consumer, whose callbacks are all that is to be seen of its assignments. Eager: each assignment is whole, so what was held before it is not held any more, and each partition's first
-    fetch is awaited anew."""
+    """The same for kafka-python's consumer, whose callbacks are all that is to be seen of its
+    assignments. Eager: each assignment is whole, so what was held before it is not held any more,
+    and each partition's first fetch is awaited anew.
+    """
 
     def __init__(self, who: str, unseen: set[TopicPartition]) -> None:
         super().__init__(who)
@@ -141,18 +176,36 @@ class KafkaCallbacks(Callbacks):
 
 
 def kafka_python(who: str, topic: str, configs: Mapping[str, Any]) -> Any:
-    """kafka-python's group consumer, subscribed, with the hook on its fetcher. The one strategy that an order can name is `cooperative-sticky`; what is held then is not told, nor when it is fetched first."""
+    """kafka-python's group consumer, subscribed, with the hook on its fetcher. The one strategy
+    that an order can name is `cooperative-sticky`; what is held then is not told, nor when it is
+    fetched first.
+    """
     cooperative = configs.get("partition_assignment_strategy") == COOPERATIVE
-    made = kafka.KafkaConsumer(**{**configs, **({"partition_assignment_strategy": (CooperativeStickyAssignor,)} if cooperative else {})})
+    made = kafka.KafkaConsumer(
+        **{
+            **configs,
+            **(
+                {"partition_assignment_strategy": (CooperativeStickyAssignor,)}
+                if cooperative
+                else {}
+            ),
+        }
+    )
     unseen: set[TopicPartition] = set()
     fetcher, inner = made._fetcher, made._fetcher._handle_fetch_response
 
-    def hooked(node_id: Any, offsets: Mapping[TopicPartition, int], send_time: float, response: Any) -> None:
+    def hooked(
+        node_id: Any, offsets: Mapping[TopicPartition, int], send_time: float, response: Any
+    ) -> None:
         inner(node_id, offsets, send_time, response)
         now_ns = time.time_ns()
         for tp in unseen.intersection(offsets):
             state = made._subscription.assignment.get(tp)
-            if state is not None and state.position is not None and state.position.offset == offsets[tp]:
+            if (
+                state is not None
+                and state.position is not None
+                and state.position.offset == offsets[tp]
+            ):
                 unseen.discard(tp)
                 tell(who, "first_fetch", now_ns, partition=tp.partition)
 
@@ -187,8 +240,17 @@ class Member(threading.Thread):
             batch = self.patient(partial(made.poll, timeout_ms))
             if batch and self.order.get("records"):
                 now_ns = time.time_ns()
-                found = sorted((tp.partition, now_ns // 1_000_000 - records[0].timestamp) for tp, records in batch.items())
-                tell(self.who, "records", now_ns, partitions=[number for number, _ in found], ages=[age for _, age in found])
+                found = sorted(
+                    (tp.partition, now_ns // 1_000_000 - records[0].timestamp)
+                    for tp, records in batch.items()
+                )
+                tell(
+                    self.who,
+                    "records",
+                    now_ns,
+                    partitions=[number for number, _ in found],
+                    ages=[age for _, age in found],
+                )
             if batch and self.block_s:
                 tell(self.who, "blocked")
                 time.sleep(self.block_s)
@@ -202,11 +264,19 @@ class Member(threading.Thread):
         tell(self.who, "closed")
 
     def timeout_ms(self) -> float:
-        """For how long to poll: not beyond the moment at which it shall close; not more than nothing: that is now."""
-        return POLL_MS if self.close_at_ns is None else min(POLL_MS, (self.close_at_ns - time.time_ns()) / 1e6)
+        """For how long to poll: not beyond the moment at which it shall close; not more than
+        nothing: that is now.
+        """
+        return (
+            POLL_MS
+            if self.close_at_ns is None
+            else min(POLL_MS, (self.close_at_ns - time.time_ns()) / 1e6)
+        )
 
     def patient(self, act: Callable[[], Any]) -> Any:
-        """What it gives. Of kafka-python's consumer also when a broker that is away makes it raise, in the constructor or in `poll`: an application that wants to go on calls again."""
+        """What it gives. Of kafka-python's consumer also when a broker that is away makes it raise,
+        in the constructor or in `poll`: an application that wants to go on calls again.
+        """
         while True:
             try:
                 return act()

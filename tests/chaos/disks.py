@@ -1,4 +1,6 @@
-"""Small disks that can be full: each a tmpfs, which only root may mount, in mounts that are this process's alone (and its children's), so that none outlives them, however they end."""
+"""Small disks that can be full: each a tmpfs, which only root may mount, in mounts that are this
+process's alone (and its children's), so that none outlives them, however they end.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def why_none() -> str:
 
 
 def private_mounts() -> None:
-    """From here on this process has mounts of its own, if it may: to be called before it has threads."""
+    """From here on this process has mounts of its own, if it may: to be called before it has
+    threads.
+    """
     try:
         _called(_libc.unshare(CLONE_NEWNS))
         _called(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
@@ -39,7 +43,9 @@ def _called(answer: int) -> None:
 
 
 class Disk:
-    """An empty folder becomes a disk of `megabytes`. What is on it stays in the folder after `close`. Raises `OSError`."""
+    """An empty folder becomes a disk of `megabytes`. What is on it stays in the folder after
+    `close`. Raises `OSError`.
+    """
 
     def __init__(self, folder: Path, megabytes: int) -> None:
         self.folder = folder

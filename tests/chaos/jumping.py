@@ -1,4 +1,7 @@
-"""A coordinator or consumer whose wall clock jumps by an hour at each SIGUSR2, forward and back: `python -m tests.chaos.jumping coordinator|consumer options...`. What a consumer prints keeps the machine's time, by which the checker merges."""
+"""A coordinator or consumer whose wall clock jumps by an hour at each SIGUSR2, forward and back:
+`python -m tests.chaos.jumping coordinator|consumer options...`. What a consumer prints keeps the
+machine's time, by which the checker merges.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ class WallClock:
 
 
 def main(argv: list[str]) -> int:
-    """Run; the exit status of what was asked for. Everything that takes the clock by its name is imported after it was put in place."""
+    """Run; the exit status of what was asked for. Everything that takes the clock by its name is
+    imported after it was put in place.
+    """
     wall = WallClock()
     setattr(clock, "wall_ms", wall.now_ms)
     signal.signal(signal.SIGUSR2, wall.jump)

@@ -19,7 +19,17 @@ from kazoo.handlers.threading import KazooTimeoutError
 from tests.chaos.disks import why_none
 from tests.chaos.faking import library
 from tests.chaos.rig import TOPICS, Rig
-from tests.chaos.schedule import BROKER, CLOCKS, DISKS, JOURNALS, SERVERS_CLOCKS, ZOOKEEPER, Happening, Kind, Who
+from tests.chaos.schedule import (
+    BROKER,
+    CLOCKS,
+    DISKS,
+    JOURNALS,
+    SERVERS_CLOCKS,
+    ZOOKEEPER,
+    Happening,
+    Kind,
+    Who,
+)
 from tests.harness.kafka import CHROOT
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.stack.servers import ZooKeeperServer
@@ -27,7 +37,14 @@ from zkcoord.znodes.paths import Layout
 
 SLOW_MS = 150
 HALF_AN_HOUR_S = 1_800
-JUNK = (b"", b"\xff\xfe\x00", b"{", b"[1,2,3]", b'{"version":"x","subscription":7}', b'{"version":1,"subscription":{"' + b"t" * 3000 + b'":1}}')
+JUNK = (
+    b"",
+    b"\xff\xfe\x00",
+    b"{",
+    b"[1,2,3]",
+    b'{"version":"x","subscription":7}',
+    b'{"version":1,"subscription":{"' + b"t" * 3000 + b'":1}}',
+)
 
 Undo = Callable[[], None]
 
@@ -42,12 +59,20 @@ class Nemesis:
         self._ends: list[tuple[float, int, Undo]] = []  # of what has begun, by time
         self._numbers = itertools.count()
         self._acts: dict[Who, Callable[[Happening], Undo]] = {
-            Who.COORDINATOR: self._process, Who.CONSUMER: self._process, Who.VISITOR: self._visit, Who.ZOOKEEPER: self._zookeeper, Who.BROKER: self._broker,
-            Who.JOURNALS: self._journals}
+            Who.COORDINATOR: self._process,
+            Who.CONSUMER: self._process,
+            Who.VISITOR: self._visit,
+            Who.ZOOKEEPER: self._zookeeper,
+            Who.BROKER: self._broker,
+            Who.JOURNALS: self._journals,
+        }
 
     def play(self, schedule: Sequence[Happening]) -> None:
-        """Raises `ScenarioError` when a process ends that nobody ended. Nothing begins while something is done that takes long (a server that starts, a leader or a member that is waited for), and all that follows is later by as
-        much, so that what the schedule keeps apart stays apart. What has begun ends in time meanwhile, or it would be waited for what it keeps away."""
+        """Raises `ScenarioError` when a process ends that nobody ended. Nothing begins while
+        something is done that takes long (a server that starts, a leader or a member that is waited
+        for), and all that follows is later by as much, so that what the schedule keeps apart stays
+        apart. What has begun ends in time meanwhile, or it would be waited for what it keeps away.
+        """
         began = time.monotonic()
         coming = deque(schedule)
         while coming or self._ends:
@@ -68,7 +93,9 @@ class Nemesis:
             self.left_out += 1
             return
         undo = self._acts[happening.kind.who](happening)
-        heapq.heappush(self._ends, (time.monotonic() + happening.for_ms / 1000, next(self._numbers), undo))
+        heapq.heappush(
+            self._ends, (time.monotonic() + happening.for_ms / 1000, next(self._numbers), undo)
+        )
 
     def _until(self, at: float, condition: Callable[[], bool] = lambda: False) -> bool:
         """Wait for a time, or for the condition before it; whether it was that."""
@@ -105,7 +132,12 @@ class Nemesis:
         if kind in (Kind.COORDINATOR_KILLED, Kind.CONSUMER_KILLED):
             rig.kill(slot)
             return lambda: self._again(slot)
-        if kind in (Kind.COORDINATOR_STOPPED_BRIEFLY, Kind.COORDINATOR_STOPPED_LONG, Kind.CONSUMER_STOPPED_BRIEFLY, Kind.CONSUMER_STOPPED_LONG):
+        if kind in (
+            Kind.COORDINATOR_STOPPED_BRIEFLY,
+            Kind.COORDINATOR_STOPPED_LONG,
+            Kind.CONSUMER_STOPPED_BRIEFLY,
+            Kind.CONSUMER_STOPPED_LONG,
+        ):
             pid = rig.running[slot].pid
             os.kill(pid, signal.SIGSTOP)
             return lambda: os.kill(pid, signal.SIGCONT)
@@ -122,7 +154,9 @@ class Nemesis:
         return lambda: [proxy.heal() for proxy in proxies] and None
 
     def _jump(self, slot: str) -> Undo:
-        """One jump now and one at the end, of a process that can take them (before it runs, a signal would end it)."""
+        """One jump now and one at the end, of a process that can take them (before it runs, a
+        signal would end it).
+        """
         child = self.rig.running[slot]
         self._await(lambda: self.rig.runs(slot), f"{child.name} to run")
         os.kill(child.pid, signal.SIGUSR2)
@@ -214,11 +248,16 @@ class Nemesis:
         paths: list[str] = []
         for number, data in enumerate(JUNK):
             group = list(TOPICS)[number % len(TOPICS)]
-            paths += [self._put(Layout.DRAFT.registration(group, f"junk-{number}"), data), self._put(Layout.DRAFT.group(f"junk-{number}"), data)]
+            paths += [
+                self._put(Layout.DRAFT.registration(group, f"junk-{number}"), data),
+                self._put(Layout.DRAFT.group(f"junk-{number}"), data),
+            ]
         return lambda: [self._remove(path) for path in paths if path] and None
 
     def _put(self, path: str, data: bytes) -> str:
-        return path if self._plainly(lambda client: client.create(path, data, makepath=True)) else ""
+        return (
+            path if self._plainly(lambda client: client.create(path, data, makepath=True)) else ""
+        )
 
     def _remove(self, path: str) -> None:
         self._plainly(lambda client: client.delete(path, recursive=True))

@@ -1,5 +1,8 @@
-"""A coordinator or consumer of the next release, as far as the protocol's version goes: `python -m tests.chaos.newer coordinator|consumer options...`. It announces the next version, in the epoch node or in its registration, and does
-all else as the present release does: what a later version may change is for that release to prove."""
+"""A coordinator or consumer of the next release, as far as the protocol's version goes: `python -m
+tests.chaos.newer coordinator|consumer options...`. It announces the next version, in the epoch node
+or in its registration, and does all else as the present release does: what a later version may
+change is for that release to prove.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What an ensemble's troubles cost the application, at the default session timeout: the longest time without a record of a partition, for each trouble, in a group as it is by default and in one in failsafe mode; and
-whether anything moved."""
+"""What an ensemble's troubles cost the application, at the default session timeout: the longest
+time without a record of a partition, for each trouble, in a group as it is by default and in one in
+failsafe mode; and whether anything moved.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ TROUBLES = {
     "quorum lost for 24 s, two leases": (Kind.QUORUM_LOST_LONG, 24_000),
 }
 UNNOTICED = (Kind.LEADER_KILLED, Kind.LEADER_STOPPED)
-"""No session ends, and another leads before a lease does: nobody may be commanded anything, or lose anything."""
+"""No session ends, and another leads before a lease does: nobody may be commanded anything, or lose
+anything.
+"""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`gap_ms`: by group, the longest time without a record of each partition from the trouble on. `commands`, `lost`: commands that members saw meanwhile, and partitions that they lost."""
+    """`gap_ms`: by group, the longest time without a record of each partition from the trouble on.
+    `commands`, `lost`: commands that members saw meanwhile, and partitions that they lost.
+    """
 
     name: str
     kind: Kind
@@ -57,8 +63,23 @@ def costs(folder: Path, java: Java, say: Callable[[str], None]) -> tuple[list[Co
                 quiet_ns = time.time_ns()
                 rig.wait(lambda: rig.fetched_since(quiet_ns), "records of every partition")
                 with rig.children.lock:
-                    gaps = {group: [round(ms, 1) for at, ms in rig.seen.gap_ms.items() if at.startswith(f"{topic}-")] for group, topic in TOPICS.items()}
-                    found.append(Cost(name, kind, gaps, sum(rig.seen.commands.values()) - commands, rig.seen.lost - lost))
+                    gaps = {
+                        group: [
+                            round(ms, 1)
+                            for at, ms in rig.seen.gap_ms.items()
+                            if at.startswith(f"{topic}-")
+                        ]
+                        for group, topic in TOPICS.items()
+                    }
+                    found.append(
+                        Cost(
+                            name,
+                            kind,
+                            gaps,
+                            sum(rig.seen.commands.values()) - commands,
+                            rig.seen.lost - lost,
+                        )
+                    )
             wrong += [("end", text) for text in finish(rig)]
         except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))

@@ -1,7 +1,10 @@
-"""The servers and processes of a chaos run: three ZooKeeper servers, a broker, coordinators, verifiable consumers of two groups, one producer for each group's topic. Every coordinator and consumer reaches ZooKeeper through
-proxies of its own, so that its network can be broken without anybody else's.
+"""The servers and processes of a chaos run: three ZooKeeper servers, a broker, coordinators,
+verifiable consumers of two groups, one producer for each group's topic. Every coordinator and
+consumer reaches ZooKeeper through proxies of its own, so that its network can be broken without
+anybody else's.
 
-What is written down: `run/` for the checker, `logs/` for its search, `servers/` of no interest unless something goes wrong.
+What is written down: `run/` for the checker, `logs/` for its search, `servers/` of no interest
+unless something goes wrong.
 """
 
 from __future__ import annotations
@@ -48,8 +51,11 @@ REST_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Shape:
-    """How big. `members`: consumers of each group; `partitions` of each topic; `rate`: records per second and topic; `session_ms`: of consumers.
-    `failsafe`: groups whose members go on while nobody is served; they reach ZooKeeper without proxies, which take connections also for a server that is gone."""
+    """How big. `members`: consumers of each group; `partitions` of each topic; `rate`: records per
+    second and topic; `session_ms`: of consumers. `failsafe`: groups whose members go on while
+    nobody is served; they reach ZooKeeper without proxies, which take connections also for a server
+    that is gone.
+    """
 
     members: int = 3
     partitions: int = 8
@@ -60,14 +66,18 @@ class Shape:
     @property
     def consumers(self) -> tuple[str, ...]:
         """The slots of consumers."""
-        return tuple(f"{group}{number}" for group in TOPICS for number in range(1, self.members + 1))
+        return tuple(
+            f"{group}{number}" for group in TOPICS for number in range(1, self.members + 1)
+        )
 
 
 @dataclass
 class Seen:
-    """What the processes said, folded. `handed_out_ns`: when each partition's latest records were handed out; `next`: the offset behind them; `gap_ms`: the longest time
-    between two hand-outs; `lost`: partitions that members said they had lost. `trapped`, `armed`, `at`, `late`: how far
-    coordinators are that shall die at a step, `outcomes` of what they wrote too late."""
+    """What the processes said, folded. `handed_out_ns`: when each partition's latest records were
+    handed out; `next`: the offset behind them; `gap_ms`: the longest time between two hand-outs;
+    `lost`: partitions that members said they had lost. `trapped`, `armed`, `at`, `late`: how far
+    coordinators are that shall die at a step, `outcomes` of what they wrote too late.
+    """
 
     handed_out_ns: dict[str, int] = field(default_factory=dict)
     gap_ms: dict[str, float] = field(default_factory=dict)
@@ -92,7 +102,10 @@ class Seen:
         if event == "records":
             self.delivered_ns[name] = line["t"]
             for at, ranges in line["ranges"].items():
-                self.gap_ms[at] = max(self.gap_ms.get(at, 0.0), (line["t"] - self.handed_out_ns.get(at, line["t"])) / 1e6)
+                self.gap_ms[at] = max(
+                    self.gap_ms.get(at, 0.0),
+                    (line["t"] - self.handed_out_ns.get(at, line["t"])) / 1e6,
+                )
                 self.handed_out_ns[at] = max(line["t"], self.handed_out_ns.get(at, 0))
                 self.next[at] = max(ranges[-1][1] + 1, self.next.get(at, 0))
         elif event == "produced":
@@ -134,17 +147,38 @@ class Seen:
 
 
 class Rig:
-    """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and coordinators go without. `traps`: coordinators can be told where to die (see `stopping`). `disks`: ZooKeeper's logs and the journals are
-    on small disks of their own. `clocks`: the servers' wall clocks can jump."""
+    """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and
+    coordinators go without. `traps`: coordinators can be told where to die (see `stopping`).
+    `disks`: ZooKeeper's logs and the journals are on small disks of their own. `clocks`: the
+    servers' wall clocks can jump.
+    """
 
-    def __init__(self, folder: Path, java: Java, shape: Shape = Shape(), weakened: str = "", traps: bool = False, disks: bool = False, clocks: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        java: Java,
+        shape: Shape = Shape(),
+        weakened: str = "",
+        traps: bool = False,
+        disks: bool = False,
+        clocks: bool = False,
+    ) -> None:
         self.folder = folder
         self.shape = shape
         self.weakened = weakened
         self.traps = traps
         self.seen = Seen()
-        self.clocks = {slot: FakedClock(folder / "servers" / f"java-of-{slot}", java) for slot in (ZOOKEEPER, BROKER)} if clocks else {}
-        self.java = {slot: self.clocks[slot].java if clocks else java for slot in (ZOOKEEPER, BROKER)}
+        self.clocks = (
+            {
+                slot: FakedClock(folder / "servers" / f"java-of-{slot}", java)
+                for slot in (ZOOKEEPER, BROKER)
+            }
+            if clocks
+            else {}
+        )
+        self.java = {
+            slot: self.clocks[slot].java if clocks else java for slot in (ZOOKEEPER, BROKER)
+        }
         self.ensemble = Ensemble(folder / "servers", self.java[ZOOKEEPER])
         self.with_disks = disks
         self.disks: dict[int | str, Disk] = {}
@@ -161,7 +195,9 @@ class Rig:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for slot in [slot for slot, child in self.running.items() if child.alive]:  # something broke the run off: who is asked to leave while it is stopped past its session would be judged by what it can no longer hear
+        # something broke the run off: who is asked to leave while it is stopped past its session
+        # would be judged by what it can no longer hear
+        for slot in [slot for slot, child in self.running.items() if child.alive]:
             self.kill(slot)
         self.children.close()
         self.story.close()
@@ -175,18 +211,31 @@ class Rig:
     @property
     def partitions(self) -> list[str]:
         """All partitions, as topic-number."""
-        return [f"{topic}-{number}" for topic in TOPICS.values() for number in range(self.shape.partitions)]
+        return [
+            f"{topic}-{number}"
+            for topic in TOPICS.values()
+            for number in range(self.shape.partitions)
+        ]
 
     # beginning
 
     def start(self) -> None:
-        """Everything, until each partition's records are consumed, and each consumer has its share."""
+        """Everything, until each partition's records are consumed, and each consumer has its
+        share.
+        """
         self.start_servers()
         for slot in (*COORDINATORS, *self.consumers):
             self.start_process(slot)
         for group, topic in TOPICS.items():
             self.start_producer(group, topic)
-        self.wait(lambda: len(self.seen.handed_out_ns) == len(self.partitions) and len(self.seen.delivered_ns) == len(self.consumers), "records of every partition, and for every consumer", START_S)
+        self.wait(
+            lambda: (
+                len(self.seen.handed_out_ns) == len(self.partitions)
+                and len(self.seen.delivered_ns) == len(self.consumers)
+            ),
+            "records of every partition, and for every consumer",
+            START_S,
+        )
         self.story.write("steady")
 
     def start_servers(self) -> None:
@@ -196,7 +245,9 @@ class Rig:
                 self._disk(number, member.txn)
             self._disk(JOURNALS, self.folder / "run" / engine.COORDINATORS)
         self.stack.enter_context(self.ensemble)
-        self.broker = new_broker(self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java[BROKER])
+        self.broker = new_broker(
+            self.folder / "servers" / "broker", self.ensemble.hosts + CHROOT, self.java[BROKER]
+        )
         self.stack.callback(self.broker.stop)
         self._start_broker()
         self.starting = self.stack.enter_context(ThreadPoolExecutor(1, "broker"))
@@ -204,11 +255,15 @@ class Rig:
             create_topic(self.broker.address, topic, self.shape.partitions)
 
     def broker_again(self) -> Future[None]:
-        """Start the killed broker, which waits until the node of its former life is gone; the start under way, whose result raises `StackError`."""
+        """Start the killed broker, which waits until the node of its former life is gone; the start
+        under way, whose result raises `StackError`.
+        """
         return self.starting.submit(self._start_broker)
 
     def _start_broker(self) -> None:
-        """A start during which its session expires, on a machine that is too busy, is tried again."""
+        """A start during which its session expires, on a machine that is too busy, is tried
+        again.
+        """
         for attempt in range(1, BROKER_STARTS_MAX + 1):
             try:
                 return self.broker.start()
@@ -217,9 +272,14 @@ class Rig:
                     raise
 
     def wait_serving(self) -> None:
-        """Until every ZooKeeper server serves. One that was killed between its snapshot of a new epoch and the note of it never starts again (ZOOKEEPER-2354, which is open): once the others serve, it begins anew without its data, as an
-        operator would have it. Raises `StackError` for any other end."""
-        for member in [member for member in self.ensemble.members.values() if not self._starts(member)]:
+        """Until every ZooKeeper server serves. One that was killed between its snapshot of a new
+        epoch and the note of it never starts again (ZOOKEEPER-2354, which is open): once the others
+        serve, it begins anew without its data, as an operator would have it. Raises `StackError`
+        for any other end.
+        """
+        for member in [
+            member for member in self.ensemble.members.values() if not self._starts(member)
+        ]:
             for folder in (member.home / "data", member.txn):
                 shutil.rmtree(folder / "version-2", ignore_errors=True)
             member.start()
@@ -243,23 +303,50 @@ class Rig:
         if slot[0] in self.shape.failsafe:
             return self.ensemble.hosts + CHROOT
         if slot not in self.proxies:
-            self.proxies[slot] = [self.stack.enter_context(Proxy(member.port)) for member in self.ensemble.members.values()]
+            self.proxies[slot] = [
+                self.stack.enter_context(Proxy(member.port))
+                for member in self.ensemble.members.values()
+            ]
         return ",".join(proxy.address for proxy in self.proxies[slot]) + CHROOT
 
     def start_process(self, slot: str) -> Child:
         """Another life in this slot."""
         self.lives[slot] = self.lives.get(slot, 0) + 1
         name = f"{slot}-{self.lives[slot]}"
-        child = self._coordinator(slot, name) if slot in COORDINATORS else self._consumer(slot, name)
+        child = (
+            self._coordinator(slot, name) if slot in COORDINATORS else self._consumer(slot, name)
+        )
         self.running[slot] = child
         return child
 
     def _coordinator(self, slot: str, name: str) -> Child:
         journal = self.folder / "run" / engine.COORDINATORS / name
-        flags = ["coordinator", "--zookeeper", self.zookeeper_of(slot), "--session-timeout-ms", str(SESSION_MS), "--connect-timeout-ms", "0", "--no-http", "--lease-max-ms", str(LEASE_MAX_MS), "--journal-dir", str(journal),
-                 "--journal-inputs"]
-        module = ["tests.chaos.stopping", str(self.trap_file(name)), *flags] if self.traps else self._module(slot, flags)
-        child = self.children.start(name, module, self.folder / "output" / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        flags = [
+            "coordinator",
+            "--zookeeper",
+            self.zookeeper_of(slot),
+            "--session-timeout-ms",
+            str(SESSION_MS),
+            "--connect-timeout-ms",
+            "0",
+            "--no-http",
+            "--lease-max-ms",
+            str(LEASE_MAX_MS),
+            "--journal-dir",
+            str(journal),
+            "--journal-inputs",
+        ]
+        module = (
+            ["tests.chaos.stopping", str(self.trap_file(name)), *flags]
+            if self.traps
+            else self._module(slot, flags)
+        )
+        child = self.children.start(
+            name,
+            module,
+            self.folder / "output" / f"{name}.jsonl",
+            self.folder / "logs" / f"{name}.log",
+        )
         self.children.follow_folder(name, journal)
         return child
 
@@ -268,20 +355,78 @@ class Rig:
         return self.folder / "output" / f"{name}.step"
 
     def _consumer(self, slot: str, name: str) -> Child:
-        """It is told where the broker is: one that is slow to start, on a busy machine, may find none registered, because the broker was killed meanwhile; so it waits."""
-        flags = ["--zookeeper", self.zookeeper_of(slot), "--bootstrap-servers", self.broker.address, "--group", slot[0], "--topic", TOPICS[slot[0]], "--commit", "auto", "--commit-interval-ms", str(COMMIT_INTERVAL_MS), "--session-timeout-ms", str(self.shape.session_ms),
-                 "--connection-timeout-ms", str(int(WAIT_S * 1000)), "--bootstrap-timeout-ms", str(int(WAIT_S * 1000)), "--rebalance-timeout-ms", str(REBALANCE_TIMEOUT_MS), "--max-poll-records", "50", "--batch-delay-ms", "20", "--client-id", name, *(["--failsafe"] if slot[0] in self.shape.failsafe else [])]
-        return self.children.start(name, self._module(slot, ["consumer", *flags]), self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        """It is told where the broker is: one that is slow to start, on a busy machine, may find
+        none registered, because the broker was killed meanwhile; so it waits.
+        """
+        flags = [
+            "--zookeeper",
+            self.zookeeper_of(slot),
+            "--bootstrap-servers",
+            self.broker.address,
+            "--group",
+            slot[0],
+            "--topic",
+            TOPICS[slot[0]],
+            "--commit",
+            "auto",
+            "--commit-interval-ms",
+            str(COMMIT_INTERVAL_MS),
+            "--session-timeout-ms",
+            str(self.shape.session_ms),
+            "--connection-timeout-ms",
+            str(int(WAIT_S * 1000)),
+            "--bootstrap-timeout-ms",
+            str(int(WAIT_S * 1000)),
+            "--rebalance-timeout-ms",
+            str(REBALANCE_TIMEOUT_MS),
+            "--max-poll-records",
+            "50",
+            "--batch-delay-ms",
+            "20",
+            "--client-id",
+            name,
+            *(["--failsafe"] if slot[0] in self.shape.failsafe else []),
+        ]
+        return self.children.start(
+            name,
+            self._module(slot, ["consumer", *flags]),
+            self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl",
+            self.folder / "logs" / f"{name}.log",
+        )
 
     def _module(self, slot: str, flags: list[str]) -> list[str]:
-        """The program of a coordinator or consumer: of the next release for the slots in `newer`."""
-        return ["tests.chaos.newer", *flags] if slot in self.newer else ["tests.chaos.weakened", self.weakened, *flags] if self.weakened else ["tests.chaos.jumping", *flags]
+        """The program of a coordinator or consumer: of the next release for the slots in
+        `newer`.
+        """
+        return (
+            ["tests.chaos.newer", *flags]
+            if slot in self.newer
+            else (
+                ["tests.chaos.weakened", self.weakened, *flags]
+                if self.weakened
+                else ["tests.chaos.jumping", *flags]
+            )
+        )
 
     def start_producer(self, group: str, topic: str) -> None:
         """The producer of a group's topic."""
         name = f"producer-{group}"
-        flags = ["--bootstrap-servers", self.broker.address, "--topic", topic, "--partitions", str(self.shape.partitions), "--rate", str(self.shape.rate)]
-        self.running[name] = self.children.start(name, ["zkcoord.demo.producer", *flags], self.folder / "run" / engine.PRODUCERS / f"{name}.jsonl", self.folder / "logs" / f"{name}.log")
+        flags = [
+            "--bootstrap-servers",
+            self.broker.address,
+            "--topic",
+            topic,
+            "--partitions",
+            str(self.shape.partitions),
+            "--rate",
+            str(self.shape.rate),
+        ]
+        self.running[name] = self.children.start(
+            name,
+            ["zkcoord.demo.producer", *flags],
+            self.folder / "run" / engine.PRODUCERS / f"{name}.jsonl",
+            self.folder / "logs" / f"{name}.log",
+        )
 
     def rest(self) -> None:
         """Until nobody has been commanded anything for a while."""
@@ -319,18 +464,28 @@ class Rig:
     # waiting, looking
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
-        """Until the condition, asked under the lock of what the processes said. Raises `ScenarioError`."""
+        """Until the condition, asked under the lock of what the processes said. Raises
+        `ScenarioError`.
+        """
         self.children.wait_for(condition, timeout_s, what)
 
     def runs(self, slot: str) -> bool:
         """Has this slot's process begun its work, with its signals set up? (under the lock)"""
         child = self.running[slot]
-        return STARTS in child.log.read_text(encoding="utf-8") if slot in COORDINATORS else child.name in self.seen.registered
+        return (
+            STARTS in child.log.read_text(encoding="utf-8")
+            if slot in COORDINATORS
+            else child.name in self.seen.registered
+        )
 
     def fetched_since(self, t_ns: int, group: str = "") -> bool:
         """Were records of every partition (of a group) handed out since? (under the lock)"""
         prefix = f"{TOPICS[group]}-" if group else ""
-        return all(self.seen.handed_out_ns.get(at, 0) > t_ns for at in self.partitions if at.startswith(prefix))
+        return all(
+            self.seen.handed_out_ns.get(at, 0) > t_ns
+            for at in self.partitions
+            if at.startswith(prefix)
+        )
 
     def write_stored(self) -> None:
         """What is stored at the end, for the checker: read after a sync."""
@@ -343,7 +498,10 @@ class Rig:
 
     def _stored(self, client: KazooClient, group: str, topic: str) -> Mapping[int, int]:
         client.sync("/")
-        found = {number: client.get(Layout.DRAFT.offset(group, TopicPartition(topic, number)))[0] for number in range(self.shape.partitions)}
+        found = {
+            number: client.get(Layout.DRAFT.offset(group, TopicPartition(topic, number)))[0]
+            for number in range(self.shape.partitions)
+        }
         return {number: int(data) for number, data in found.items()}
 
     def keep(self, name: str, content: object) -> None:

@@ -1,14 +1,15 @@
-"""The coordinator dies at a named step, again and again: what is lost, owned twice, and whether a group that is balanced notices anything.
+"""The coordinator dies at a named step, again and again: what is lost, owned twice, and whether a
+group that is balanced notices anything.
 
 | here | the draft's step | the failure stage of the group protocol |
 |---|---|---|
 | before-stop | before 4.1 | 1: before the new generation is persisted |
-| between-stop-and-start | between 4.1 and 4.2 | 2 and 3: members have been told, the new assignment has not |
+| between-stop-and-start | between 4.1 and 4.2 | 2 and 3: members told, assignment not |
 | between-start-and-clean-up | in 4.3 | 4: persisted, not all members have answered |
 | during-takeover | coordinatorStartup, before 3 | a successor dies in any of them |
 | twice-in-a-row | 4.1 to 4.2, then its successor at startup | 2, then a successor |
-| zombie | before 4.1, continued past its session, under another's churn | none has it: its session is gone |
-| zombie-whose-session-lives | before 4.1, continued after its leader node was taken away | none has it: the epoch's check answers |
+| zombie | before 4.1, goes on after its session under churn | none: its session is gone |
+| zombie-whose-session-lives | before 4.1, leader node gone | none: the epoch's check answers |
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ QUIET_GROUP = "b"
 
 @dataclass
 class StepsFound:
-    """What a scenario showed. `commands_to_quiet`: commands that members of the balanced group saw, per death; `recovered_ms`: from the death to records of every partition, and to the change that was under way being carried out."""
+    """What a scenario showed. `commands_to_quiet`: commands that members of the balanced group saw,
+    per death; `recovered_ms`: from the death to records of every partition, and to the change that
+    was under way being carried out.
+    """
 
     name: str
     found: Found
@@ -68,7 +72,10 @@ class Deaths:
         self.epoch = 0
 
     def once(self) -> None:
-        """One death and what follows, up to a group at rest with two coordinators. A coordinator that loses its office before it comes to its step (the machine may be that busy) is replaced, and it begins again."""
+        """One death and what follows, up to a group at rest with two coordinators. A coordinator
+        that loses its office before it comes to its step (the machine may be that busy) is
+        replaced, and it begins again.
+        """
         for _ in range(ATTEMPTS_MAX):
             try:
                 return self._attempt()
@@ -77,15 +84,27 @@ class Deaths:
                 for slot in [slot for slot in COORDINATORS if slot in self.rig.running]:
                     self.rig.kill(slot)
                 self._rest()
-        raise ScenarioError(f"no coordinator came to the step {self.name} in {ATTEMPTS_MAX} attempts")
+        raise ScenarioError(
+            f"no coordinator came to the step {self.name} in {ATTEMPTS_MAX} attempts"
+        )
 
     def _attempt(self) -> None:
         self.rig.rest()
         before, self.epoch = self._commands(), self.rig.seen.epoch
-        at_ns = {BEFORE_STOP: self._step, BETWEEN: self._step, BEFORE_CLEAN_UP: self._step, TAKEOVER: self._takeover, TWICE: self._twice, ZOMBIE: self._zombie, DEPOSED: self._deposed}[self.name]()
+        at_ns = {
+            BEFORE_STOP: self._step,
+            BETWEEN: self._step,
+            BEFORE_CLEAN_UP: self._step,
+            TAKEOVER: self._takeover,
+            TWICE: self._twice,
+            ZOMBIE: self._zombie,
+            DEPOSED: self._deposed,
+        }[self.name]()
         if self.name != ZOMBIE:
             self._change_done(at_ns)
-        self.rig.wait(lambda: self.rig.fetched_since(at_ns), "records of every partition after the death")
+        self.rig.wait(
+            lambda: self.rig.fetched_since(at_ns), "records of every partition after the death"
+        )
         self.result.recovered_ms.append((time.time_ns() - at_ns) / 1e6)
         self.result.commands_to_quiet.append(self._commands() - before)
         self.result.deaths += 1
@@ -95,7 +114,12 @@ class Deaths:
         for slot in COORDINATORS:
             if slot not in self.rig.running:
                 self.rig.start_process(slot)
-        self.rig.wait(lambda: all(self.rig.running[slot].name in self.rig.seen.trapped for slot in COORDINATORS), "two coordinators")
+        self.rig.wait(
+            lambda: all(
+                self.rig.running[slot].name in self.rig.seen.trapped for slot in COORDINATORS
+            ),
+            "two coordinators",
+        )
         self.rig.wait(lambda: self._leader() != "", "a leader")
         if VISITOR in self.rig.running:
             self._change_back()
@@ -138,7 +162,10 @@ class Deaths:
         return at_ns
 
     def _deposed(self) -> int:
-        """As a zombie, but its session lives: its leader node is taken away while it is stopped. What it then sends reaches ZooKeeper, and only the check of the epoch is between it and the group."""
+        """As a zombie, but its session lives: its leader node is taken away while it is stopped.
+        What it then sends reaches ZooKeeper, and only the check of the epoch is between it and the
+        group.
+        """
         child, epoch = self._stopped_leader()
         client = connect(self.rig.ensemble.hosts + CHROOT)
         try:
@@ -163,13 +190,22 @@ class Deaths:
         return child, self.rig.seen.epoch
 
     def _leader(self) -> str:
-        return next((slot for slot in COORDINATORS if slot in self.rig.running and self.rig.running[slot].name == self.rig.seen.leader), "")
+        return next(
+            (
+                slot
+                for slot in COORDINATORS
+                if slot in self.rig.running and self.rig.running[slot].name == self.rig.seen.leader
+            ),
+            "",
+        )
 
     def _standby(self) -> str:
         return next(slot for slot in COORDINATORS if slot != self._leader())
 
     def _arm(self, slot: str, step: str, how: str) -> None:
-        """What a process did at a step before is forgotten: one that was only stopped lives on, and may be the next to be."""
+        """What a process did at a step before is forgotten: one that was only stopped lives on, and
+        may be the next to be.
+        """
         child = self.rig.running[slot]
         self.rig.trap_file(child.name).write_text(f"{step} {how}\n", encoding="utf-8")
         with self.rig.children.lock:
@@ -187,8 +223,13 @@ class Deaths:
         return int(self.rig.seen.at[child.name]["t"])
 
     def _reached(self, child: Child) -> None:
-        """Wait until a coordinator is at its step. Raises `StepMissedError` when there was an election before."""
-        self.rig.wait(lambda: child.name in self.rig.seen.at or self.rig.seen.epoch > self.epoch, f"{child.name} to come to its step")
+        """Wait until a coordinator is at its step. Raises `StepMissedError` when there was an
+        election before.
+        """
+        self.rig.wait(
+            lambda: child.name in self.rig.seen.at or self.rig.seen.epoch > self.epoch,
+            f"{child.name} to come to its step",
+        )
         if child.name not in self.rig.seen.at:
             raise StepMissedError(child.name)
 
@@ -198,7 +239,9 @@ class Deaths:
 
     def _change_done(self, at_ns: int) -> None:
         name = self.rig.running[VISITOR].name
-        self.rig.wait(lambda: self.rig.seen.delivered_ns.get(name, 0) > at_ns, f"records for {name}")
+        self.rig.wait(
+            lambda: self.rig.seen.delivered_ns.get(name, 0) > at_ns, f"records for {name}"
+        )
 
     def _change_back(self) -> None:
         """It is killed, and what it had is fetched by the others: as before the change."""
@@ -208,21 +251,39 @@ class Deaths:
 
     def _commands(self) -> int:
         with self.rig.children.lock:
-            return sum(count for name, count in self.rig.seen.commands.items() if name.startswith(QUIET_GROUP))
+            return sum(
+                count
+                for name, count in self.rig.seen.commands.items()
+                if name.startswith(QUIET_GROUP)
+            )
 
 
-def play_steps(name: str, count: int, folder: Path, java: Java, say: Callable[[str], None], shape: Shape = Shape()) -> StepsFound:
+def play_steps(
+    name: str,
+    count: int,
+    folder: Path,
+    java: Java,
+    say: Callable[[str], None],
+    shape: Shape = Shape(),
+) -> StepsFound:
     """`count` deaths of one scenario in `folder`."""
     seen = StepsFound(name, Found())
     wrong: list[tuple[str, str]] = []
     with Rig(folder, java, shape, traps=True) as rig:
         try:
             rig.start()
-            rig.wait(lambda: all(rig.running[slot].name in rig.seen.trapped for slot in COORDINATORS), "two coordinators")
+            rig.wait(
+                lambda: all(rig.running[slot].name in rig.seen.trapped for slot in COORDINATORS),
+                "two coordinators",
+            )
             deaths = Deaths(rig, name, seen)
             for number in range(count):
                 deaths.once()
-                say(f"  {name}: {number + 1} of {count}, {seen.recovered_ms[-1]:.0f} ms until all was fetched and the change done, {seen.commands_to_quiet[-1]} commands to the balanced group")
+                say(
+                    f"  {name}: {number + 1} of {count}, {seen.recovered_ms[-1]:.0f} ms until all"
+                    f" was fetched and the change done, {seen.commands_to_quiet[-1]} commands to"
+                    " the balanced group"
+                )
             wrong += [("end", text) for text in finish(rig)]
         except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))

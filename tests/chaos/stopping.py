@@ -1,7 +1,10 @@
-"""A coordinator that ends, or stops, exactly at a named step: `python -m tests.chaos.stopping FILE coordinator options...`.
+"""A coordinator that ends, or stops, exactly at a named step: `python -m tests.chaos.stopping FILE
+coordinator options...`.
 
-At SIGUSR1 it reads FILE, `STEP kill` or `STEP stop`, and prints {"event": "armed"}; at the first such step from then on it prints {"event": "step-reached"} and sends itself SIGKILL or SIGSTOP. Whoever stopped it sends
-SIGCONT, and it goes on as if nothing had been: a zombie. From then on each write that its old term still sends is printed with its outcome, {"event": "late-write"}.
+At SIGUSR1 it reads FILE, `STEP kill` or `STEP stop`, and prints {"event": "armed"}; at the first
+such step from then on it prints {"event": "step-reached"} and sends itself SIGKILL or SIGSTOP.
+Whoever stopped it sends SIGCONT, and it goes on as if nothing had been: a zombie. From then on each
+write that its old term still sends is printed with its outcome, {"event": "late-write"}.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ from zkcoord.core.events import Outcome, Send, Write
 from zkcoord.runtime import cli
 from zkcoord.zk.writer import Writer
 
-BEFORE_STOP, BETWEEN, BEFORE_CLEAN_UP, TAKEOVER = "before-stop", "between-stop-and-start", "between-start-and-clean-up", "during-takeover"
+BEFORE_STOP, BETWEEN, BEFORE_CLEAN_UP, TAKEOVER = (
+    "before-stop",
+    "between-stop-and-start",
+    "between-start-and-clean-up",
+    "during-takeover",
+)
 STEPS = (BEFORE_STOP, BETWEEN, BEFORE_CLEAN_UP, TAKEOVER)
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
@@ -31,7 +39,9 @@ def tell(event: str, **fields: Any) -> None:
 
 
 class Trap:
-    """Where the process ends. `stopped` is the writer of the term in which it was stopped. Of the write that meets a step, nothing has been sent."""
+    """Where the process ends. `stopped` is the writer of the term in which it was stopped. Of the
+    write that meets a step, nothing has been sent.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -52,7 +62,11 @@ class Trap:
 
     def write(self, writer: Writer, write: Write) -> None:
         """A write is about to be sent."""
-        kinds = {"stop" if op.command.stop else "start" if op.command.start else "reject" for op in write.ops if isinstance(op, Send)}
+        kinds = {
+            "stop" if op.command.stop else "start" if op.command.start else "reject"
+            for op in write.ops
+            if isinstance(op, Send)
+        }
         if "stop" in kinds:
             self._at(BEFORE_STOP, writer)
         if "start" in kinds and f"stop {write.group}" in self.sent:

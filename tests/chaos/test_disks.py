@@ -21,9 +21,21 @@ TIMEOUT_S = 120.0
 
 
 def _said(folder: Path, function: str) -> dict[str, str]:
-    """What a function of this module says in a process of its own: one that has mounts of its own cannot go back."""
-    code = f"import json, pathlib; from tests.chaos import test_disks; print(json.dumps(test_disks.{function}(pathlib.Path({str(folder)!r}))))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=TIMEOUT_S, check=True)
+    """What a function of this module says in a process of its own: one that has mounts of its own
+    cannot go back.
+    """
+    code = (
+        "import json, pathlib; from tests.chaos import test_disks;"
+        f" print(json.dumps(test_disks.{function}(pathlib.Path({str(folder)!r}))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=TIMEOUT_S,
+        check=True,
+    )
     return dict(json.loads(done.stdout))
 
 
@@ -44,7 +56,10 @@ def fill_and_free(folder: Path) -> dict[str, str]:
         full = str(error.strerror)
     disk.free()
     (disk.folder / "after").write_bytes(b"after" * 10_000)
-    mounts = {"ours": _mounts("self", disk.folder), "others": _mounts(str(os.getppid()), disk.folder)}
+    mounts = {
+        "ours": _mounts("self", disk.folder),
+        "others": _mounts(str(os.getppid()), disk.folder),
+    }
     disk.close()
     return {"full": full, **mounts, "left": _mounts("self", disk.folder)}
 
@@ -54,7 +69,9 @@ def _mounts(process: str, folder: Path) -> str:
     return str(Path(f"/proc/{process}/mounts").read_text(encoding="utf-8").count(f" {folder} "))
 
 
-def test_a_disk_that_nobody_else_sees_is_full_and_free_again_and_what_is_on_it_stays(tmp_path: Path) -> None:
+def test_a_disk_that_nobody_else_sees_is_full_and_free_again_and_what_is_on_it_stays(
+    tmp_path: Path,
+) -> None:
     said = _said(tmp_path, "fill_and_free")
     if "why" in said:
         pytest.skip(said["why"])
@@ -64,14 +81,24 @@ def test_a_disk_that_nobody_else_sees_is_full_and_free_again_and_what_is_on_it_s
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk"]
 
 
-@pytest.mark.skipif(library() is None, reason="libfaketime is not here (Debian: the package libfaketime)")
+@pytest.mark.skipif(
+    library() is None, reason="libfaketime is not here (Debian: the package libfaketime)"
+)
 def test_a_servers_wall_clock_is_ahead_and_right_again(tmp_path: Path, java: Java) -> None:
     clock = FakedClock(tmp_path / "clock", java)
 
     def ahead() -> timedelta:
         """A new virtual machine's, from the time of its first log line."""
-        done = subprocess.run([str(clock.java.executable), "-Xlog:gc+init:stdout:utctime", "-version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-        return datetime.fromisoformat(done.stdout.partition("[")[2].partition("+")[0]).replace(tzinfo=timezone.utc) - datetime.now(timezone.utc)
+        done = subprocess.run(
+            [str(clock.java.executable), "-Xlog:gc+init:stdout:utctime", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+        return datetime.fromisoformat(done.stdout.partition("[")[2].partition("+")[0]).replace(
+            tzinfo=timezone.utc
+        ) - datetime.now(timezone.utc)
 
     for seconds in (0, HALF_AN_HOUR_S, 0):
         clock.put_forward(seconds)

@@ -12,7 +12,9 @@ from zkcoord.errors import StackError
 from zkcoord.stack.java import Java
 
 
-def test_a_server_that_was_killed_before_it_noted_its_epoch_begins_anew_and_no_other(tmp_path: Path, java: Java) -> None:
+def test_a_server_that_was_killed_before_it_noted_its_epoch_begins_anew_and_no_other(
+    tmp_path: Path, java: Java
+) -> None:
     with Rig(tmp_path, java) as rig, rig.ensemble as ensemble:
         client = connect(ensemble.hosts)
         client.create("/kept", b"by the others")

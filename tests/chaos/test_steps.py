@@ -32,7 +32,11 @@ CLEAN_UP = Write("a", 1, (DeleteChannel("m"),))
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps at which the process would have died."""
     steps: list[str] = []
-    monkeypatch.setattr(stopping, "tell", lambda event, **fields: steps.append(fields["step"]) if event == "step-reached" else None)
+    monkeypatch.setattr(
+        stopping,
+        "tell",
+        lambda event, **fields: steps.append(fields["step"]) if event == "step-reached" else None,
+    )
     monkeypatch.setattr(stopping.os, "kill", lambda pid, number: None)
     return steps
 
@@ -46,7 +50,9 @@ def armed(tmp_path: Path, step: str) -> Trap:
 
 
 @pytest.mark.parametrize(("step", "writes"), [(BEFORE_STOP, 1), (BETWEEN, 2), (BEFORE_CLEAN_UP, 3)])
-def test_each_step_is_met_once_and_not_before(tmp_path: Path, sent: list[str], step: str, writes: int) -> None:
+def test_each_step_is_met_once_and_not_before(
+    tmp_path: Path, sent: list[str], step: str, writes: int
+) -> None:
     trap = armed(tmp_path, step)
     for number, write in enumerate((STOP, START, CLEAN_UP, STOP, START, CLEAN_UP), 1):
         trap.write(WRITER, write)
@@ -75,10 +81,21 @@ def test_a_coordinator_that_is_not_armed_goes_on(tmp_path: Path, sent: list[str]
 
 
 def test_a_process_that_is_armed_again_has_been_at_no_step() -> None:
-    """One that was stopped lives on: what it did the last time would be taken for what it is to do now."""
+    """One that was stopped lives on: what it did the last time would be taken for what it is to do
+    now.
+    """
     seen = Seen()
-    for line in ({"event": "armed"}, {"event": "step-reached", "t": 1}, {"event": "late-write", "outcome": "FENCED"}):
+    for line in (
+        {"event": "armed"},
+        {"event": "step-reached", "t": 1},
+        {"event": "late-write", "outcome": "FENCED"},
+    ):
         for name in ("k1-1", "k2-1"):
             seen.line(name, line)
     seen.forget_steps("k1-1")
-    assert (seen.armed, set(seen.at), seen.late, seen.outcomes["FENCED"]) == ({"k2-1"}, {"k2-1"}, {"k2-1"}, 2)
+    assert (seen.armed, set(seen.at), seen.late, seen.outcomes["FENCED"]) == (
+        {"k2-1"},
+        {"k2-1"},
+        {"k2-1"},
+        2,
+    )

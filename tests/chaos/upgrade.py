@@ -1,6 +1,11 @@
-"""A rolling upgrade: every coordinator and every consumer is replaced by one of the next release, one at a time, while records flow. In either order, so that coordinators of the next release serve consumers of this one, and the reverse.
+"""A rolling upgrade: every coordinator and every consumer is replaced by one of the next release,
+one at a time, while records flow. In either order, so that coordinators of the next release serve
+consumers of this one, and the reverse.
 
-Each is asked to leave, its successor starts in its place, and the next one's turn comes when the successor does its work and records of every partition are handed out. What everybody wrote down is judged as a run of faults is."""
+Each is asked to leave, its successor starts in its place, and the next one's turn comes when the
+successor does its work and records of every partition are handed out. What everybody wrote down is
+judged as a run of faults is.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,10 @@ ORDERS = (COORDINATORS_FIRST, CONSUMERS_FIRST)
 
 @dataclass
 class Upgraded:
-    """What an upgrade showed. `versions`: after each replacement, the version that the coordinator which leads has announced and those of all registrations; `moved_ms`: how long each took, to records of every partition."""
+    """What an upgrade showed. `versions`: after each replacement, the version that the coordinator
+    which leads has announced and those of all registrations; `moved_ms`: how long each took, to
+    records of every partition.
+    """
 
     order: str
     found: Found = field(default_factory=Found)
@@ -43,21 +51,33 @@ def announced(rig: Rig) -> tuple[int, tuple[int, ...]]:
         client.sync("/")
         epoch = codec.decode_epoch(client.get(Layout.DRAFT.epoch)[0])
         assert isinstance(epoch, EpochData), epoch
-        found = [client.get(Layout.DRAFT.registration(group, name))[0] for group in TOPICS for name in client.get_children(Layout.DRAFT.ids(group))]
+        found = [
+            client.get(Layout.DRAFT.registration(group, name))[0]
+            for group in TOPICS
+            for name in client.get_children(Layout.DRAFT.ids(group))
+        ]
     finally:
         disconnect(client)
     return epoch.protocol, tuple(sorted(int(json.loads(data)["zkcoord"]) for data in found))
 
 
 def replace(rig: Rig, slot: str, upgraded: Upgraded) -> list[str]:
-    """One process leaves, its successor of the next release takes its place; a sentence where the first did not end cleanly."""
+    """One process leaves, its successor of the next release takes its place; a sentence where the
+    first did not end cleanly.
+    """
     began_ns = time.time_ns()
     rig.leave(slot)
     wrong = rig.await_left()
     rig.newer.add(slot)
     name = rig.start_process(slot).name
     if slot in COORDINATORS:
-        rig.wait(lambda: rig.runs(slot) and rig.seen.leader in [rig.running[other].name for other in COORDINATORS], "a coordinator that leads")
+        rig.wait(
+            lambda: (
+                rig.runs(slot)
+                and rig.seen.leader in [rig.running[other].name for other in COORDINATORS]
+            ),
+            "a coordinator that leads",
+        )
     else:
         rig.wait(lambda: rig.seen.delivered_ns.get(name, 0) > 0, f"records for {name}")
     at_ns = time.time_ns()
@@ -67,17 +87,27 @@ def replace(rig: Rig, slot: str, upgraded: Upgraded) -> list[str]:
     return wrong
 
 
-def play_upgrade(order: str, folder: Path, java: Java, say: Callable[[str], None], shape: Shape = Shape()) -> Upgraded:
+def play_upgrade(
+    order: str, folder: Path, java: Java, say: Callable[[str], None], shape: Shape = Shape()
+) -> Upgraded:
     """The whole upgrade in `folder`, which keeps everything."""
     upgraded = Upgraded(order)
     wrong: list[tuple[str, str]] = []
     with Rig(folder, java, shape) as rig:
-        slots = [*COORDINATORS, *rig.consumers] if order == COORDINATORS_FIRST else [*rig.consumers, *COORDINATORS]
+        slots = (
+            [*COORDINATORS, *rig.consumers]
+            if order == COORDINATORS_FIRST
+            else [*rig.consumers, *COORDINATORS]
+        )
         try:
             rig.start()
             for slot in slots:
                 wrong += [("end", text) for text in replace(rig, slot, upgraded)]
-                say(f"  {order}: {slot} replaced in {upgraded.moved_ms[-1]:.0f} ms; coordinator: version {upgraded.versions[-1][0]}, consumers: {', '.join(map(str, upgraded.versions[-1][1]))}")
+                say(
+                    f"  {order}: {slot} replaced in {upgraded.moved_ms[-1]:.0f} ms; coordinator:"
+                    f" version {upgraded.versions[-1][0]}, consumers:"
+                    f" {', '.join(map(str, upgraded.versions[-1][1]))}"
+                )
             wrong += [("end", text) for text in finish(rig)]
         except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))

@@ -1,11 +1,16 @@
-"""One Spark driver of the chaos run: a session, and on demand a query with a zkcoord source and a sink with gates at which it can be made to wait.
+"""One Spark driver of the chaos run: a session, and on demand a query with a zkcoord source and a
+sink with gates at which it can be made to wait.
 
     python -m tests.chaos_spark.app CONFIG.json
 
-Orders come as JSON lines through a FIFO: {"do": "start", "app": NAME, "checkpoint": DIR, "journal": DIR} and {"do": "stop"} (a drained stop) for the query, {"do": "end"}. What happens goes to standard output as JSON lines. At a gate
-(`batch`: it is planned, nothing is written; `committed`: it counts, none of its files is moved; `written`: the sink has returned, Spark has not committed) it says so and waits while the file of that gate exists.
+Orders come as JSON lines through a FIFO: {"do": "start", "app": NAME, "checkpoint": DIR, "journal":
+DIR} and {"do": "stop"} (a drained stop) for the query, {"do": "end"}. What happens goes to standard
+output as JSON lines. At a gate (`batch`: it is planned, nothing is written; `committed`: it counts,
+none of its files is moved; `written`: the sink has returned, Spark has not committed) it says so
+and waits while the file of that gate exists.
 
-A query that was fenced is started again, as whoever runs it would; so is one for which Spark gave a Python process up that took longer than ten seconds to start, which a busy machine can need.
+A query that was fenced is started again, as whoever runs it would; so is one for which Spark gave a
+Python process up that took longer than ten seconds to start, which a busy machine can need.
 """
 
 from __future__ import annotations
@@ -41,8 +46,17 @@ SLOW_WORKER = "connect back"
 FENCED = "FencedBatchError"
 ERROR_MAX = 2_000
 LOOPBACK = "127.0.0.1"
-SETTINGS = {"spark.driver.memory": "700m", "spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR",
-            "spark.sql.shuffle.partitions": "1", "spark.python.authenticate.socketTimeout": "300s", "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+SETTINGS = {
+    "spark.driver.memory": "700m",
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.python.authenticate.socketTimeout": "300s",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
 
 
 @dataclass(frozen=True)
@@ -78,9 +92,15 @@ class App:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        os.environ.update(PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(spark_java_home()), SPARK_LOCAL_IP=LOOPBACK)
+        os.environ.update(
+            PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(spark_java_home()), SPARK_LOCAL_IP=LOOPBACK
+        )
         builder = SparkSession.builder.appName(config.name).master("local[1]")
-        for name, value in {**SETTINGS, "spark.local.dir": f"{config.folder}/local", "spark.sql.warehouse.dir": f"{config.folder}/warehouse"}.items():
+        for name, value in {
+            **SETTINGS,
+            "spark.local.dir": f"{config.folder}/local",
+            "spark.sql.warehouse.dir": f"{config.folder}/warehouse",
+        }.items():
             builder = builder.config(name, value)
         self.spark: SparkSession = builder.getOrCreate()
         register(self.spark)
@@ -111,15 +131,25 @@ class App:
         self.batch, self.incarnation = batch, plan.incarnation
         if not plan.rows:
             return sink(df, batch)
-        say("batch", batch=batch, number=plan.number, member=plan.member, ranges={str(r.tp): [r.start, r.end] for r in plan.ranges})
+        say(
+            "batch",
+            batch=batch,
+            number=plan.number,
+            member=plan.member,
+            ranges={str(r.tp): [r.start, r.end] for r in plan.ranges},
+        )
         self.gate("batch")
         sink(df, batch)
         say("written", batch=batch, number=plan.number)
         self.gate("written")
 
     def plain(self, df: DataFrame, batch: int) -> None:
-        """A sink that knows nothing of the group. A folder for each attempt: jobs that append to one would take each other's temporary files."""
-        df.write.parquet(f"{self.config.out}/attempt={self.order['app']}-{batch}-{uuid.uuid4().hex[:8]}")
+        """A sink that knows nothing of the group. A folder for each attempt: jobs that append to
+        one would take each other's temporary files.
+        """
+        df.write.parquet(
+            f"{self.config.out}/attempt={self.order['app']}-{batch}-{uuid.uuid4().hex[:8]}"
+        )
 
     def start(self, order: dict[str, str]) -> None:
         """Start a query on this checkpoint, and watch over it."""
@@ -130,9 +160,23 @@ class App:
     def begin(self, sink: FencedParquet | None) -> StreamingQuery:
         """Start the query."""
         config = self.config
-        source = self.spark.readStream.format("zkcoord").option("zookeeperConnect", config.zookeeper).option("groupId", config.group).option("subscribe", config.topic).option("journal", self.order["journal"])
-        source = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", config.max_rows).option("zookeeperSessionTimeoutMs", config.session_ms)
-        writer = columns(source.load()).writeStream.foreachBatch(lambda df, batch: self.write(sink or self.plain, df, batch)).option("checkpointLocation", self.order["checkpoint"])
+        source = (
+            self.spark.readStream.format("zkcoord")
+            .option("zookeeperConnect", config.zookeeper)
+            .option("groupId", config.group)
+            .option("subscribe", config.topic)
+            .option("journal", self.order["journal"])
+        )
+        source = (
+            source.option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", config.max_rows)
+            .option("zookeeperSessionTimeoutMs", config.session_ms)
+        )
+        writer = (
+            columns(source.load())
+            .writeStream.foreachBatch(lambda df, batch: self.write(sink or self.plain, df, batch))
+            .option("checkpointLocation", self.order["checkpoint"])
+        )
         return writer.trigger(processingTime=TRIGGER).start()
 
     def watch(self) -> None:
@@ -147,7 +191,12 @@ class App:
                 self.query.awaitTermination()
             except PySparkException as raised:
                 error = str(raised)
-                say("failed", fenced=FENCED in error, slow=SLOW_WORKER in error, error=error[-ERROR_MAX:])
+                say(
+                    "failed",
+                    fenced=FENCED in error,
+                    slow=SLOW_WORKER in error,
+                    error=error[-ERROR_MAX:],
+                )
             if sink is not None:
                 sink.close()
             ended = not self.wanted or not (FENCED in error or SLOW_WORKER in error)
@@ -162,7 +211,9 @@ class App:
 
 
 def gated_moves(app: App) -> None:
-    """A gate in front of the first file of its own that a batch moves; what departed members have left is finished without."""
+    """A gate in front of the first file of its own that a batch moves; what departed members have
+    left is finished without.
+    """
     move = LocalFiles.move
 
     def gated(files: LocalFiles, source: str, target: str) -> Moved:

@@ -1,4 +1,6 @@
-"""Spark drivers as processes, and the applications that they are at the moment: an application is a name and a checkpoint, and outlives the drivers that are killed under it."""
+"""Spark drivers as processes, and the applications that they are at the moment: an application is a
+name and a checkpoint, and outlives the drivers that are killed under it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,18 @@ RUNNER = "python_streaming_source_runner"
 
 
 class Driver:
-    """A process of `tests.chaos_spark.app`: its gates, its orders, what it said. `lines` grows under the lock of `children`; `config` is all that it is told but its places. `wait` waits for a condition, named for people."""
+    """A process of `tests.chaos_spark.app`: its gates, its orders, what it said. `lines` grows
+    under the lock of `children`; `config` is all that it is told but its places. `wait` waits for a
+    condition, named for people.
+    """
 
-    def __init__(self, children: Children, wait: Callable[[Callable[[], object], str], None], folder: Path, config: Config) -> None:
+    def __init__(
+        self,
+        children: Children,
+        wait: Callable[[Callable[[], object], str], None],
+        folder: Path,
+        config: Config,
+    ) -> None:
         self._children = children
         self._wait = wait
         self._left: list[psutil.Process] = []
@@ -34,9 +45,19 @@ class Driver:
         self._seen = 0
         self.lines: list[Line] = []
         self.log = folder / "log"
-        told = {**asdict(config), "folder": str(folder), "gates": str(self.gates), "control": str(folder / "control")}
+        told = {
+            **asdict(config),
+            "folder": str(folder),
+            "gates": str(self.gates),
+            "control": str(folder / "control"),
+        }
         (folder / "config.json").write_text(json.dumps(told), encoding="utf-8")
-        self.child = children.start(self.name, ["tests.chaos_spark.app", str(folder / "config.json")], folder / "lines.jsonl", self.log)
+        self.child = children.start(
+            self.name,
+            ["tests.chaos_spark.app", str(folder / "config.json")],
+            folder / "lines.jsonl",
+            self.log,
+        )
 
     def order(self, do: str, **more: str) -> None:
         """Tell it something."""
@@ -50,7 +71,9 @@ class Driver:
             while self._seen < len(self.lines) and not found:
                 line = self.lines[self._seen]
                 self._seen += 1
-                if line.get("event") == event and all(line.get(key) == value for key, value in more.items()):
+                if line.get("event") == event and all(
+                    line.get(key) == value for key, value in more.items()
+                ):
                     found.append(line)
             return bool(found)
 
@@ -70,10 +93,14 @@ class Driver:
         """Wait until it stands at the gate; gives what it said of the batch there."""
         self.heard("gate", gate=gate)
         with self._children.lock:
-            return next(line for line in reversed(self.lines[: self._seen]) if line.get("event") == "batch")
+            return next(
+                line for line in reversed(self.lines[: self._seen]) if line.get("event") == "batch"
+            )
 
     def source(self) -> psutil.Process:
-        """The process of its source: the youngest of that kind (those before it came too late, or are about to end)."""
+        """The process of its source: the youngest of that kind (those before it came too late, or
+        are about to end).
+        """
         found = [process for process in self.processes() if RUNNER in _command(process)]
         return max(found, key=lambda process: process.create_time())
 
@@ -123,7 +150,9 @@ class App:
         """Start its query."""
         self._starts += 1
         self._journal = self._journals / f"{self.name}-{self._starts}"
-        self.driver.order("start", app=self.name, checkpoint=str(self.checkpoint), journal=str(self._journal))
+        self.driver.order(
+            "start", app=self.name, checkpoint=str(self.checkpoint), journal=str(self._journal)
+        )
         self.driver.heard("started")
 
     def stop(self) -> None:
@@ -133,7 +162,11 @@ class App:
 
     def journal(self) -> list[Line]:
         """What its sources wrote down since it was started last."""
-        found = [parsed(raw) for path in self._journal.glob("*.jsonl") for raw in path.read_bytes().split(b"\n")]
+        found = [
+            parsed(raw)
+            for path in self._journal.glob("*.jsonl")
+            for raw in path.read_bytes().split(b"\n")
+        ]
         return sorted((line for line in found if line is not None), key=lambda line: int(line["t"]))
 
 

@@ -1,4 +1,6 @@
-"""What the chaos run works with: one group with a coordinator, a topic with load, applications; and what is in ZooKeeper and in the sink's directory at any moment."""
+"""What the chaos run works with: one group with a coordinator, a topic with load, applications; and
+what is in ZooKeeper and in the sink's directory at any moment.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ Record = tuple[int, int]
 
 
 class Rig:
-    """One group. A query that ends though nobody did anything to it ends every wait (`ScenarioError`); one that was fenced without being made a zombie is counted (`fenced_unasked`)."""
+    """One group. A query that ends though nobody did anything to it ends every wait
+    (`ScenarioError`); one that was fenced without being made a zombie is counted
+    (`fenced_unasked`).
+    """
 
     def __init__(self, folder: Path, zookeeper: str, kafka: str, group: str, sink: str) -> None:
         self.folder = folder
@@ -87,8 +92,19 @@ class Rig:
 
     def begin(self, apps: int) -> list[App]:
         """A coordinator, load, and applications that share the partitions."""
-        command = ["zkcoord.runtime.cli", "coordinator", "--zookeeper", self.zookeeper, "--http-port", str(free_port()), "--journal-dir", str(self.folder / "run" / "coordinators" / COORDINATOR)]
-        self.children.start(COORDINATOR, command, self.folder / "coordinator.out", self.folder / "coordinator.log")
+        command = [
+            "zkcoord.runtime.cli",
+            "coordinator",
+            "--zookeeper",
+            self.zookeeper,
+            "--http-port",
+            str(free_port()),
+            "--journal-dir",
+            str(self.folder / "run" / "coordinators" / COORDINATOR),
+        ]
+        self.children.start(
+            COORDINATOR, command, self.folder / "coordinator.out", self.folder / "coordinator.log"
+        )
         self._load.start()
         for number, driver in enumerate([self._launch() for _ in range(apps)]):
             driver.heard("ready")
@@ -99,7 +115,9 @@ class Rig:
         return self.apps
 
     def spare(self) -> Driver:
-        """A driver without a query, whose session is there; kept until it is taken. Nothing is produced until then: a session starts sooner where the others have nothing to do."""
+        """A driver without a query, whose session is there; kept until it is taken. Nothing is
+        produced until then: a session starts sooner where the others have nothing to do.
+        """
         if self._spare is None:
             self._pause_load.set()
             self._spare = self._launch()
@@ -116,7 +134,24 @@ class Rig:
         name = f"driver-{len(self.drivers) + 1}"
         folder = self.folder / name
         folder.mkdir(parents=True)
-        driver = Driver(self.children, self.wait, folder, Config(name, self.zookeeper, self.group, self.topic, str(self.out), "", "", "", self.sink, SESSION_MS, MAX_ROWS))
+        driver = Driver(
+            self.children,
+            self.wait,
+            folder,
+            Config(
+                name,
+                self.zookeeper,
+                self.group,
+                self.topic,
+                str(self.out),
+                "",
+                "",
+                "",
+                self.sink,
+                SESSION_MS,
+                MAX_ROWS,
+            ),
+        )
         with self.children.lock:
             self.drivers[name] = driver
         return driver
@@ -150,10 +185,12 @@ class Rig:
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
         """Until it holds."""
+
         def holds() -> bool:
             if self._trouble:
                 raise ScenarioError(self._trouble)
             return bool(condition())
+
         self.children.wait_for(holds, PATIENCE_S, what)
 
     def sessions(self) -> dict[str, int]:
@@ -169,7 +206,9 @@ class Rig:
         """Partition -> the session that owns it."""
         found = {}
         for name in self._children(f"{LAYOUT.owners(self.group)}/{self.topic}"):
-            stat = self._retry(self.client.exists, f"{LAYOUT.owners(self.group)}/{self.topic}/{name}")
+            stat = self._retry(
+                self.client.exists, f"{LAYOUT.owners(self.group)}/{self.topic}/{name}"
+            )
             if stat is not None:
                 found[int(name)] = stat.ephemeralOwner
         return found
@@ -177,17 +216,27 @@ class Rig:
     def offsets(self) -> dict[int, int]:
         """Partition -> its stored offset."""
         parent = f"{LAYOUT.offsets(self.group)}/{self.topic}"
-        return {int(name): int(self._retry(self.client.get, f"{parent}/{name}")[0]) for name in self._children(parent)}
+        return {
+            int(name): int(self._retry(self.client.get, f"{parent}/{name}")[0])
+            for name in self._children(parent)
+        }
 
     def shared(self, members: int) -> dict[int, int]:
-        """Wait until so many members are registered and share all partitions evenly; gives the owners."""
+        """Wait until so many members are registered and share all partitions evenly; gives the
+        owners.
+        """
         found: dict[int, int] = {}
 
         def even() -> bool:
             nonlocal found
             sessions, found = set(self.sessions().values()), self.owners()
             shares = Counter(found.values())
-            return len(sessions) == members and len(found) == PARTITIONS and set(shares) == sessions and max(shares.values()) - min(shares.values()) <= 1
+            return (
+                len(sessions) == members
+                and len(found) == PARTITIONS
+                and set(shares) == sessions
+                and max(shares.values()) - min(shares.values()) <= 1
+            )
 
         self.wait(even, f"{PARTITIONS} partitions shared by {members} members")
         return found
@@ -195,10 +244,18 @@ class Rig:
     def gone(self, member: str) -> None:
         """Wait until a member is not registered any more, and others own everything."""
         self.wait(lambda: member not in self.sessions(), f"the end of {member}")
-        self.wait(lambda: len(self.owners()) == PARTITIONS and set(self.owners().values()) <= set(self.sessions().values()), "new owners of all partitions")
+        self.wait(
+            lambda: (
+                len(self.owners()) == PARTITIONS
+                and set(self.owners().values()) <= set(self.sessions().values())
+            ),
+            "new owners of all partitions",
+        )
 
     def passed(self, batch: Line) -> None:
-        """Wait until the stored offsets are at the end of this batch, or further: it is written, whoever wrote it."""
+        """Wait until the stored offsets are at the end of this batch, or further: it is written,
+        whoever wrote it.
+        """
         ends = {int(name.rpartition("-")[2]): end for name, (_, end) in batch["ranges"].items()}
 
         def stored() -> bool:
@@ -208,27 +265,44 @@ class Rig:
         self.wait(stored, f"the end of batch {batch['batch']} of {batch['member']}")
 
     def visible(self) -> Counter[Record]:
-        """How often each record (partition, offset) is in the files that a reader of the directory sees. Each file is read once."""
+        """How often each record (partition, offset) is in the files that a reader of the directory
+        sees. Each file is read once.
+        """
         for place, folders, names in os.walk(self.out):
             folders[:] = [name for name in folders if not is_hidden(name)]
             for path in (os.path.join(place, name) for name in names if not is_hidden(name)):
                 if path not in self._read:
-                    table = pyarrow.parquet.read_table(path, columns=["partition", "offset"], partitioning=None)
-                    self._found.update(zip(table["partition"].to_pylist(), table["offset"].to_pylist()))
+                    table = pyarrow.parquet.read_table(
+                        path, columns=["partition", "offset"], partitioning=None
+                    )
+                    self._found.update(
+                        zip(table["partition"].to_pylist(), table["offset"].to_pylist())
+                    )
                     self._read.add(path)
         return self._found
 
     def duplicates(self) -> int:
-        """How many records are there more than once, each counted as often as it is there too much."""
+        """How many records are there more than once, each counted as often as it is there too
+        much.
+        """
         return sum(times - 1 for times in self.visible().values() if times > 1)
 
     def lost(self) -> int:
-        """How many records below the stored offsets are not there, once everything is finished that is committed by now."""
+        """How many records below the stored offsets are not there, once everything is finished that
+        is committed by now.
+        """
         stored = self.offsets()
         waiting = set(self._children(LAYOUT.publications(self.group)))
-        self.wait(lambda: not waiting.intersection(self._children(LAYOUT.publications(self.group))), "the end of what is committed and not visible")
+        self.wait(
+            lambda: not waiting.intersection(self._children(LAYOUT.publications(self.group))),
+            "the end of what is committed and not visible",
+        )
         seen = self.visible()
-        return sum((partition, offset) not in seen for partition, end in stored.items() for offset in range(end))
+        return sum(
+            (partition, offset) not in seen
+            for partition, end in stored.items()
+            for offset in range(end)
+        )
 
     def conclude(self) -> None:
         """Stop the load, wait until everything is read, end all applications."""
@@ -240,9 +314,28 @@ class Rig:
             app.driver.end()
 
     def audit(self) -> dict[str, Any]:
-        """The report of `python -m consumer.spark.audit`, which excuses nothing. Raises `ScenarioError`."""
-        command = [sys.executable, "-m", "consumer.spark.audit", "--journal", str(self.folder / "run"), "--records", str(self.out), "--exactly-once", "--json"]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=AUDIT_S, check=False, env={**environment(), "JAVA_HOME": str(spark_java_home())})
+        """The report of `python -m consumer.spark.audit`, which excuses nothing. Raises
+        `ScenarioError`.
+        """
+        command = [
+            sys.executable,
+            "-m",
+            "consumer.spark.audit",
+            "--journal",
+            str(self.folder / "run"),
+            "--records",
+            str(self.out),
+            "--exactly-once",
+            "--json",
+        ]
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=AUDIT_S,
+            check=False,
+            env={**environment(), "JAVA_HOME": str(spark_java_home())},
+        )
         if answer.returncode not in (0, 1):
             raise ScenarioError(f"the audit failed: {answer.stderr[-1_000:]}")
         report: dict[str, Any] = json.loads(answer.stdout)

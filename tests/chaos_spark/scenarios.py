@@ -1,4 +1,6 @@
-"""How a partition can change hands between two Spark applications: the victim is made to stand still at a gate, so that what happens to it happens at exactly that point, every time."""
+"""How a partition can change hands between two Spark applications: the victim is made to stand
+still at a gate, so that what happens to it happens at exactly that point, every time.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ NS_PER_MS = 1e6
 
 @dataclass(frozen=True)
 class Handover:
-    """One handover: `planned` records in the victim's batch, `ms` from the fault to new owners of everything, whether a zombie came to the fence and was refused (None: there was none), and from the claim of an application that was
-    started to its first batch (0: none was started)."""
+    """One handover: `planned` records in the victim's batch, `ms` from the fault to new owners of
+    everything, whether a zombie came to the fence and was refused (None: there was none), and from
+    the claim of an application that was started to its first batch (0: none was started).
+    """
 
     planned: int
     ms: float
@@ -34,7 +38,9 @@ def planned_rows(batch: Line) -> int:
 
 
 def killed(rig: Rig, victim: App, gate: str, again: bool = True) -> Handover:
-    """kill -9 of the JVM at a gate. `again`: its application is started again, from its checkpoint."""
+    """kill -9 of the JVM at a gate. `again`: its application is started again, from its
+    checkpoint.
+    """
     if again:
         rig.spare()
     victim.driver.close_gate(gate)
@@ -49,7 +55,9 @@ def killed(rig: Rig, victim: App, gate: str, again: bool = True) -> Handover:
 
 
 def started(rig: Rig, victim: App, batch: Line) -> float:
-    """A new driver for an application whose driver was killed in this batch, which is written by then, whoever wrote it; milliseconds from its claim to its first batch."""
+    """A new driver for an application whose driver was killed in this batch, which is written by
+    then, whoever wrote it; milliseconds from its claim to its first batch.
+    """
     rig.replace(victim)
     rig.shared(2)
     rig.passed(batch)
@@ -57,16 +65,25 @@ def started(rig: Rig, victim: App, batch: Line) -> float:
 
 
 def first_batch_ms(app: App) -> float:
-    """From the claim of the query that was started last until its first batch with records is written, by the host's clock; waits for that. (A batch that is repeated, and of which nothing is its own any more, is none.)"""
+    """From the claim of the query that was started last until its first batch with records is
+    written, by the host's clock; waits for that. (A batch that is repeated, and of which nothing is
+    its own any more, is none.)
+    """
     while True:
         written, journal = app.driver.heard("written"), app.journal()
-        claimed = next((line for line in journal if line["event"] == "assigned" and line["offsets"]), None)
-        if claimed is not None and any(line["event"] == "records" and line["batch"] == written["number"] for line in journal):
+        claimed = next(
+            (line for line in journal if line["event"] == "assigned" and line["offsets"]), None
+        )
+        if claimed is not None and any(
+            line["event"] == "records" and line["batch"] == written["number"] for line in journal
+        ):
             return (int(written["t"]) - int(claimed["t"])) / NS_PER_MS
 
 
 def killed_in_a_batch(rig: Rig, victim: App, number: int) -> Handover:
-    """The batch is planned and nothing is written; or it is written, and Spark has not committed it."""
+    """The batch is planned and nothing is written; or it is written, and Spark has not committed
+    it.
+    """
     return killed(rig, victim, ("batch", "written")[number // 2 % 2])
 
 
@@ -76,7 +93,9 @@ def killed_before_the_move(rig: Rig, victim: App, _number: int) -> Handover:
 
 
 def killed_after_sparks_commit(rig: Rig, victim: App, _number: int) -> Handover:
-    """The batch is in Spark's log, and the source has not been asked for the next one: it stands still, so that it cannot."""
+    """The batch is in Spark's log, and the source has not been asked for the next one: it stands
+    still, so that it cannot.
+    """
     rig.spare()
     driver = victim.driver
     driver.close_gate("written")
@@ -95,7 +114,10 @@ def killed_after_sparks_commit(rig: Rig, victim: App, _number: int) -> Handover:
 
 
 def zombie(rig: Rig, victim: App, _number: int) -> Handover:
-    """The source stands still past its session while the JVM is in a batch: others own and read everything before the batch goes on, to the fence. The query starts again in the same application."""
+    """The source stands still past its session while the JVM is in a batch: others own and read
+    everything before the batch goes on, to the fence. The query starts again in the same
+    application.
+    """
     driver = victim.driver
     driver.close_gate("batch")
     batch = driver.at_gate("batch")
@@ -106,7 +128,10 @@ def zombie(rig: Rig, victim: App, _number: int) -> Handover:
     rig.gone(str(batch["member"]))
     ms = (time.monotonic() - began) * MS
     stored = rig.offsets()
-    rig.wait(lambda: all(offset > stored[partition] for partition, offset in rig.offsets().items()), "the others to read on")
+    rig.wait(
+        lambda: all(offset > stored[partition] for partition, offset in rig.offsets().items()),
+        "the others to read on",
+    )
     driver.open_gate("batch")
     if rig.sink == "fenced":
         fenced = bool(driver.heard("failed")["fenced"])
@@ -141,8 +166,11 @@ WITHOUT_FENCE = ("graceful", "zombie", "jvm", "commit")
 
 @dataclass(frozen=True)
 class Move:
-    """A query was stopped and started again: how many partitions have changed hands; milliseconds from the order to stop until the other owned everything, and from the claim to the first batch; how many batches the other began
-    between being asked for partitions and giving them up, and how many of its batches lacked a partition that did not move."""
+    """A query was stopped and started again: how many partitions have changed hands; milliseconds
+    from the order to stop until the other owned everything, and from the claim to the first batch;
+    how many batches the other began between being asked for partitions and giving them up, and how
+    many of its batches lacked a partition that did not move.
+    """
 
     moved: int
     stop_ms: float
@@ -167,18 +195,28 @@ def graceful(rig: Rig, victim: App, other: App) -> Move:
     lines = [line for line in other.journal() if since <= int(line["t"]) <= until]
     kept = {f"{rig.topic}-{p}" for p in alone if p not in moved}
     plans = [set(line["ranges"]) for line in lines if line["event"] == "records"]
-    return Move(sum(before[p] != alone[p] for p in alone) + len(moved), stop_ms, ms, before_release(lines), sum(not kept <= plan for plan in plans))
+    return Move(
+        sum(before[p] != alone[p] for p in alone) + len(moved),
+        stop_ms,
+        ms,
+        before_release(lines),
+        sum(not kept <= plan for plan in plans),
+    )
 
 
 def before_release(lines: Sequence[Line]) -> list[int]:
-    """For each partition that was asked back and given up: how many plans with it were made in between."""
+    """For each partition that was asked back and given up: how many plans with it were made in
+    between.
+    """
     found: list[int] = []
     asked: dict[str, int] = {}
     for line in lines:
         if line["event"] == "revoke":
             asked.update({name: asked.get(name, 0) for name in line["partitions"]})
         elif line["event"] == "records":
-            asked.update({name: plans + 1 for name, plans in asked.items() if name in line["ranges"]})
+            asked.update(
+                {name: plans + 1 for name, plans in asked.items() if name in line["ranges"]}
+            )
         elif line["event"] == "revoked":
             found += [asked.pop(name) for name in line["positions"] if name in asked]
     return found

@@ -1,6 +1,9 @@
-"""`python -m tests.compat`: the whole comparison; prints one line per test body and writes build/reports/compat.json. Ends with 1 if anything failed.
+"""`python -m tests.compat`: the whole comparison; prints one line per test body and writes
+build/reports/compat.json. Ends with 1 if anything failed.
 
-What a line says: how each side fared, and by which names of the table in docs/consumer.md they differ there. The last lines count by side: test bodies passed, failed, and differences that are documented.
+What a line says: how each side fared, and by which names of the table in docs/consumer.md they
+differ there. The last lines count by side: test bodies passed, failed, and differences that are
+documented.
 """
 
 from __future__ import annotations
@@ -30,7 +33,11 @@ class Collector:
         file, _, name = report.nodeid.rpartition("::")
         body, _, case = name.partition("[")
         side = next((side for side in SIDES if side in case), "")
-        row = self.rows.setdefault(f"{Path(file).stem.removeprefix('test_')}: {body.removeprefix('test_').replace('_', ' ')}", {"outcomes": {}, "seconds": 0.0, "differences": set()})
+        row = self.rows.setdefault(
+            f"{Path(file).stem.removeprefix('test_')}:"
+            f" {body.removeprefix('test_').replace('_', ' ')}",
+            {"outcomes": {}, "seconds": 0.0, "differences": set()},
+        )
         row["outcomes"].setdefault(side, []).append(report.outcome)
         row["seconds"] += report.duration
         row["differences"] |= DIFFERED.get(report.nodeid.split("::")[-1], set())
@@ -44,31 +51,61 @@ def shown(row: dict[str, Any], side: str) -> str:
 
 
 def counted(found: list[dict[str, Any]], side: str) -> dict[str, int]:
-    """Test bodies of a side: passed, failed; and by how many documented differences it is told from kafka-python's."""
+    """Test bodies of a side: passed, failed; and by how many documented differences it is told from
+    kafka-python's.
+    """
     mine = [row for row in found if row[side] != "-"]
     good = [row for row in mine if row[side] == "ok"]
-    differences = {name for row in mine for name in row["differences"]} if side != KAFKA_PYTHON else set()
+    differences = (
+        {name for row in mine for name in row["differences"]} if side != KAFKA_PYTHON else set()
+    )
     return {"passed": len(good), "failed": len(mine) - len(good), "differences": len(differences)}
 
 
 def main(arguments: list[str]) -> int:
     """Run, print, write."""
     collector = Collector()
-    status = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", str(Path(__file__).parent), *arguments], plugins=[collector])
+    status = pytest.main(
+        ["-q", "--no-header", "-p", "no:cacheprovider", str(Path(__file__).parent), *arguments],
+        plugins=[collector],
+    )
     width = max((len(name) for name in collector.rows), default=0)
     print(f"\n{'':{width}}  {'  '.join(f'{side:>12}' for side in SIDES)}  differs by")
     for name, row in collector.rows.items():
-        print(f"{name:{width}}  {'  '.join(f'{shown(row, side):>12}' for side in SIDES)}  {', '.join(sorted(row['differences']))}")
-    found = [{"test": name, **{side: shown(row, side) for side in SIDES}, "seconds": round(row["seconds"], 2), "differences": sorted(row["differences"])} for name, row in collector.rows.items()]
+        print(
+            f"{name:{width}}  {'  '.join(f'{shown(row, side):>12}' for side in SIDES)} "
+            f" {', '.join(sorted(row['differences']))}"
+        )
+    found = [
+        {
+            "test": name,
+            **{side: shown(row, side) for side in SIDES},
+            "seconds": round(row["seconds"], 2),
+            "differences": sorted(row["differences"]),
+        }
+        for name, row in collector.rows.items()
+    ]
     failed = [row["test"] for row in found if not {row[side] for side in SIDES} <= {"ok", "-"}]
     sides = {side: counted(found, side) for side in SIDES}
-    differences = {name: [row["test"] for row in found if name in row["differences"]] for name in sorted({name for row in found for name in row["differences"]})}
+    differences = {
+        name: [row["test"] for row in found if name in row["differences"]]
+        for name in sorted({name for row in found for name in row["differences"]})
+    }
     print(f"\n{'':12}  {'passed':>6}  {'failed':>6}  documented differences from kafka-python")
     for side, counts in sides.items():
         print(f"{side:12}  {counts['passed']:>6}  {counts['failed']:>6}  {counts['differences']}")
-    print(f"\n{len(found)} test bodies, {len(failed)} failed, {len(differences)} documented differences, {0 if status == 0 else len(failed)} unexplained.")
+    print(
+        f"\n{len(found)} test bodies, {len(failed)} failed, {len(differences)} documented"
+        f" differences, {0 if status == 0 else len(failed)} unexplained."
+    )
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps({"sides": sides, "rows": found, "failed": failed, "differences": differences}, indent=1) + "\n", encoding="utf-8")
+    REPORT.write_text(
+        json.dumps(
+            {"sides": sides, "rows": found, "failed": failed, "differences": differences}, indent=1
+        )
+        + "\n",
+        encoding="utf-8",
+    )
     return 0 if status == 0 else 1
 
 

@@ -1,4 +1,6 @@
-"""The sides of every comparison (kafka-python's consumer; ours; ours with librdkafka underneath): how each consumer is made, and what tests do with any."""
+"""The sides of every comparison (kafka-python's consumer; ours; ours with librdkafka underneath):
+how each consumer is made, and what tests do with any.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ DIFFERED: dict[str, set[str]] = {}  # by test: the differences that it asked for
 
 
 class Side:
-    """One of the consumers, on a broker. `bare` makes one without a group, `member` one in a group; all are closed at the end of the test."""
+    """One of the consumers, on a broker. `bare` makes one without a group, `member` one in a group;
+    all are closed at the end of the test.
+    """
 
     def __init__(self, name: str, broker: str, zookeeper: str, test: str) -> None:
         self.name = name
@@ -44,7 +48,9 @@ class Side:
         return {"data_client": "librdkafka"} if self.name == LIBRDKAFKA else {}
 
     def differs(self, what: str) -> bool:
-        """Is this the side that differs? `what` is the name of a line of the table of differences in docs/consumer.md."""
+        """Is this the side that differs? `what` is the name of a line of the table of differences
+        in docs/consumer.md.
+        """
         DIFFERED.setdefault(self.test, set()).add(what)
         return self.ours
 
@@ -55,17 +61,37 @@ class Side:
 
     def bare(self, *topics: str, **configs: Any) -> Any:
         """A consumer without a group, which begins at the first record."""
-        return self._kept(self.consumer_class(*topics, **{"bootstrap_servers": self.broker, "auto_offset_reset": "earliest", **self.client, **configs}))
+        return self._kept(
+            self.consumer_class(
+                *topics,
+                **{
+                    "bootstrap_servers": self.broker,
+                    "auto_offset_reset": "earliest",
+                    **self.client,
+                    **configs,
+                },
+            )
+        )
 
     def member(self, group: str, *topics: str, **configs: Any) -> Any:
-        """A member of the group, which begins at the first record where nothing is committed. Both sides move only the partitions that have to move."""
+        """A member of the group, which begins at the first record where nothing is committed. Both
+        sides move only the partitions that have to move.
+        """
         return self._kept(self.consumer_class(*topics, **{**self.group_configs(group), **configs}))
 
     def group_configs(self, group: str) -> dict[str, Any]:
         """The options of `member`."""
-        shared = {"bootstrap_servers": self.broker, "group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": SESSION_MS,
-                  "partition_assignment_strategy": (CooperativeStickyAssignor,), "heartbeat_interval_ms": HEARTBEAT_MS}
-        return {**shared, "zookeeper_connect": self.zookeeper, **self.client} if self.ours else shared
+        shared = {
+            "bootstrap_servers": self.broker,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": SESSION_MS,
+            "partition_assignment_strategy": (CooperativeStickyAssignor,),
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+        }
+        return (
+            {**shared, "zookeeper_connect": self.zookeeper, **self.client} if self.ours else shared
+        )
 
     def _kept(self, made: Any) -> Any:
         self.stack.callback(made.close)
@@ -119,12 +145,16 @@ def take(one: Any, taken: Taken, timeout_ms: float | None = None) -> int:
 
 
 def turn_ms(one: Any) -> int:
-    """How long a poll that waits for a rebalance takes. kafka-python's join begins anew when it ends between two polls, so its polls are long; they return when there are records."""
+    """How long a poll that waits for a rebalance takes. kafka-python's join begins anew when it
+    ends between two polls, so its polls are long; they return when there are records.
+    """
     return 50 if isinstance(one, consumer.KafkaConsumer) else 1_000
 
 
 def turn(consumers: Iterable[Any], taken: Taken) -> None:
-    """One poll of each, all at once, as in processes of their own: a join of kafka-python's ends when all have come. The first is polled by this thread."""
+    """One poll of each, all at once, as in processes of their own: a join of kafka-python's ends
+    when all have come. The first is polled by this thread.
+    """
     first, *others = consumers
     found: list[Taken] = [{} for _ in others]
     with ThreadPoolExecutor(max(1, len(others))) as pool:
@@ -151,34 +181,74 @@ def drain(consumers: Iterable[Any], total: int, taken: Taken | None = None) -> T
 
 
 def wait_for_records(enough: Callable[[], bool], consumers: Iterable[Any], what: str) -> None:
-    """Until there are enough; when there are not, says where each consumer of ours stands, and what the broker has."""
+    """Until there are enough; when there are not, says where each consumer of ours stands, and what
+    the broker has.
+    """
     try:
         wait_until(enough, PATIENCE_S, what)
     except AssertionError as e:
-        raise AssertionError("\n".join([str(e), *(line for one in consumers if isinstance(one, consumer.KafkaConsumer) for line in where_it_stands(one))])) from None
+        raise AssertionError(
+            "\n".join(
+                [
+                    str(e),
+                    *(
+                        line
+                        for one in consumers
+                        if isinstance(one, consumer.KafkaConsumer)
+                        for line in where_it_stands(one)
+                    ),
+                ]
+            )
+        ) from None
 
 
 def where_it_stands(one: consumer.KafkaConsumer) -> Iterator[str]:
     """What its fetching side believes."""
     data = one._data
     fetcher, cluster = data.fetcher, data.kafka._cluster
-    tasks = {name: task if task is None else (task.is_done, task.exception) for name, task in (
-        ("reset", fetcher._reset_task), ("validation", fetcher._validation_task), ("refresh", cluster._refresh_loop_future))}
-    yield f"{one.subscription()} {one._member.tasks} done and failed: {tasks}; metadata of {sorted(cluster._topics)}, wanted {cluster.need_update}; out: {fetcher._nodes_with_pending_fetch_requests}"
+    tasks = {
+        name: task if task is None else (task.is_done, task.exception)
+        for name, task in (
+            ("reset", fetcher._reset_task),
+            ("validation", fetcher._validation_task),
+            ("refresh", cluster._refresh_loop_future),
+        )
+    }
+    yield (
+        f"{one.subscription()} {one._member.tasks} done and failed: {tasks}; metadata of"
+        f" {sorted(cluster._topics)}, wanted {cluster.need_update}; out:"
+        f" {fetcher._nodes_with_pending_fetch_requests}"
+    )
     assigned = sorted(data.assigned())
     for tp in assigned:
         state = data.subscription.assignment[tp]
-        yield (f"{tp.topic}-{tp.partition}: at {state.position}, reset {state.reset_strategy}, fetchable {state.is_fetchable()}, leader {cluster.leader_for_partition(tp)}, "
-               f"first fetch {'to come' if tp in fetcher._unseen else 'was'}, asked {fetcher._asked.get(tp)}, buffered {tp in fetcher._buffers}")
+        yield (
+            f"{tp.topic}-{tp.partition}: at {state.position}, reset {state.reset_strategy},"
+            f" fetchable {state.is_fetchable()}, leader {cluster.leader_for_partition(tp)}, first"
+            f" fetch {'to come' if tp in fetcher._unseen else 'was'}, asked"
+            f" {fetcher._asked.get(tp)}, buffered {tp in fetcher._buffers}"
+        )
     if isinstance(fetcher, LibrdkafkaFetcher):
         client = fetcher._client_side
-        streams = {tp: (stream.begin, stream.end, stream.ready, stream.fault) for tp, stream in fetcher._streams.items()}
-        yield f"librdkafka: running {sorted(client.running)}, not started {fetcher._unstarted}, streams {streams}, unreachable {client.unreachable}, watching {client._watching}, caught {client._caught}"
-    yield f"the broker has {data.kafka.beginning_offsets(assigned)} to {data.kafka.end_offsets(assigned)}"
+        streams = {
+            tp: (stream.begin, stream.end, stream.ready, stream.fault)
+            for tp, stream in fetcher._streams.items()
+        }
+        yield (
+            f"librdkafka: running {sorted(client.running)}, not started {fetcher._unstarted},"
+            f" streams {streams}, unreachable {client.unreachable}, watching {client._watching},"
+            f" caught {client._caught}"
+        )
+    yield (
+        f"the broker has {data.kafka.beginning_offsets(assigned)} to"
+        f" {data.kafka.end_offsets(assigned)}"
+    )
 
 
 def iterated(one: Any, total: int) -> list[Any]:
-    """Iterate, again after each `consumer_timeout_ms`, until there are `total` records (or more)."""
+    """Iterate, again after each `consumer_timeout_ms`, until there are `total` records (or
+    more).
+    """
     found: list[Any] = []
     wait_until(lambda: found.extend(one) or len(found) >= total, PATIENCE_S, f"{total} records")
     return found

@@ -12,7 +12,6 @@ from tests.harness.kafka import clean_groups
 from tests.kafka.groups import coordinator
 from zkcoord.stack.servers import KafkaBroker
 
-
 ABOUT_RECORDS = {
     "test_join_leave_and_close",
     "test_assigned_comes_before_any_record_and_may_seek",
@@ -25,7 +24,9 @@ ABOUT_RECORDS = {
 
 @pytest.fixture(scope="module")
 def coordinated(kafka_broker: KafkaBroker) -> Iterator[str]:
-    """The connect string of the broker's ZooKeeper, with a coordinator at work there for the whole module (tests use groups of their own)."""
+    """The connect string of the broker's ZooKeeper, with a coordinator at work there for the whole
+    module (tests use groups of their own).
+    """
     clean_groups(kafka_broker.zookeeper)
     with coordinator(kafka_broker.zookeeper):
         yield kafka_broker.zookeeper
@@ -33,23 +34,33 @@ def coordinated(kafka_broker: KafkaBroker) -> Iterator[str]:
 
 
 @pytest.fixture(params=SIDES)
-def side(request: pytest.FixtureRequest, kafka_broker: KafkaBroker, coordinated: str) -> Iterator[Side]:
+def side(
+    request: pytest.FixtureRequest, kafka_broker: KafkaBroker, coordinated: str
+) -> Iterator[Side]:
     """One of the consumers."""
     with side_of(request.param, kafka_broker.address, coordinated, request.node.name) as found:
         yield found
 
 
 @pytest.fixture
-def ours(request: pytest.FixtureRequest, kafka_broker: KafkaBroker, coordinated: str) -> Iterator[Side]:
+def ours(
+    request: pytest.FixtureRequest, kafka_broker: KafkaBroker, coordinated: str
+) -> Iterator[Side]:
     """Our consumer only, for what the other one does not have."""
     with side_of(ZKCOORD, kafka_broker.address, coordinated, request.node.name) as found:
         yield found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """kafka-python's side changes with its releases only, and librdkafka only brings records: what takes long, or does not concern that, is part of `make compat` and of the nightly run."""
+    """kafka-python's side changes with its releases only, and librdkafka only brings records: what
+    takes long, or does not concern that, is part of `make compat` and of the nightly run.
+    """
     for item in items:
-        if item.path.parent == Path(__file__).parent and ("[kafka-python" in item.name or "[librdkafka" in item.name and not _is_about_records(item)):
+        if item.path.parent == Path(__file__).parent and (
+            "[kafka-python" in item.name
+            or "[librdkafka" in item.name
+            and not _is_about_records(item)
+        ):
             item.add_marker(pytest.mark.nightly)
 
 

@@ -22,7 +22,9 @@ def stored(side: Side, group: str, *partitions: TopicPartition) -> dict[TopicPar
 
 
 def start_of(side: Side) -> int | None:
-    """What is stored of a partition that nobody committed, once it was assigned with auto_offset_reset 'earliest'."""
+    """What is stored of a partition that nobody committed, once it was assigned with
+    auto_offset_reset 'earliest'.
+    """
     return 0 if side.differs("the start is stored") else None
 
 
@@ -36,7 +38,11 @@ def test_commit_and_committed(side: Side) -> None:
     c.commit({tp: OffsetAndMetadata(4, "why", -1)}, timeout_ms=10_000)
     assert c.committed(tp) == 4 and c.position(tp) == 10
     kept = c.committed(tp, metadata=True)
-    assert isinstance(kept, OffsetAndMetadata) and kept.offset == 4 and kept.metadata == ("" if side.differs("metadata of a commit") else "why")
+    assert (
+        isinstance(kept, OffsetAndMetadata)
+        and kept.offset == 4
+        and kept.metadata == ("" if side.differs("metadata of a commit") else "why")
+    )
     c.commit()
     assert c.committed(tp, timeout_ms=10_000) == 10
     c.commit({tp: OffsetAndMetadata(2, "", -1)})
@@ -50,12 +56,25 @@ def test_commits_without_waiting(side: Side) -> None:
     produce_numbered(side.broker, topic, 1, 10)
     tp = TopicPartition(topic, 0)
     default: list[Any] = []
-    c = side.member(topic, topic, enable_auto_commit=False, default_offset_commit_callback=lambda offsets, answer: default.append((offsets, answer)))
+    c = side.member(
+        topic,
+        topic,
+        enable_auto_commit=False,
+        default_offset_commit_callback=lambda offsets, answer: default.append((offsets, answer)),
+    )
     drain([c], 10)
     called: list[Any] = []
-    future = c.commit_async({tp: OffsetAndMetadata(3, "", -1)}, callback=lambda offsets, answer: called.append((offsets, answer)))
+    future = c.commit_async(
+        {tp: OffsetAndMetadata(3, "", -1)},
+        callback=lambda offsets, answer: called.append((offsets, answer)),
+    )
     wait_until(lambda: c.poll(20) == {} and called, PATIENCE_S, "the callback")
-    assert future.is_done and future.succeeded() and called[0][0] == {tp: OffsetAndMetadata(3, "", -1)} and not isinstance(called[0][1], Exception)
+    assert (
+        future.is_done
+        and future.succeeded()
+        and called[0][0] == {tp: OffsetAndMetadata(3, "", -1)}
+        and not isinstance(called[0][1], Exception)
+    )
     c.commit_async()
     wait_until(lambda: c.poll(20) == {} and default, PATIENCE_S, "the default callback")
     assert default[0][0][tp].offset == 10 and c.committed(tp) == 10 and len(called) == 1
@@ -70,7 +89,8 @@ def test_a_commit_of_what_is_not_owned(side: Side) -> None:
         with pytest.raises(CommitFailedError, match=f"{topic}-7"):
             c.commit({tp: OffsetAndMetadata(1, "", -1)})
     else:
-        with pytest.raises(Exception):  # the partition does not exist: what the broker answers is its own affair
+        # the partition does not exist: what the broker answers is its own affair
+        with pytest.raises(Exception):
             c.commit({tp: OffsetAndMetadata(1, "", -1)}, timeout_ms=2_000)
 
 
@@ -84,16 +104,24 @@ def test_nothing_is_stored_that_was_not_committed(side: Side) -> None:
     first.commit({zero: OffsetAndMetadata(3, "", -1)})
     second = side.member(topic, topic, enable_auto_commit=False)
     settle([first, second], 2)
-    assert stored(side, topic, zero, one) == {zero: 3, one: start_of(side)}, "a hand-over stores nothing"
+    assert stored(side, topic, zero, one) == {
+        zero: 3,
+        one: start_of(side),
+    }, "a hand-over stores nothing"
     first.unsubscribe()
-    assert stored(side, topic, zero, one) == {zero: 3, one: start_of(side)}, "nor does unsubscribing"
+    assert stored(side, topic, zero, one) == {
+        zero: 3,
+        one: start_of(side),
+    }, "nor does unsubscribing"
     second.close()
     first.close(autocommit=True)
     assert stored(side, topic, zero, one) == {zero: 3, one: start_of(side)}, "nor does closing"
 
 
 def test_automatic_commits(side: Side) -> None:
-    """In time and on close; not where close is told not to, and not when a with block ends by an error."""
+    """In time and on close; not where close is told not to, and not when a with block ends by an
+    error.
+    """
     topic = create_topic(side.broker, fresh("auto"), 1)
     produce_numbered(side.broker, topic, 1, 5)
     tp = TopicPartition(topic, 0)
@@ -108,7 +136,10 @@ def test_automatic_commits(side: Side) -> None:
         c.close(autocommit=told)
         assert stored(side, topic, tp) == {tp: 6}
         produce_numbered(side.broker, topic, 1, 1, 6)
-    with pytest.raises(ZeroDivisionError), side.member(topic, topic, auto_commit_interval_ms=600_000) as d:
+    with (
+        pytest.raises(ZeroDivisionError),
+        side.member(topic, topic, auto_commit_interval_ms=600_000) as d,
+    ):
         drain([d], 2)
         raise ZeroDivisionError
     assert stored(side, topic, tp) == {tp: 6}
@@ -141,7 +172,9 @@ def test_records_are_processed_when_the_application_comes_back(side: Side) -> No
 
 
 def test_an_evicted_member_stores_nothing(side: Side) -> None:
-    """One that did not poll for max_poll_interval_ms has lost its partitions: its late commit fails, and nothing else is stored."""
+    """One that did not poll for max_poll_interval_ms has lost its partitions: its late commit
+    fails, and nothing else is stored.
+    """
     topic = create_topic(side.broker, fresh("evicted"), 1)
     produce_numbered(side.broker, topic, 1, 5)
     tp = TopicPartition(topic, 0)
@@ -151,11 +184,21 @@ def test_an_evicted_member_stores_nothing(side: Side) -> None:
     drain([slow], 5)
     other = side.member(topic, topic, enable_auto_commit=False)
     taken: dict[TopicPartition, list[int]] = {}
-    wait_until(lambda: take(other, taken) >= 0 and sum(map(len, taken.values())) == 5, PATIENCE_S, "the records at the next owner")
+    wait_until(
+        lambda: take(other, taken) >= 0 and sum(map(len, taken.values())) == 5,
+        PATIENCE_S,
+        "the records at the next owner",
+    )
     for given in (None, {tp: OffsetAndMetadata(5, "", -1)}):
-        with pytest.raises(CommitFailedError, match=r"1500 ms \(max_poll_interval_ms\)" if side.ours else None):
+        with pytest.raises(
+            CommitFailedError, match=r"1500 ms \(max_poll_interval_ms\)" if side.ours else None
+        ):
             slow.commit(given)
     assert other.committed(tp) == start_of(side)
     other.close()
-    wait_until(lambda: take(slow, {}) >= 0 and listener.names().count("assigned") == 2, PATIENCE_S, "its return")
+    wait_until(
+        lambda: take(slow, {}) >= 0 and listener.names().count("assigned") == 2,
+        PATIENCE_S,
+        "its return",
+    )
     assert listener.calls == [("assigned", (0,)), ("lost", (0,)), ("assigned", (0,))]

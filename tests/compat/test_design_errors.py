@@ -1,4 +1,6 @@
-"""The errors of the design of Kafka's 0.9 consumer, each raised (or not) by both consumers of today: the tables "The consumer rewrite design" in docs/consumer.md."""
+"""The errors of the design of Kafka's 0.9 consumer, each raised (or not) by both consumers of
+today: the tables "The consumer rewrite design" in docs/consumer.md.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def invalid_partitions_to_commit(side: Side) -> None:
     if side.differs("commits of what is not owned"):
         with pytest.raises(CommitFailedError, match=f"{topic}-{theirs.partition}") as caught:
             one.commit(offsets)
-        assert f"{topic}-{mine.partition}" not in str(caught.value) and one.committed(mine) == two.committed(theirs) == 0
+        assert (
+            f"{topic}-{mine.partition}" not in str(caught.value)
+            and one.committed(mine) == two.committed(theirs) == 0
+        )
     else:
         one.commit(offsets)
         assert one.committed(theirs) == 1
@@ -91,12 +96,16 @@ def test_an_error_of_the_design(side: Side, error: str) -> None:
 
 
 def test_the_table_lists_what_is_tested() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("| the design's error |")[2].partition("\n\n")[0]
+    table = (
+        PAGE.read_text(encoding="utf-8").partition("| the design's error |")[2].partition("\n\n")[0]
+    )
     assert {line.split("`")[1] for line in table.splitlines()[2:]} == set(ERRORS)
 
 
 def test_the_calls_of_the_design(ours: Side) -> None:
-    """Partitions one after the other, with an offset or without; what is consumed, where the group stands, and setting it."""
+    """Partitions one after the other, with an offset or without; what is consumed, where the group
+    stands, and setting it.
+    """
     topic = create_topic(ours.broker, fresh("calls"), 2)
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     produce_numbered(ours.broker, topic, 2, 10)

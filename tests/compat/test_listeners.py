@@ -24,7 +24,9 @@ def listening(side: Side, topic: str, listener: Listener, **configs: Any) -> Any
 
 
 def test_join_leave_and_close(side: Side) -> None:
-    """Only what moves is told: assigned all; revoked what the second member gets; assigned when it is back; revoked all on close."""
+    """Only what moves is told: assigned all; revoked what the second member gets; assigned when it
+    is back; revoked all on close.
+    """
     topic = create_topic(side.broker, fresh("order"), 4)
     produce_numbered(side.broker, topic, 4, 5)
     listener = Listener()
@@ -33,16 +35,22 @@ def test_join_leave_and_close(side: Side) -> None:
     assert listener.calls == [("assigned", (0, 1, 2, 3))]
     two = side.member(topic, topic)
     settle([one, two], 4, taken)
-    wait_until(lambda: take(one, taken) >= 0 and len(listener.calls) >= 2, PATIENCE_S, "the revocation")
+    wait_until(
+        lambda: take(one, taken) >= 0 and len(listener.calls) >= 2, PATIENCE_S, "the revocation"
+    )
     (name, moved), kept = listener.calls[1], one.assignment()
     assert name == "revoked" and len(moved) == 2 and len(listener.calls) == 2
-    assert kept == {TopicPartition(topic, n) for n in range(4) if n not in moved} and two.assignment() == {TopicPartition(topic, n) for n in moved}
+    assert kept == {
+        TopicPartition(topic, n) for n in range(4) if n not in moved
+    } and two.assignment() == {TopicPartition(topic, n) for n in moved}
     two.close()
     wait_until(lambda: take(one, taken) >= 0 and len(listener.calls) == 3, PATIENCE_S, "the return")
     assert listener.calls[2] == ("assigned", moved)
     one.close()
     assert listener.calls[3:] == [("revoked", (0, 1, 2, 3))]
-    assert {tp: sorted(offsets) for tp, offsets in taken.items()} == {TopicPartition(topic, n): [0, 1, 2, 3, 4] for n in range(4)}
+    assert {tp: sorted(offsets) for tp, offsets in taken.items()} == {
+        TopicPartition(topic, n): [0, 1, 2, 3, 4] for n in range(4)
+    }
 
 
 def test_assigned_comes_before_any_record_and_may_seek(side: Side) -> None:
@@ -60,7 +68,9 @@ def test_assigned_comes_before_any_record_and_may_seek(side: Side) -> None:
 
     listener.act = act
     c.subscribe([topic], listener=listener)
-    assert drain([c], 8) == {TopicPartition(topic, n): [6, 7, 8, 9] for n in range(2)} and seen == ["assigned"]
+    assert drain([c], 8) == {TopicPartition(topic, n): [6, 7, 8, 9] for n in range(2)} and seen == [
+        "assigned"
+    ]
 
 
 def test_seek_to_the_beginning_inside_assigned(side: Side) -> None:
@@ -71,7 +81,9 @@ def test_seek_to_the_beginning_inside_assigned(side: Side) -> None:
         drain([first], 5)
     listener = Listener()
     c = side.member(topic)
-    listener.act = lambda name, partitions: c.seek_to_beginning(*partitions) if name == "assigned" else None
+    listener.act = lambda name, partitions: (
+        c.seek_to_beginning(*partitions) if name == "assigned" else None
+    )
     c.subscribe([topic], listener=listener)
     assert drain([c], 5) == {tp: [0, 1, 2, 3, 4]}
 
@@ -98,10 +110,16 @@ def test_the_thread_of_callbacks_and_what_may_block_there(side: Side) -> None:
     taken = drain([one], 10)
     two = side.member(topic, topic, enable_auto_commit=False)
     settle([one, two], 2, taken)
-    wait_until(lambda: take(one, taken) >= 0 and "revoked" in listener.names(), PATIENCE_S, "the revocation")
+    wait_until(
+        lambda: take(one, taken) >= 0 and "revoked" in listener.names(),
+        PATIENCE_S,
+        "the revocation",
+    )
     if side.differs("the thread of callbacks"):
         assert threads == {threading.current_thread()} and errors == []
-        assert taken == {TopicPartition(topic, n): [0, 1, 2, 3, 4] for n in range(2)}, "what was committed inside is not delivered again"
+        assert taken == {TopicPartition(topic, n): [0, 1, 2, 3, 4] for n in range(2)}, (
+            "what was committed inside is not delivered again"
+        )
     else:
         assert threading.current_thread() not in threads and "IO thread" in str(errors[0])
 
@@ -131,7 +149,9 @@ def test_unsubscribing_and_a_new_subscription(side: Side) -> None:
     settle([c], 1)
     c.unsubscribe()
     assert c.assignment() == set() and c.subscription() is None
-    assert listener.names() == (["assigned", "revoked"] if side.differs("callbacks of `unsubscribe`") else ["assigned"])
+    assert listener.names() == (
+        ["assigned", "revoked"] if side.differs("callbacks of `unsubscribe`") else ["assigned"]
+    )
     assert c.poll(10) == {}
     again = Listener()
     c.subscribe([topic], listener=again)
@@ -147,7 +167,14 @@ def test_another_subscription_replaces_the_first(side: Side) -> None:
     settle([c], 2)
     c.subscribe([stay, come], listener=second)
     assert c.subscription() == {stay, come}
-    wait_until(lambda: take(c, {}) >= 0 and c.assignment() == {TopicPartition(stay, 0), TopicPartition(come, 0)}, PATIENCE_S, "the other topic")
+    wait_until(
+        lambda: (
+            take(c, {}) >= 0
+            and c.assignment() == {TopicPartition(stay, 0), TopicPartition(come, 0)}
+        ),
+        PATIENCE_S,
+        "the other topic",
+    )
     assert first.names() == ["assigned"], "a new listener replaces the old one at once"
     assert sorted(second.names()) == ["assigned", "revoked"]
 
@@ -164,7 +191,11 @@ def test_new_partitions_and_topics_of_a_pattern(side: Side) -> None:
     produce_numbered(side.broker, f"{stem}-b", 1, 1)
     produce_numbered(side.broker, f"{stem}-a", 2, 1, 1)
     drain([c], 4, taken)
-    assert c.subscription() == {f"{stem}-a", f"{stem}-b"} and set(taken) == c.assignment() and len(taken) == 3
+    assert (
+        c.subscription() == {f"{stem}-a", f"{stem}-b"}
+        and set(taken) == c.assignment()
+        and len(taken) == 3
+    )
 
 
 def test_the_names_that_a_pattern_covers(side: Side) -> None:
@@ -204,12 +235,18 @@ def test_an_error_in_a_callback(side: Side, callback: str) -> None:
         return bool(caught) and sum(map(len, taken.values())) >= 6
 
     wait_until(again, PATIENCE_S, "the error, and the records all the same")
-    assert len(caught) == 1 and isinstance(caught[0].__cause__, ZeroDivisionError) and "callback" in str(caught[0])
+    assert (
+        len(caught) == 1
+        and isinstance(caught[0].__cause__, ZeroDivisionError)
+        and "callback" in str(caught[0])
+    )
 
 
 @pytest.mark.parametrize("inside", ["unsubscribe", "close"])
 def test_leaving_inside_a_callback(ours: Side, inside: str) -> None:
-    """Neither hangs nor leaves anything behind (kafka-python raises there, and does not recover)."""
+    """Neither hangs nor leaves anything behind (kafka-python raises there, and does not
+    recover).
+    """
     topic = create_topic(ours.broker, fresh("inside"), 1)
     produce_numbered(ours.broker, topic, 1, 3)
     listener = Listener()
@@ -229,10 +266,19 @@ def test_group_metadata(side: Side) -> None:
     topic = create_topic(side.broker, fresh("snapshot"), 1)
     c = side.member(topic, topic, group_instance_id="one")
     before = c.group_metadata()
-    assert before.group_id == topic and before.group_instance_id == "one" and before.state != "<stable>"
+    assert (
+        before.group_id == topic
+        and before.group_instance_id == "one"
+        and before.state != "<stable>"
+    )
     settle([c], 1)
     now = c.group_metadata()
-    assert now.state == "<stable>" and now.generation_id >= 1 and now.member_id and now._fields == before._fields
+    assert (
+        now.state == "<stable>"
+        and now.generation_id >= 1
+        and now.member_id
+        and now._fields == before._fields
+    )
 
 
 def test_the_return_of_a_static_member_is_not_noticed(side: Side) -> None:

@@ -22,10 +22,21 @@ def test_what_the_brokers_know(side: Side) -> None:
     c.bootstrap(timeout_ms=10_000)
     c.bootstrap(timeout_ms=10_000, refresh=True)
     assert topic in c.topics() and isinstance(c.topics(), set)
-    assert c.partitions_for_topic(topic) == {0, 1, 2} and c.partitions_for_topic(fresh("unknown")) == set()
-    assert c.beginning_offsets([zero, two]) == {zero: 0, two: 0} and c.end_offsets([zero, two]) == {zero: 4, two: 4}
+    assert (
+        c.partitions_for_topic(topic) == {0, 1, 2}
+        and c.partitions_for_topic(fresh("unknown")) == set()
+    )
+    assert c.beginning_offsets([zero, two]) == {zero: 0, two: 0} and c.end_offsets([zero, two]) == {
+        zero: 4,
+        two: 4,
+    }
     found = c.offsets_for_times({zero: 0, two: 2**50})
-    assert found[two] is None and isinstance(found[zero], OffsetAndTimestamp) and found[zero].offset == 0 and found[zero].timestamp > 0
+    assert (
+        found[two] is None
+        and isinstance(found[zero], OffsetAndTimestamp)
+        and found[zero].offset == 0
+        and found[zero].timestamp > 0
+    )
     with pytest.raises(ValueError, match="negative"):
         c.offsets_for_times({zero: -1})
     with pytest.raises(KafkaTimeoutError):
@@ -41,7 +52,10 @@ def test_metrics(side: Side) -> None:
     wait_until(lambda: c.poll(100), PATIENCE_S, "records")
     found, raw = c.metrics(), c.metrics(raw=True)
     assert found["consumer-fetch-manager-metrics"]["records-consumed-rate"] > 0
-    assert {(name.group, name.name) for name in raw} >= {("consumer-fetch-manager-metrics", "records-consumed-rate"), ("consumer-fetch-manager-metrics", "records-lag-max")}
+    assert {(name.group, name.name) for name in raw} >= {
+        ("consumer-fetch-manager-metrics", "records-consumed-rate"),
+        ("consumer-fetch-manager-metrics", "records-lag-max"),
+    }
     assert set(found) - {"zkcoord"} == {name.group for name in raw}
     assert side.bare(metrics_enabled=False).metrics() is None
 

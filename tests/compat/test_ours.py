@@ -17,7 +17,10 @@ pytestmark = pytest.mark.kafka
 
 def test_adding_topics(ours: Side) -> None:
     """What was subscribed stays, with its listener and without a stop."""
-    first, second = create_topic(ours.broker, fresh("first"), 2), create_topic(ours.broker, fresh("second"), 1)
+    first, second = (
+        create_topic(ours.broker, fresh("first"), 2),
+        create_topic(ours.broker, fresh("second"), 1),
+    )
     listener = Listener()
     c = ours.member(first)
     c.subscribe([first], listener=listener)
@@ -56,7 +59,9 @@ def test_adding_partitions_and_partitions_with_an_offset(ours: Side) -> None:
 
 
 def test_another_assignment_while_iterating(ours: Side) -> None:
-    """What iteration has taken of partitions that are gone is not yielded, and what it has taken of the others is not lost."""
+    """What iteration has taken of partitions that are gone is not yielded, and what it has taken of
+    the others is not lost.
+    """
     topic = create_topic(ours.broker, fresh("iterating"), 2)
     produce_numbered(ours.broker, topic, 2, 10)
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -68,7 +73,9 @@ def test_another_assignment_while_iterating(ours: Side) -> None:
     c.assign({zero: 3})
     assert following(c).offset == 3
     c.add_partitions([one])
-    assert sorted((r.partition, r.offset) for r in iterated(c, 16)) == [(0, n) for n in range(4, 10)] + [(1, n) for n in range(10)]
+    assert sorted((r.partition, r.offset) for r in iterated(c, 16)) == [
+        (0, n) for n in range(4, 10)
+    ] + [(1, n) for n in range(10)]
 
 
 def test_figures_of_the_membership(ours: Side) -> None:
@@ -79,33 +86,66 @@ def test_figures_of_the_membership(ours: Side) -> None:
     settle([one], 4)
     wait_until(lambda: one.metrics()["zkcoord"]["last-rebalance-cause"], PATIENCE_S, "the cause")
     first = one.metrics()["zkcoord"]
-    assert first["state"] == "member" and first["assigned-partitions"] == 4 and first["generation"] >= 1 and first["epoch"] >= 1 and first["rebalance-failure"] == ""
-    assert 0 < first["lease-left-ms"] <= 4_000 and first["last-contact-ms-ago"] >= 0 and first["last-rebalance-ms"] >= 0
+    assert (
+        first["state"] == "member"
+        and first["assigned-partitions"] == 4
+        and first["generation"] >= 1
+        and first["epoch"] >= 1
+        and first["rebalance-failure"] == ""
+    )
+    assert (
+        0 < first["lease-left-ms"] <= 4_000
+        and first["last-contact-ms-ago"] >= 0
+        and first["last-rebalance-ms"] >= 0
+    )
     two = ours.member(topic, topic)
     settle([one, two], 4)
-    second = wait_until(lambda: (found := one.metrics()["zkcoord"])["generation"] > first["generation"] and found, PATIENCE_S, "the next generation")
-    wait_until(lambda: one.metrics()["zkcoord"]["last-rebalance-trigger"] == two.group_metadata().member_id, PATIENCE_S, "who triggered it")
-    assert second["epoch"] == first["epoch"] and one.group_metadata().generation_id == second["generation"]
+    second = wait_until(
+        lambda: (found := one.metrics()["zkcoord"])["generation"] > first["generation"] and found,
+        PATIENCE_S,
+        "the next generation",
+    )
+    wait_until(
+        lambda: (
+            one.metrics()["zkcoord"]["last-rebalance-trigger"] == two.group_metadata().member_id
+        ),
+        PATIENCE_S,
+        "who triggered it",
+    )
+    assert (
+        second["epoch"] == first["epoch"]
+        and one.group_metadata().generation_id == second["generation"]
+    )
     one.unsubscribe()
     assert "zkcoord" not in one.metrics() and one.group_metadata().generation_id == -1
 
 
-def test_a_member_that_was_not_polled_is_told_so(ours: Side, caplog: pytest.LogCaptureFixture) -> None:
-    """One warning when it comes back says how long it took; a commit of what it has processed by then names the interval, a later one is stored."""
+def test_a_member_that_was_not_polled_is_told_so(
+    ours: Side, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One warning when it comes back says how long it took; a commit of what it has processed by
+    then names the interval, a later one is stored.
+    """
     topic = create_topic(ours.broker, fresh("late"), 1)
     produce_numbered(ours.broker, topic, 1, 5)
     tp = TopicPartition(topic, 0)
     c = ours.member(topic, topic, enable_auto_commit=False, max_poll_interval_ms=800)
     drain([c], 5)
-    wait_until(lambda: c.metrics()["zkcoord"]["state"] == "waiting for a poll", PATIENCE_S, "its leave")
+    wait_until(
+        lambda: c.metrics()["zkcoord"]["state"] == "waiting for a poll", PATIENCE_S, "its leave"
+    )
     future = c.commit_async()
-    assert isinstance(future.exception, NotOwnedError) and future.exception.partitions == (tuple(tp),)
+    assert isinstance(future.exception, NotOwnedError) and future.exception.partitions == (
+        tuple(tp),
+    )
     with pytest.raises(NotOwnedError, match="800 ms"):
         c.commit()
     with caplog.at_level("WARNING", "consumer"):
         assert drain([c], 5) == {tp: list(range(5))}, "nothing was stored"
         c.commit()
-    late = [r.getMessage() for r in caplog.records if "max_poll_interval_ms is 800" in r.getMessage()]
+    late = [
+        r.getMessage() for r in caplog.records if "max_poll_interval_ms is 800" in r.getMessage()
+    ]
     assert len(late) == 1 and c.committed(tp) == 5
 
 
@@ -129,6 +169,8 @@ def test_a_transaction_with_offsets_of_ours_is_refused_by_the_broker(ours: Side)
         producer.init_transactions()
         producer.begin_transaction()
         with pytest.raises(KafkaError):
-            producer.send_offsets_to_transaction({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)}, c.group_metadata())
+            producer.send_offsets_to_transaction(
+                {TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)}, c.group_metadata()
+            )
     finally:
         producer.close()

@@ -13,7 +13,16 @@ from kafka.errors import IllegalStateError, NoOffsetForPartitionError
 from kafka.serializer import Deserializer
 from kafka.structs import TopicPartition
 
-from tests.compat.both import PATIENCE_S, Side, drain, following, fresh, iterated, take, wait_for_records
+from tests.compat.both import (
+    PATIENCE_S,
+    Side,
+    drain,
+    following,
+    fresh,
+    iterated,
+    take,
+    wait_for_records,
+)
 from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
 
@@ -42,7 +51,14 @@ def assigned(side: Side, topic: str, *numbers: int, **configs: Any) -> Any:
 def first_records(c: Any, count: int) -> list[Any]:
     """Poll until there are so many records."""
     found: list[Any] = []
-    wait_for_records(lambda: found.extend(r for records in c.poll(100).values() for r in records) or len(found) >= count, [c], f"{count} records")
+    wait_for_records(
+        lambda: (
+            found.extend(r for records in c.poll(100).values() for r in records)
+            or len(found) >= count
+        ),
+        [c],
+        f"{count} records",
+    )
     return found
 
 
@@ -61,17 +77,35 @@ class Reverse(Deserializer):
 
 def test_every_field_of_a_record(side: Side) -> None:
     topic = create_topic(side.broker, fresh("fields"), 1)
-    send(side, topic, [{"key": b"k", "value": b"v", "headers": [("h", b"1"), ("h", b"2")], "timestamp_ms": 1_700_000_000_123}, {"value": None, "key": b"k"}])
+    send(
+        side,
+        topic,
+        [
+            {
+                "key": b"k",
+                "value": b"v",
+                "headers": [("h", b"1"), ("h", b"2")],
+                "timestamp_ms": 1_700_000_000_123,
+            },
+            {"value": None, "key": b"k"},
+        ],
+    )
     one, tombstone = first_records(assigned(side, topic, 0), 2)
     assert isinstance(one, ConsumerRecord)
     assert (one.topic, one.partition, one.offset, one.key, one.value) == (topic, 0, 0, b"k", b"v")
-    assert list(map(tuple, one.headers)) == [("h", b"1"), ("h", b"2")] and one.timestamp == 1_700_000_000_123 and one.timestamp_type == 0
+    assert (
+        list(map(tuple, one.headers)) == [("h", b"1"), ("h", b"2")]
+        and one.timestamp == 1_700_000_000_123
+        and one.timestamp_type == 0
+    )
     assert (one.serialized_key_size, one.serialized_value_size, one.leader_epoch) == (1, 1, 0)
     assert tombstone.value is None and tombstone.offset == 1 and list(tombstone.headers) == []
 
 
 def test_the_time_of_the_log(side: Side) -> None:
-    topic = create_topic(side.broker, fresh("logtime"), 1, {"message.timestamp.type": "LogAppendTime"})
+    topic = create_topic(
+        side.broker, fresh("logtime"), 1, {"message.timestamp.type": "LogAppendTime"}
+    )
     send(side, topic, [{"value": b"v", "timestamp_ms": 1_700_000_000_123}])
     (one,) = first_records(assigned(side, topic, 0), 1)
     assert one.timestamp_type == 1 and one.timestamp > 1_700_000_000_123
@@ -84,7 +118,11 @@ def test_deserialisers(side: Side) -> None:
     reverse = Reverse()
     c = assigned(side, topic, 0, key_deserializer=reverse, value_deserializer=int)
     (one,) = first_records(c, 1)
-    assert one.key == b"yek" and one.value == 12 and (one.serialized_key_size, one.serialized_value_size) == (3, 2)
+    assert (
+        one.key == b"yek"
+        and one.value == 12
+        and (one.serialized_key_size, one.serialized_value_size) == (3, 2)
+    )
     c.close()
     assert reverse.closed
 
@@ -93,7 +131,11 @@ def test_deserialisers(side: Side) -> None:
 def test_a_record_that_cannot_be_decoded(side: Side) -> None:
     """poll raises what the deserialiser raises, and goes on after a seek over it."""
     topic = create_topic(side.broker, fresh("poison"), 1)
-    send(side, topic, [{"value": b"no number" if n == BAD_RECORD else str(n).encode()} for n in range(6)])
+    send(
+        side,
+        topic,
+        [{"value": b"no number" if n == BAD_RECORD else str(n).encode()} for n in range(6)],
+    )
     tp = TopicPartition(topic, 0)
     c = assigned(side, topic, 0, value_deserializer=int, max_poll_records=1)
     found: list[int] = []
@@ -110,13 +152,19 @@ def test_a_record_that_cannot_be_decoded(side: Side) -> None:
     assert found == [0, 1, 2, 4, 5] and errors == bearable
 
 
-@pytest.mark.parametrize("isolation, expected", [("read_uncommitted", [b"aborted", b"kept"]), ("read_committed", [b"kept"])])
+@pytest.mark.parametrize(
+    "isolation, expected",
+    [("read_uncommitted", [b"aborted", b"kept"]), ("read_committed", [b"kept"])],
+)
 def test_transactions(side: Side, isolation: str, expected: list[bytes]) -> None:
     topic = create_topic(side.broker, fresh("isolation"), 1)
     producer = KafkaProducer(bootstrap_servers=side.broker, transactional_id=fresh("transactional"))
     try:
         producer.init_transactions()
-        for value, end in ((b"aborted", producer.abort_transaction), (b"kept", producer.commit_transaction)):
+        for value, end in (
+            (b"aborted", producer.abort_transaction),
+            (b"kept", producer.commit_transaction),
+        ):
             producer.begin_transaction()
             producer.send(topic, value=value).get(timeout=PATIENCE_S)
             end()
@@ -125,7 +173,11 @@ def test_transactions(side: Side, isolation: str, expected: list[bytes]) -> None
     c = assigned(side, topic, 0, isolation_level=isolation)
     assert [r.value for r in first_records(c, len(expected))] == expected
     end_of_log = 4  # two records and two markers
-    wait_until(lambda: c.poll(50) == {} and c.position(TopicPartition(topic, 0)) == end_of_log, PATIENCE_S, "the position after the last marker")
+    wait_until(
+        lambda: c.poll(50) == {} and c.position(TopicPartition(topic, 0)) == end_of_log,
+        PATIENCE_S,
+        "the position after the last marker",
+    )
 
 
 def test_the_number_of_records_per_poll(side: Side) -> None:
@@ -134,10 +186,16 @@ def test_the_number_of_records_per_poll(side: Side) -> None:
     produce_numbered(side.broker, topic, 3, 40)
     c = assigned(side, topic, 0, 1, 2, max_poll_records=7)
     taken: dict[TopicPartition, list[int]] = {}
-    wait_until(lambda: take(c, taken) <= 7 and sum(map(len, taken.values())) == 120, PATIENCE_S, "all records in sevens")
+    wait_until(
+        lambda: take(c, taken) <= 7 and sum(map(len, taken.values())) == 120,
+        PATIENCE_S,
+        "all records in sevens",
+    )
     assert taken == {TopicPartition(topic, n): list(range(40)) for n in range(3)}
     c.seek_to_beginning()
-    wait_until(lambda: sum(map(len, c.poll(100, max_records=3).values())) == 3, PATIENCE_S, "three records")
+    wait_until(
+        lambda: sum(map(len, c.poll(100, max_records=3).values())) == 3, PATIENCE_S, "three records"
+    )
     for wrong, error in (("3", TypeError), (0, ValueError), (-1, ValueError), (2.0, TypeError)):
         with pytest.raises(error):
             c.poll(0, max_records=wrong)
@@ -176,11 +234,21 @@ def test_seek_pause_and_positions(side: Side) -> None:
     c.seek_to_end(zero)
     assert c.position(zero) == 10
     c.seek_to_beginning()
-    assert {tp: sorted(o) for tp, o in drain([c], 20).items()} == {zero: list(range(10)), one: list(range(10))}
+    assert {tp: sorted(o) for tp, o in drain([c], 20).items()} == {
+        zero: list(range(10)),
+        one: list(range(10)),
+    }
     c.seek(zero, 4)
     c.seek(zero, 6)
     assert drain([c], 4) == {zero: [6, 7, 8, 9]}, "the latest seek counts"
-    for method, error in ((c.position, IllegalStateError), (c.highwater, IllegalStateError), (c.seek_to_end, ValueError), (c.seek_to_beginning, ValueError), (c.pause, KeyError), (c.resume, KeyError)):
+    for method, error in (
+        (c.position, IllegalStateError),
+        (c.highwater, IllegalStateError),
+        (c.seek_to_end, ValueError),
+        (c.seek_to_beginning, ValueError),
+        (c.pause, KeyError),
+        (c.resume, KeyError),
+    ):
         with pytest.raises(error):
             method(other)
     with pytest.raises(ValueError):
@@ -190,7 +258,15 @@ def test_seek_pause_and_positions(side: Side) -> None:
 def test_partitions_and_offsets_of_other_types(side: Side) -> None:
     topic = create_topic(side.broker, fresh("types"), 1)
     c = assigned(side, topic, 0)
-    for method in (c.position, c.highwater, c.pause, c.resume, c.seek_to_end, c.seek_to_beginning, lambda partition: c.seek(partition, 1)):
+    for method in (
+        c.position,
+        c.highwater,
+        c.pause,
+        c.resume,
+        c.seek_to_end,
+        c.seek_to_beginning,
+        lambda partition: c.seek(partition, 1),
+    ):
         for partition in ((topic, 0), topic, None):
             with pytest.raises(TypeError, match="TopicPartition"):
                 method(partition)
@@ -223,7 +299,9 @@ def test_latest_begins_at_the_end(side: Side) -> None:
 
 
 def test_iteration(side: Side) -> None:
-    """Ends after consumer_timeout_ms and goes on later; a seek takes effect at once; the position is that of the record yielded last."""
+    """Ends after consumer_timeout_ms and goes on later; a seek takes effect at once; the position
+    is that of the record yielded last.
+    """
     topic = create_topic(side.broker, fresh("iterate"), 1)
     produce_numbered(side.broker, topic, 1, 10)
     tp = TopicPartition(topic, 0)
@@ -242,7 +320,9 @@ def test_iteration(side: Side) -> None:
 
 
 def test_another_assignment(side: Side) -> None:
-    """assign replaces; a partition that stays keeps its position; nothing at all is unsubscribing."""
+    """assign replaces; a partition that stays keeps its position; nothing at all is
+    unsubscribing.
+    """
     topic = create_topic(side.broker, fresh("assign"), 3)
     produce_numbered(side.broker, topic, 3, 4)
     zero, one, two = (TopicPartition(topic, n) for n in range(3))
@@ -269,7 +349,9 @@ def test_subscribing_without_a_group(side: Side) -> None:
     c = side.bare(topic)
     assert c.subscription() == {topic}
     taken = drain([c], 6)
-    assert {tp: sorted(o) for tp, o in taken.items()} == {TopicPartition(topic, n): [0, 1, 2] for n in range(2)} and c.assignment() == set(taken)
+    assert {tp: sorted(o) for tp, o in taken.items()} == {
+        TopicPartition(topic, n): [0, 1, 2] for n in range(2)
+    } and c.assignment() == set(taken)
     with pytest.raises(IllegalStateError, match="group_id"):
         c.commit()
     with pytest.raises(IllegalStateError, match="group_id"):

@@ -13,15 +13,20 @@ from tests.compat.both import Listener, Side, fresh
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.parametrize("configs", [
-    {"fetch_max_wait_ms": 30_000},
-    {"request_timeout_ms": 600_000},
-    {"group_instance_id": "i", "group_id": None},
-    {"surprise": 1},
-])
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"fetch_max_wait_ms": 30_000},
+        {"request_timeout_ms": 600_000},
+        {"group_instance_id": "i", "group_id": None},
+        {"surprise": 1},
+    ],
+)
 def test_options_that_contradict(side: Side, configs: dict[str, Any]) -> None:
     with pytest.raises(KafkaConfigurationError):
-        side.stack.callback(side.consumer_class(**{**side.group_configs(fresh("refused")), **configs}).close)
+        side.stack.callback(
+            side.consumer_class(**{**side.group_configs(fresh("refused")), **configs}).close
+        )
 
 
 def test_no_broker(side: Side) -> None:
@@ -43,7 +48,12 @@ NO_SUBSCRIPTIONS: tuple[tuple[dict[str, Any], type[Exception]], ...] = (
     ({"topics": ["t" * 250]}, ValueError),
     ({"topics": ["t"], "listener": object()}, TypeError),
 )
-NO_COMMITS: tuple[Any, ...] = ({("t", "0"): 1}, {"t": 1}, {TopicPartition("t", 0): "1"}, {TopicPartition("t", 0): None})
+NO_COMMITS: tuple[Any, ...] = (
+    {("t", "0"): 1},
+    {"t": 1},
+    {TopicPartition("t", 0): "1"},
+    {TopicPartition("t", 0): None},
+)
 
 
 def test_subscriptions_that_are_none(side: Side) -> None:
@@ -71,7 +81,9 @@ def test_one_way_to_subscribe(side: Side) -> None:
 
 
 def test_partitions_by_hand_with_a_group_id(side: Side) -> None:
-    """kafka-python stores offsets under the group's name without being a member, which nothing fences."""
+    """kafka-python stores offsets under the group's name without being a member, which nothing
+    fences.
+    """
     c = side.member(fresh("byhand"))
     tp = TopicPartition(fresh("byhand"), 0)
     if side.differs("`assign` with a `group_id`"):

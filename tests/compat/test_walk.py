@@ -1,4 +1,6 @@
-"""Both classes, member by member: whatever kafka-python's consumer has, ours has with the same signature, or refuses by name with a reason that docs/consumer.md gives."""
+"""Both classes, member by member: whatever kafka-python's consumer has, ours has with the same
+signature, or refuses by name with a reason that docs/consumer.md gives.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ NO_SURFACE = {"DEFAULT_CONFIG", "DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735"}
 
 def surface(cls: type) -> set[str]:
     """Names of the public methods and properties."""
-    return {name for name in dir(cls) if (not name.startswith("_") or name in PROTOCOLS) and name not in NO_SURFACE}
+    return {
+        name
+        for name in dir(cls)
+        if (not name.startswith("_") or name in PROTOCOLS) and name not in NO_SURFACE
+    }
 
 
 def shape(method: Any) -> list[tuple[str, Any, Any]]:
@@ -46,9 +52,15 @@ def test_signatures_are_the_same(name: str) -> None:
 
 def test_every_option_is_there_with_its_default_or_a_documented_one() -> None:
     assert set(THEIRS.DEFAULT_CONFIG) <= set(OURS.DEFAULT_CONFIG)
-    changed = {name for name, default in THEIRS.DEFAULT_CONFIG.items() if OURS.DEFAULT_CONFIG[name] != default}
+    changed = {
+        name
+        for name, default in THEIRS.DEFAULT_CONFIG.items()
+        if OURS.DEFAULT_CONFIG[name] != default
+    }
     assert changed == set(CHANGED_DEFAULTS)
-    assert {name for name in changed if f"| `{name}` |" not in PAGE.read_text(encoding="utf-8")} == set()
+    assert {
+        name for name in changed if f"| `{name}` |" not in PAGE.read_text(encoding="utf-8")
+    } == set()
 
 
 def test_every_option_of_ours_is_in_the_table() -> None:
@@ -60,7 +72,12 @@ def test_every_option_of_ours_is_in_the_table() -> None:
 
 
 def test_at_most_six_things_are_refused() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("## Refused by name")[2].partition("\n\n")[2].partition("\n\n")[0]
+    table = (
+        PAGE.read_text(encoding="utf-8")
+        .partition("## Refused by name")[2]
+        .partition("\n\n")[2]
+        .partition("\n\n")[0]
+    )
     assert 0 < len(table.splitlines()[2:]) <= REFUSED_MAX
 
 
@@ -73,8 +90,19 @@ def test_an_unknown_option_is_refused_by_both() -> None:
 
 def differences() -> set[str]:
     """The names by which tests ask for differences."""
-    calls = (node for path in Path(__file__).parent.glob("test_*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    return {node.args[0].value for node in calls if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "differs" and isinstance(node.args[0], ast.Constant)}
+    calls = (
+        node
+        for path in Path(__file__).parent.glob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+    return {
+        node.args[0].value
+        for node in calls
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "differs"
+        and isinstance(node.args[0], ast.Constant)
+    }
 
 
 def test_every_difference_is_documented_and_tested() -> None:

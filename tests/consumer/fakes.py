@@ -1,4 +1,6 @@
-"""Stand-ins for the two neighbours of a membership: the fetching side (a table of positions) and the agent (a list of what it was told)."""
+"""Stand-ins for the two neighbours of a membership: the fetching side (a table of positions) and
+the agent (a list of what it was told).
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,12 @@ class FakeData:
     def seek(self, p: TopicPartition, offset: int) -> None:
         self.at[p] = offset
 
-    def resolve(self, partitions: Collection[TopicPartition], done: Callable[[dict[TopicPartition, int]], None], earliest: Collection[TopicPartition] = ()) -> bool:
+    def resolve(
+        self,
+        partitions: Collection[TopicPartition],
+        done: Callable[[dict[TopicPartition, int]], None],
+        earliest: Collection[TopicPartition] = (),
+    ) -> bool:
         known = self.policy or set(partitions) <= set(earliest)
         if known:
             done({p: 0 if p in earliest else 7 for p in partitions})
@@ -105,13 +112,22 @@ class Recorder:
 class Bench:
     """A membership between two fakes."""
 
-    def __init__(self, listener: Recorder | None = None, auto_commit: bool = True, policy: bool = True, observer: Observer | None = None, raises: bool = False) -> None:
+    def __init__(
+        self,
+        listener: Recorder | None = None,
+        auto_commit: bool = True,
+        policy: bool = True,
+        observer: Observer | None = None,
+        raises: bool = False,
+    ) -> None:
         self.data: Any = FakeData(policy)
         self.cursor = Cursor(self.data)
         self.listening = Listening()
         self.listening.listener = listener
         self.told: list[msg.FromFetcher] = []
-        self.member = Membership(self.data, self.cursor, self.listening, self.told.append, auto_commit, observer, raises)
+        self.member = Membership(
+            self.data, self.cursor, self.listening, self.told.append, auto_commit, observer, raises
+        )
 
     def assign(self, *numbers: int, offset: int = 10, era: int = 1) -> None:
         """The agent assigns partitions, and the application hears of it."""

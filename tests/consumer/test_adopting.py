@@ -1,4 +1,6 @@
-"""Where a member begins that has nothing stored in ZooKeeper: what Kafka says, what the policy says, and that no error passes for "nothing"."""
+"""Where a member begins that has nothing stored in ZooKeeper: what Kafka says, what the policy
+says, and that no error passes for "nothing".
+"""
 
 from __future__ import annotations
 
@@ -53,12 +55,16 @@ class FakeOffsets:
     async def live_members_async(self) -> tuple[str, ...]:
         return self._next("live", self.live)
 
-    async def committed_async(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    async def committed_async(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         found = self._next("committed", self.committed)
         return {p: o for p, o in found.items() if p in partitions}
 
 
-def begin(offsets: FakeOffsets, initial: str = "kafka", policy: bool = True) -> tuple[Bench, Beginning]:
+def begin(
+    offsets: FakeOffsets, initial: str = "kafka", policy: bool = True
+) -> tuple[Bench, Beginning]:
     bench = Bench(policy=policy)
     kafka_side: Any = offsets
     return bench, Beginning(bench.member, kafka_side, initial)
@@ -73,29 +79,53 @@ def asked(bench: Bench, *numbers: int, earliest: tuple[int, ...] = ()) -> list[A
 
 def test_what_the_group_committed_in_kafka_is_adopted_and_the_rest_is_reset() -> None:
     bench, _ = begin(FakeOffsets(committed=({tp(0): 41},)))
-    assert asked(bench, 0, 1) == [msg.Resolved(5, {**{p: 41 for p in model(0)}, **{p: 7 for p in model(1)}})]
+    assert asked(bench, 0, 1) == [
+        msg.Resolved(5, {**{p: 41 for p in model(0)}, **{p: 7 for p in model(1)}})
+    ]
 
 
 def test_without_a_policy_what_is_committed_in_kafka_is_enough() -> None:
     bench, _ = begin(FakeOffsets(committed=({tp(0): 41},)), policy=False)
     assert asked(bench, 0) == [msg.Resolved(5, {p: 41 for p in model(0)})]
     [answer] = asked(bench, 0, 1)
-    assert isinstance(answer, msg.GiveUp) and answer.code is FailureCode.RESET_POLICY and "t-1" in answer.message and "t-0" not in answer.message
+    assert (
+        isinstance(answer, msg.GiveUp)
+        and answer.code is FailureCode.RESET_POLICY
+        and "t-1" in answer.message
+        and "t-0" not in answer.message
+    )
 
 
 def test_a_topic_made_again_adopts_nothing() -> None:
     offsets = FakeOffsets(committed=({tp(0): 41, tp(1): 42},))
     bench, _ = begin(offsets)
-    assert asked(bench, 0, 1, earliest=(0,)) == [msg.Resolved(5, {**{p: 0 for p in model(0)}, **{p: 42 for p in model(1)}})]
+    assert asked(bench, 0, 1, earliest=(0,)) == [
+        msg.Resolved(5, {**{p: 0 for p in model(0)}, **{p: 42 for p in model(1)}})
+    ]
     offsets.asked.clear()
-    assert asked(bench, 0, earliest=(0,)) == [msg.Resolved(5, {p: 0 for p in model(0)})] and not offsets.asked
+    assert (
+        asked(bench, 0, earliest=(0,)) == [msg.Resolved(5, {p: 0 for p in model(0)})]
+        and not offsets.asked
+    )
 
 
-@pytest.mark.parametrize("error", [kafka.errors.CoordinatorNotAvailableError(), kafka.errors.KafkaTimeoutError(), kafka.errors.UnknownError(), kafka.errors.UnstableOffsetCommitError()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka.errors.CoordinatorNotAvailableError(),
+        kafka.errors.KafkaTimeoutError(),
+        kafka.errors.UnknownError(),
+        kafka.errors.UnstableOffsetCommitError(),
+    ],
+)
 @pytest.mark.parametrize("where", ["live", "committed"])
 def test_an_error_is_never_taken_for_nothing(error: Exception, where: str) -> None:
     """The agent asks again what an answer leaves out; even `auto_offset_reset` may not step in."""
-    bench, _ = begin(FakeOffsets(live=(error, ())) if where == "live" else FakeOffsets(committed=(error, {tp(0): 41})))
+    bench, _ = begin(
+        FakeOffsets(live=(error, ()))
+        if where == "live"
+        else FakeOffsets(committed=(error, {tp(0): 41}))
+    )
     assert asked(bench, 0) == [msg.Resolved(5, {})]
     answer = asked(bench, 0)
     assert answer == [msg.Resolved(5, {p: 41 if where == "committed" else 7 for p in model(0)})]
@@ -110,18 +140,34 @@ def test_reset_asks_kafka_nothing() -> None:
 def test_refuse_names_the_partitions() -> None:
     bench, _ = begin(FakeOffsets(), "refuse")
     [answer] = asked(bench, 0, 1, 2, earliest=(2,))
-    assert isinstance(answer, msg.GiveUp) and answer.code is FailureCode.RESET_POLICY and "t-0, t-1 and initial_offsets" in answer.message
+    assert (
+        isinstance(answer, msg.GiveUp)
+        and answer.code is FailureCode.RESET_POLICY
+        and "t-0, t-1 and initial_offsets" in answer.message
+    )
     assert asked(bench, 2, earliest=(2,)) == [msg.Resolved(5, {p: 0 for p in model(2)})]
 
 
 def test_nothing_is_adopted_beside_live_members_of_kafkas_protocol() -> None:
-    bench, _ = begin(FakeOffsets(live=(tuple(f"c{n} on h{n}" for n in range(7)),), committed=({tp(0): 41},)))
+    bench, _ = begin(
+        FakeOffsets(live=(tuple(f"c{n} on h{n}" for n in range(7)),), committed=({tp(0): 41},))
+    )
     [answer] = asked(bench, 0)
     assert isinstance(answer, msg.GiveUp) and answer.code is FailureCode.KAFKA_GROUP_ACTIVE
-    assert "c0 on h0" in answer.message and "and 2 more" in answer.message and "c6" not in answer.message
+    assert (
+        "c0 on h0" in answer.message
+        and "and 2 more" in answer.message
+        and "c6" not in answer.message
+    )
 
 
-@pytest.mark.parametrize("error", [kafka.errors.GroupAuthorizationFailedError("g"), kafka.errors.TopicAuthorizationFailedError("t")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka.errors.GroupAuthorizationFailedError("g"),
+        kafka.errors.TopicAuthorizationFailedError("t"),
+    ],
+)
 def test_what_may_not_be_read_is_refused_only_where_it_is_needed(error: Exception) -> None:
     group = isinstance(error, kafka.errors.GroupAuthorizationFailedError)
     offsets = FakeOffsets(live=(error if group else (),), committed=(error,))
@@ -129,7 +175,11 @@ def test_what_may_not_be_read_is_refused_only_where_it_is_needed(error: Exceptio
     beginning.look()
     assert not bench.told
     [answer] = asked(bench, 0)
-    assert isinstance(answer, msg.GiveUp) and answer.code is FailureCode.KAFKA_GROUP_DENIED and "initial_offsets='reset'" in answer.message
+    assert (
+        isinstance(answer, msg.GiveUp)
+        and answer.code is FailureCode.KAFKA_GROUP_DENIED
+        and "initial_offsets='reset'" in answer.message
+    )
 
 
 @pytest.mark.parametrize("initial", ["kafka", "reset", "refuse"])
@@ -138,10 +188,16 @@ def test_a_group_that_is_in_use_in_kafka_is_not_joined(initial: str) -> None:
     bench, beginning = begin(offsets, initial)
     beginning.look()
     [told] = bench.told
-    assert isinstance(told, msg.GiveUp) and told.code is FailureCode.KAFKA_GROUP_ACTIVE and offsets.naps == 1
+    assert (
+        isinstance(told, msg.GiveUp)
+        and told.code is FailureCode.KAFKA_GROUP_ACTIVE
+        and offsets.naps == 1
+    )
 
 
-def test_looking_ends_when_the_consumer_is_closed_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_looking_ends_when_the_consumer_is_closed_and_warns_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     offsets = FakeOffsets(live=(kafka.errors.NodeNotReadyError("x"),))
     bench, beginning = begin(offsets)
 
@@ -152,7 +208,9 @@ def test_looking_ends_when_the_consumer_is_closed_and_warns_once(caplog: pytest.
     offsets.on_nap = nap
     with caplog.at_level(logging.WARNING, "consumer"):
         beginning.look()
-    assert not bench.told and len([r for r in caplog.records if "asked again" in r.getMessage()]) == 1
+    assert (
+        not bench.told and len([r for r in caplog.records if "asked again" in r.getMessage()]) == 1
+    )
 
 
 def fail(bench: Bench) -> None:
@@ -164,7 +222,9 @@ def close(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("end", [fail, close])
-def test_a_member_that_ends_says_nothing_of_the_connections_that_close_under_it(end: Callable[[Bench], None], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_ends_says_nothing_of_the_connections_that_close_under_it(
+    end: Callable[[Bench], None], caplog: pytest.LogCaptureFixture
+) -> None:
     offsets = FakeOffsets(live=(kafka.errors.KafkaConnectionError(),))
     bench, beginning = begin(offsets)
     offsets.on_question = lambda: end(bench)
@@ -184,7 +244,10 @@ def test_a_member_that_ends_says_nothing_of_the_connections_that_close_under_it(
 
 
 def test_a_group_that_keeps_its_offsets_in_kafka_asks_there_at_each_start() -> None:
-    """What is stored in ZooKeeper counts only where Kafka has nothing, as left by the group that kept them there; without it the policy, or nothing."""
+    """What is stored in ZooKeeper counts only where Kafka has nothing, as left by the group that
+    kept them there; without it the policy, or nothing.
+    """
+
     def answers(initial: str) -> list[Any]:
         offsets: Any = FakeOffsets(committed=({tp(0): 41},))
         bench = Bench()

@@ -26,11 +26,23 @@ class Brokers:
         if isinstance(reads[0], GetData):
             done(ReadDone(tuple(Node(self.nodes[r.path.rsplit("/", 1)[1]], STAT) for r in reads)))  # type: ignore[index]
         else:
-            done(ReadDone((Missing() if self.nodes is None else Children(tuple(sorted(self.nodes))),)))
+            done(
+                ReadDone(
+                    (Missing() if self.nodes is None else Children(tuple(sorted(self.nodes))),)
+                )
+            )
 
 
 def broker(*endpoints: str, host: str | None = None, port: int = -1, **protocols: str) -> bytes:
-    return json.dumps({"version": 5, "host": host, "port": port, "endpoints": list(endpoints), "listener_security_protocol_map": protocols}).encode()
+    return json.dumps(
+        {
+            "version": 5,
+            "host": host,
+            "port": port,
+            "endpoints": list(endpoints),
+            "listener_security_protocol_map": protocols,
+        }
+    ).encode()
 
 
 def found(nodes: dict[str, bytes] | None, protocol: str = "PLAINTEXT") -> list[str]:
@@ -42,13 +54,20 @@ def found(nodes: dict[str, bytes] | None, protocol: str = "PLAINTEXT") -> list[s
 
 
 def test_the_listener_with_the_right_protocol_is_taken() -> None:
-    nodes = {"0": broker("INSIDE://a:1", "OUTSIDE://b:2", INSIDE="PLAINTEXT", OUTSIDE="SSL"), "1": broker("PLAINTEXT://c:3")}
+    nodes = {
+        "0": broker("INSIDE://a:1", "OUTSIDE://b:2", INSIDE="PLAINTEXT", OUTSIDE="SSL"),
+        "1": broker("PLAINTEXT://c:3"),
+    }
     assert found(nodes) == ["a:1", "c:3"]
     assert found(nodes, "SSL") == ["b:2"]
 
 
 def test_old_formats_addresses_and_rubbish() -> None:
-    nodes = {"0": json.dumps({"version": 1, "host": "old", "port": 9092}).encode(), "1": b"{", "2": broker("PLAINTEXT://[::1]:9")}
+    nodes = {
+        "0": json.dumps({"version": 1, "host": "old", "port": 9092}).encode(),
+        "1": b"{",
+        "2": broker("PLAINTEXT://[::1]:9"),
+    }
     assert found(nodes) == ["old:9092", "[::1]:9"]
 
 
@@ -57,12 +76,25 @@ def test_without_brokers_there_is_an_empty_answer(nodes: dict[str, bytes] | None
     assert found(nodes) == []
 
 
-def test_a_look_is_due_after_a_while_without_any_broker_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_is_due_after_a_while_without_any_broker_and_not_too_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [100.0]
     monkeypatch.setattr(brokers.time, "monotonic", lambda: now[0])
     looks: list[float] = []
     follower = Follower(lambda: looks.append(now[0]))
-    for stuck, later in ((True, 0.5), (False, 0.0), (True, 0.6), (True, 0.6), (True, 0.5), (True, 2.0), (True, 0.0)):
+    for stuck, later in (
+        (True, 0.5),
+        (False, 0.0),
+        (True, 0.6),
+        (True, 0.6),
+        (True, 0.5),
+        (True, 2.0),
+        (True, 0.0),
+    ):
         follower.note(stuck)
         now[0] += later
-    assert looks == [pytest.approx(101.7), pytest.approx(104.2)], "after a second without any, then every two seconds"
+    assert looks == [
+        pytest.approx(101.7),
+        pytest.approx(104.2),
+    ], "after a second without any, then every two seconds"

@@ -21,12 +21,19 @@ from zkcoord.zk.clock import boot_ms
 class Answering:
     """A bench whose agent answers every commit with the next outcome, on another thread."""
 
-    def __init__(self, *outcomes: CommitOutcome, interval_ms: int | None = None, timeout_ms: int = 5_000) -> None:
+    def __init__(
+        self, *outcomes: CommitOutcome, interval_ms: int | None = None, timeout_ms: int = 5_000
+    ) -> None:
         self.bench = Bench()
         self.outcomes = list(outcomes)
         self.commits: list[msg.Commit] = []
         self.calls: list[tuple[Any, Any]] = []
-        self.committer = Committer(self.bench.member, lambda offsets, answer: self.calls.append((offsets, answer)), interval_ms, timeout_ms)
+        self.committer = Committer(
+            self.bench.member,
+            lambda offsets, answer: self.calls.append((offsets, answer)),
+            interval_ms,
+            timeout_ms,
+        )
         self.bench.member.tell = self._tell
 
     def _tell(self, message: msg.FromFetcher) -> None:
@@ -34,7 +41,9 @@ class Answering:
             self.commits.append(message)
             if self.outcomes:
                 done = msg.CommitDone(message.token, self.outcomes.pop(0), tuple(message.offsets))
-                threading.Thread(target=lambda: self.bench.member.receive(done), daemon=True).start()
+                threading.Thread(
+                    target=lambda: self.bench.member.receive(done), daemon=True
+                ).start()
 
 
 def test_a_commit_that_was_stored_is_known() -> None:
@@ -47,7 +56,11 @@ def test_a_commit_for_partitions_of_others_names_them() -> None:
     a = Answering(CommitOutcome.NOT_OWNED)
     with pytest.raises(NotOwnedError) as caught:
         a.committer.wait({tp(3): 5}, None)
-    assert isinstance(caught.value, CommitFailedError) and caught.value.partitions == (("t", 3),) and "t-3" in str(caught.value)
+    assert (
+        isinstance(caught.value, CommitFailedError)
+        and caught.value.partitions == (("t", 3),)
+        and "t-3" in str(caught.value)
+    )
 
 
 def test_a_commit_of_nobody_is_refused() -> None:
@@ -66,7 +79,11 @@ def test_a_commit_ends_within_its_limit(outcomes: tuple[CommitOutcome, ...]) -> 
     a = Answering(*outcomes)
     with pytest.raises(CommitUnavailableError) as caught:
         a.committer.wait({tp(0): 5}, 150)
-    assert isinstance(caught.value, KafkaTimeoutError) and caught.value.retriable and not a.committer._pending
+    assert (
+        isinstance(caught.value, KafkaTimeoutError)
+        and caught.value.retriable
+        and not a.committer._pending
+    )
 
 
 def test_committing_nothing_asks_nobody() -> None:
@@ -84,7 +101,10 @@ def test_a_callback_runs_on_the_application_thread() -> None:
     assert not got, "not on the agent's thread"
     a.committer.run_callbacks()
     kinds = sorted(type(answer).__name__ for answer in got)
-    assert kinds == ["CommitDone", "NotOwnedError"] and {f.succeeded() for f in futures} == {True, False}
+    assert kinds == ["CommitDone", "NotOwnedError"] and {f.succeeded() for f in futures} == {
+        True,
+        False,
+    }
 
 
 def test_the_end_of_the_agent_ends_every_wait() -> None:
@@ -129,7 +149,9 @@ def test_without_automatic_commits_nothing_is_committed() -> None:
 
 
 def test_committing_everything_commits_what_is_still_owned() -> None:
-    """A partition that leaves while a commit of all positions is under way is no error of the application."""
+    """A partition that leaves while a commit of all positions is under way is no error of the
+    application.
+    """
     a = Answering(CommitOutcome.NOT_OWNED, CommitOutcome.OK)
     a.bench.assign(0, 1)
     answer = a._tell
@@ -150,7 +172,10 @@ def test_commits_name_the_era_that_they_speak_of() -> None:
     a.bench.member.receive(msg.Assigned({p: 0 for p in model(1)}, 7))
     a.committer.wait({tp(0): 5}, None)
     a.committer.wait(None, None)
-    assert [c.era for c in a.commits] == [4, 7], "the application's own choice is as old as what it was told; positions are of now"
+    assert [c.era for c in a.commits] == [
+        4,
+        7,
+    ], "the application's own choice is as old as what it was told; positions are of now"
 
 
 def test_offsets_are_checked() -> None:
@@ -166,7 +191,9 @@ def test_offsets_are_checked() -> None:
 
 @pytest.mark.parametrize("naming", [True, False])
 def test_a_commit_of_records_whose_partition_was_lost_says_why(naming: bool) -> None:
-    """Also one of everything, which would otherwise store nothing and be content; until the application polls again."""
+    """Also one of everything, which would otherwise store nothing and be content; until the
+    application polls again.
+    """
     a = Answering(CommitOutcome.NO_LONGER_MEMBER, CommitOutcome.NO_LONGER_MEMBER)
     a.bench.assign(0, 1)
     a.bench.hand_out(0, 5)
@@ -191,7 +218,9 @@ def test_a_loss_of_what_is_not_being_processed_is_no_error_of_a_commit() -> None
     assert a.commits[0].offsets == {model(0)[0]: 15}
 
 
-def test_automatic_commits_that_fail_are_said_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_automatic_commits_that_fail_are_said_once_and_so_is_their_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     a = Answering(*(CommitOutcome.UNAVAILABLE,) * 3, CommitOutcome.OK, interval_ms=1_000)
     a.bench.assign(0)
     a.bench.hand_out(0, 5)
@@ -199,5 +228,16 @@ def test_automatic_commits_that_fail_are_said_once_and_so_is_their_end(caplog: p
     with caplog.at_level("INFO", "consumer.committing"):
         for turn in range(1, 5):
             a.committer.automatic(now + turn * 1_100)
-            wait_until(lambda turn=turn: len(a.commits) == turn and not a.committer._pending and len(a.committer._finished) == turn, 10, "the answer")
-    assert [(r.levelname, "not stored" in r.getMessage()) for r in caplog.records] == [("WARNING", True), ("INFO", False)]
+            wait_until(
+                lambda turn=turn: (
+                    len(a.commits) == turn
+                    and not a.committer._pending
+                    and len(a.committer._finished) == turn
+                ),
+                10,
+                "the answer",
+            )
+    assert [(r.levelname, "not stored" in r.getMessage()) for r in caplog.records] == [
+        ("WARNING", True),
+        ("INFO", False),
+    ]

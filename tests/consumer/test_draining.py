@@ -1,4 +1,6 @@
-"""Fairness of what is handed out, and that nothing is handed out twice, left out or out of order, whatever is buffered."""
+"""Fairness of what is handed out, and that nothing is handed out twice, left out or out of order,
+whatever is buffered.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_what_one_cannot_use_goes_to_the_others() -> None:
 
 
 def test_a_backlog_of_one_does_not_keep_the_other_from_being_fetched() -> None:
-    """KIP-41's example: one record a poll, 1000 of A fetched and none of B. B is fetched at each poll, and its first record comes with the second poll after it arrived."""
+    """KIP-41's example: one record a poll, 1000 of A fetched and none of B. B is fetched at each
+    poll, and its first record comes with the second poll after it arrived.
+    """
     a, b = logs(1_000, 0)
     reader = Reader(a, b, max_poll_records=1)
     reader.fetch()
@@ -60,13 +64,25 @@ def test_a_backlog_of_one_does_not_keep_the_other_from_being_fetched() -> None:
         assert reader.take() == {0: [n]} and reader.wanted() == {B: 0}
     b.grow(3)
     reader.fetch()
-    assert [reader.take() for _ in range(6)] == [{0: [10]}, {1: [0]}, {0: [11]}, {1: [1]}, {0: [12]}, {1: [2]}]
+    assert [reader.take() for _ in range(6)] == [
+        {0: [10]},
+        {1: [0]},
+        {0: [11]},
+        {1: [1]},
+        {0: [12]},
+        {1: [2]},
+    ]
 
 
 def test_a_poll_goes_on_where_the_last_one_left_off() -> None:
     reader = Reader(*logs(200, 200, 200), max_poll_records=40)
     reader.fetch()
-    assert [counts(reader.take()) for _ in range(4)] == [{0: 25, 1: 15}, {1: 10, 2: 25, 0: 5}, {0: 20, 1: 20}, {1: 5, 2: 25, 0: 10}]
+    assert [counts(reader.take()) for _ in range(4)] == [
+        {0: 25, 1: 15},
+        {1: 10, 2: 25, 0: 5},
+        {0: 20, 1: 20},
+        {1: 5, 2: 25, 0: 10},
+    ]
 
 
 def test_each_is_fetched_again_when_less_than_its_share_of_a_poll_is_left() -> None:
@@ -87,8 +103,12 @@ def test_each_is_fetched_again_when_less_than_its_share_of_a_poll_is_left() -> N
 
 @pytest.mark.parametrize("max_poll_records", [500, 50_000])
 def test_what_is_buffered_stays_below_the_limit(max_poll_records: int) -> None:
-    """However much there is, and also where the limit is less than a poll: each partition has its part of the limit, so that all of them are fetched."""
-    reader = Reader(*logs(*[6_000] * 5), max_buffered_bytes=160 * 1024, max_poll_records=max_poll_records)
+    """However much there is, and also where the limit is less than a poll: each partition has its
+    part of the limit, so that all of them are fetched.
+    """
+    reader = Reader(
+        *logs(*[6_000] * 5), max_buffered_bytes=160 * 1024, max_poll_records=max_poll_records
+    )
     largest, seen = 0, Counter[int]()
     while sum(seen.values()) < 30_000:
         reader.fetch()
@@ -97,7 +117,10 @@ def test_what_is_buffered_stays_below_the_limit(max_poll_records: int) -> None:
         taken = reader.take(500)
         assert taken
         seen.update(counts(taken))
-        assert max(seen.values()) - min(seen[n] for n in range(5)) <= 2 * TURN_RECORDS or max(seen.values()) == 6_000
+        assert (
+            max(seen.values()) - min(seen[n] for n in range(5)) <= 2 * TURN_RECORDS
+            or max(seen.values()) == 6_000
+        )
     assert 40 * 1024 < largest <= 160 * 1024 and reader.take() == {} and reader.buffers.size == 0
 
 
@@ -113,11 +136,17 @@ def test_over_the_limit_nothing_is_fetched() -> None:
     reader = Reader(*logs(100, 100, 100), max_buffered_bytes=900)
     reader.fetch(A)
     assert reader.buffers.size > 900 and reader.wanted() == {}
-    assert counts(reader.take()) == {0: 100} and reader.buffers.size == 0 and set(reader.wanted()) == {A, B, C}
+    assert (
+        counts(reader.take()) == {0: 100}
+        and reader.buffers.size == 0
+        and set(reader.wanted()) == {A, B, C}
+    )
 
 
 def test_what_is_paused_gives_way() -> None:
-    """When the limit is reached; it may stay paused for ever. It is fetched again when it goes on."""
+    """When the limit is reached; it may stay paused for ever. It is fetched again when it goes
+    on.
+    """
     reader = Reader(*logs(200, 200), max_buffered_bytes=1_800)
     reader.fetch(A)
     reader.subscriptions.pause(A)
@@ -141,7 +170,9 @@ def test_a_seek_drops_what_is_buffered() -> None:
         assert reader.wanted() == {A: target}
         reader.fetch()
         taken = reader.take()
-        assert taken[0] == list(range(target, target + len(taken[0]))) and taken[1] == list(range(150, 200))
+        assert taken[0] == list(range(target, target + len(taken[0]))) and taken[1] == list(
+            range(150, 200)
+        )
 
 
 def test_what_is_put_back_comes_again() -> None:
@@ -161,9 +192,19 @@ def test_what_is_paused_or_held_is_kept(end: str) -> None:
     reader.fetch()
     reader.take()
     state = reader.subscriptions.assignment[A]
-    change = {"pause": (state.pause, state.resume), "hold": (lambda: state.mark_pending_revocation(True), lambda: state.mark_pending_revocation(False))}[end]
+    change = {
+        "pause": (state.pause, state.resume),
+        "hold": (
+            lambda: state.mark_pending_revocation(True),
+            lambda: state.mark_pending_revocation(False),
+        ),
+    }[end]
     change[0]()
-    assert [counts(reader.take()) for _ in range(2)] == [{1: 100}, {1: 100}] and A not in reader.wanted() and reader.position(A) == 50
+    assert (
+        [counts(reader.take()) for _ in range(2)] == [{1: 100}, {1: 100}]
+        and A not in reader.wanted()
+        and reader.position(A) == 50
+    )
     change[1]()
     assert A not in reader.wanted()
     assert reader.take()[0] == list(range(50, 100))
@@ -182,7 +223,9 @@ def test_a_revoked_partition_leaves_nothing_behind() -> None:
 
 
 def test_a_late_answer_is_dropped() -> None:
-    """Two requests may ask for the same; the second answer counts neither as buffered nor as records."""
+    """Two requests may ask for the same; the second answer counts neither as buffered nor as
+    records.
+    """
     (log,) = logs(100)
     reader = Reader(log)
     for _ in range(2):
@@ -194,7 +237,9 @@ def test_a_late_answer_is_dropped() -> None:
 
 
 def test_the_position_passes_what_holds_no_records() -> None:
-    """Compacted batches and markers of transactions: no record is missed, and what cannot be read is not fetched again and again."""
+    """Compacted batches and markers of transactions: no record is missed, and what cannot be read
+    is not fetched again and again.
+    """
     log = Log(A)
     log.append([0, 3], last=9)
     log.append([], last=4)
@@ -225,7 +270,11 @@ def test_an_offset_out_of_range_is_reset() -> None:
     (log,) = logs(30)
     reader = Reader(log)
     reader.buffers.put(log.fetch(0, error=kafka.errors.OffsetOutOfRangeError.errno))
-    assert reader.take() == {} and reader.subscriptions.is_offset_reset_needed(A) and reader.wanted() == {}
+    assert (
+        reader.take() == {}
+        and reader.subscriptions.is_offset_reset_needed(A)
+        and reader.wanted() == {}
+    )
     reader.subscriptions.seek(A, 7)
     reader.fetch()
     assert reader.take()[0] == list(range(7, 30))
@@ -245,8 +294,12 @@ class Picky(Deserializer):
 
 @pytest.mark.parametrize("per_batch", [1, 20, 100])
 def test_a_record_that_cannot_be_decoded_is_raised_until_it_is_passed(per_batch: int) -> None:
-    """Nothing that was taken is lost by it, and the others go on. It may be passed within its batch."""
-    reader = Reader(*logs(100, 100, per_batch=per_batch), max_poll_records=50, value_deserializer=Picky(b"30"))
+    """Nothing that was taken is lost by it, and the others go on. It may be passed within its
+    batch.
+    """
+    reader = Reader(
+        *logs(100, 100, per_batch=per_batch), max_poll_records=50, value_deserializer=Picky(b"30")
+    )
     seen: dict[int, list[int]] = {0: [], 1: []}
     errors = 0
     for _ in range(30):
@@ -262,14 +315,20 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_it_is_passed(per_batch:
                 for n in bad:
                     reader.subscriptions.seek(tp(n), 31)
         for n in (0, 1):
-            assert reader.position(tp(n)) in (seen[n][-1] + 1, 31), "the positions are those of what was handed out"
+            assert reader.position(tp(n)) in (
+                seen[n][-1] + 1,
+                31,
+            ), "the positions are those of what was handed out"
     assert errors >= 4 and seen == {n: [o for o in range(100) if o != 30] for n in (0, 1)}
 
 
 def test_extents_are_read_from_heads_only() -> None:
     whole = batch(10, [0, 2], 19, epoch=3) + batch(20, [0], 20, epoch=4)
     assert extent_of(whole) == (3, OffsetAndMetadata(21, "", 4))
-    assert extent_of(whole[:-1]) == (2, OffsetAndMetadata(20, "", 3)), "the last batch is not complete"
+    assert extent_of(whole[:-1]) == (
+        2,
+        OffsetAndMetadata(20, "", 3),
+    ), "the last batch is not complete"
     assert extent_of(b"") == extent_of(whole[:30]) == (0, None)
     assert extent_of(bytes(100)) == (0, None), "no batch has no length"
 
@@ -283,8 +342,10 @@ POLLS = st.lists(SUPPLY, min_size=1, max_size=60)
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 120), POLLS)
 def test_turns_are_fair(room: int, polls: list[list[tuple[int, int]]]) -> None:
-    """Between two that both always have something, the numbers of what they gave differ by at most two turns in any run of polls; nobody who has something waits for longer than there are others;
-    and a poll is full when there is enough."""
+    """Between two that both always have something, the numbers of what they gave differ by at most
+    two turns in any run of polls; nobody who has something waits for longer than there are others;
+    and a poll is full when there is enough.
+    """
     turns: Turns[int] = Turns()
     stock: Counter[int] = Counter()
     given: list[Counter[int]] = []
@@ -325,11 +386,21 @@ def _judge(turn: int, given: list[Counter[int]], busy: list[set[int]]) -> None:
 # everything together
 
 ACTION = st.one_of(
-    st.tuples(st.just("grow"), st.integers(0, 2), st.lists(st.integers(0, 12), max_size=6, unique=True), st.integers(0, 3)),
+    st.tuples(
+        st.just("grow"),
+        st.integers(0, 2),
+        st.lists(st.integers(0, 12), max_size=6, unique=True),
+        st.integers(0, 3),
+    ),
     st.tuples(st.just("fetch"), st.integers(0, 3), st.sampled_from([80, 300, 5_000])),
     st.tuples(st.just("take"), st.integers(1, 30)),
     st.tuples(st.just("seek"), st.integers(0, 2), st.integers(0, 60)),
-    st.tuples(st.sampled_from(["pause", "resume", "hold", "release", "remove", "assign", "put back", "repeat"]), st.integers(0, 2)),
+    st.tuples(
+        st.sampled_from(
+            ["pause", "resume", "hold", "release", "remove", "assign", "put back", "repeat"]
+        ),
+        st.integers(0, 2),
+    ),
 )
 
 
@@ -391,7 +462,9 @@ class World:
             self.next[tp(number)] = offsets[-1] + 1
         for partition, expected in self.next.items():
             position = self.reader.position(partition)
-            assert position >= expected and not [o for o in self.logs[partition.partition].readable if expected <= o < position], "the position is after what was handed out"
+            assert position >= expected and not [
+                o for o in self.logs[partition.partition].readable if expected <= o < position
+            ], "the position is after what was handed out"
 
     def drain(self) -> None:
         """Whatever happened before: everything that is left comes."""
@@ -403,7 +476,9 @@ class World:
             self.take(30)
         for partition, position in self.next.items():
             assert not [o for o in self.logs[partition.partition].readable if o >= position]
-        assert self.reader.buffers.size == 0 or any(p > self.logs[q.partition].end for q, p in self.next.items())
+        assert self.reader.buffers.size == 0 or any(
+            p > self.logs[q.partition].end for q, p in self.next.items()
+        )
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,4 +1,6 @@
-"""When failsafe mode calls something a proof: two looks in a row, counted from the beginning of the first, and nothing after the end. Real servers: tests/acceptance/test_failsafe.py."""
+"""When failsafe mode calls something a proof: two looks in a row, counted from the beginning of the
+first, and nothing after the end. Real servers: tests/acceptance/test_failsafe.py.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,19 @@ def proofs(monkeypatch: pytest.MonkeyPatch, looks: Sequence[list[Answer]]) -> li
     return proved
 
 
-@pytest.mark.parametrize(("looks", "proved"), [([GONE], []), ([GONE, GONE], [1]), ([GONE, THERE, GONE], []), ([GONE, THERE, GONE, GONE, GONE], [3, 4])], ids=["one", "two", "with one between", "three in a row"])
-def test_two_looks_in_a_row_are_a_proof_from_the_beginning_of_the_first(monkeypatch: pytest.MonkeyPatch, looks: list[list[Answer]], proved: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("looks", "proved"),
+    [
+        ([GONE], []),
+        ([GONE, GONE], [1]),
+        ([GONE, THERE, GONE], []),
+        ([GONE, THERE, GONE, GONE, GONE], [3, 4]),
+    ],
+    ids=["one", "two", "with one between", "three in a row"],
+)
+def test_two_looks_in_a_row_are_a_proof_from_the_beginning_of_the_first(
+    monkeypatch: pytest.MonkeyPatch, looks: list[list[Answer]], proved: list[int]
+) -> None:
     assert proofs(monkeypatch, looks) == proved
 
 

@@ -1,4 +1,6 @@
-"""What a plain consumer loads before it can connect: nothing that only others need. A restarted process is waited for by its group."""
+"""What a plain consumer loads before it can connect: nothing that only others need. A restarted
+process is waited for by its group.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,36 @@ import sys
 import pytest
 
 NOT_BEFORE_IT_IS_USED = {
-    "confluent_kafka", "consumer.librdkafka.fetcher", "consumer.spark", "consumer.streams", "consumer.verifiable", "http.server", "matplotlib", "prometheus_client", "psutil", "pyspark", "rich", "unittest", "zkcoord.core.coordinator",
-    "zkcoord.core.events", "zkcoord.core.group", "zkcoord.demo", "zkcoord.runtime", "zkcoord.stack", "zkcoord.verdict", "zkcoord.zk.writer",
+    "confluent_kafka",
+    "consumer.librdkafka.fetcher",
+    "consumer.spark",
+    "consumer.streams",
+    "consumer.verifiable",
+    "http.server",
+    "matplotlib",
+    "prometheus_client",
+    "psutil",
+    "pyspark",
+    "rich",
+    "unittest",
+    "zkcoord.core.coordinator",
+    "zkcoord.core.events",
+    "zkcoord.core.group",
+    "zkcoord.demo",
+    "zkcoord.runtime",
+    "zkcoord.stack",
+    "zkcoord.verdict",
+    "zkcoord.zk.writer",
 }
 
 
 @pytest.mark.parametrize("name", ["KafkaConsumer", "ConsumerRebalanceListener"])
 def test_a_plain_consumer_loads_nothing_that_only_others_need(name: str) -> None:
-    found = subprocess.run([sys.executable, "-c", f"import sys; from consumer import {name}; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", f"import sys; from consumer import {name}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     loaded = set(found.stdout.split())
     assert "consumer" in loaded and not loaded & NOT_BEFORE_IT_IS_USED

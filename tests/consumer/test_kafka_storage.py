@@ -1,4 +1,6 @@
-"""Offsets in Kafka alone: what the agent permits is committed there, in order, while the lease holds; a partition is given up after the commits before it."""
+"""Offsets in Kafka alone: what the agent permits is committed there, in order, while the lease
+holds; a partition is given up after the commits before it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.consumer.test_mirroring import FakeOffsets
 
 
 class Side:
-    """A storage between a fetching side with positions, the test as the agent, and a fake Kafka whose tasks run when `go` says so."""
+    """A storage between a fetching side with positions, the test as the agent, and a fake Kafka
+    whose tasks run when `go` says so.
+    """
 
     def __init__(self, auto_commit: bool = True) -> None:
         self.bench = Bench(auto_commit=auto_commit)
@@ -35,12 +39,18 @@ class Side:
 
     def commit(self, **offsets: int) -> Any:
         """The application commits without waiting; the agent has been asked by then."""
-        return self.committer.start({tp(int(name[1:])): offset for name, offset in offsets.items()}, None)
+        return self.committer.start(
+            {tp(int(name[1:])): offset for name, offset in offsets.items()}, None
+        )
 
     def permit(self, outcome: CommitOutcome = CommitOutcome.OK) -> None:
         """The agent answers the commit that it was asked for last."""
         asked = [m for m in self.agent if isinstance(m, msg.Commit)][-1]
-        self.storage.receive(CommitDone(asked.token, outcome, () if outcome is CommitOutcome.OK else tuple(asked.offsets)))
+        self.storage.receive(
+            CommitDone(
+                asked.token, outcome, () if outcome is CommitOutcome.OK else tuple(asked.offsets)
+            )
+        )
 
     def go(self) -> list[dict[int, int]]:
         """Let the IO thread run for a while; what was stored by then."""
@@ -53,17 +63,33 @@ def test_a_commit_is_permitted_stored_and_then_answered() -> None:
     assert not side.go() and not future.is_done, "nothing before the agent's word"
     side.permit()
     assert not future.is_done
-    assert side.go() == [{0: 12}] and future.succeeded() and side.bench.member.desk.committed[tp(0)] == 12
+    assert (
+        side.go() == [{0: 12}]
+        and future.succeeded()
+        and side.bench.member.desk.committed[tp(0)] == 12
+    )
 
 
-@pytest.mark.parametrize(("answer", "error"), [(kafka.errors.NotCoordinatorError(), CommitUnavailableError), (kafka.errors.CommitFailedError("live members"), CommitRefusedError)])
-def test_what_kafka_says_is_what_the_application_hears(answer: Exception, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (kafka.errors.NotCoordinatorError(), CommitUnavailableError),
+        (kafka.errors.CommitFailedError("live members"), CommitRefusedError),
+    ],
+)
+def test_what_kafka_says_is_what_the_application_hears(
+    answer: Exception, error: type[Exception]
+) -> None:
     side = Side()
     side.kafka.error = answer
     future = side.commit(p0=12)
     side.permit()
     side.go()
-    assert isinstance(future.exception, error) and type(answer).__name__ in str(future.exception) and side.bench.member.desk.committed[tp(0)] == 10
+    assert (
+        isinstance(future.exception, error)
+        and type(answer).__name__ in str(future.exception)
+        and side.bench.member.desk.committed[tp(0)] == 10
+    )
 
 
 def test_what_the_agent_refuses_never_reaches_kafka() -> None:
@@ -119,11 +145,16 @@ def test_what_cannot_be_stored_is_given_up_all_the_same(caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING, "consumer"):
         side.storage.receive(msg.Revoke(9, model(0)))
         side.go()
-    assert [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [9] and "delivered again" in caplog.text
+    assert [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [
+        9
+    ] and "delivered again" in caplog.text
     side.leased, side.kafka.error = False, None
     side.bench.data.at[tp(1)] = 16
     side.storage.receive(msg.Revoke(10, model(1)))
-    assert side.go() == [] and [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [9, 10]
+    assert side.go() == [] and [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [
+        9,
+        10,
+    ]
 
 
 def test_a_passing_failure_is_tried_again_before_the_partition_is_given_up() -> None:
@@ -137,7 +168,9 @@ def test_a_passing_failure_is_tried_again_before_the_partition_is_given_up() -> 
 
 
 def test_what_is_owned_is_committed_again_before_kafka_forgets_it() -> None:
-    """Each with what was asked for last, also where the answer was lost, or with what was committed when it began; nothing that was not committed, nothing of what went."""
+    """Each with what was asked for last, also where the answer was lost, or with what was committed
+    when it began; nothing that was not committed, nothing of what went.
+    """
     side = Side()
     side.kafka.seen = {tp(2): 8, tp(3): 8, tp(4): 8}
     side.storage.receive(msg.Assigned({p: 8 for p in model(2, 3)}, 1))

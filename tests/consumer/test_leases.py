@@ -1,4 +1,6 @@
-"""Wherever a lease is looked at, the clock is read last: whoever stands still while the lease's end is asked for is told that it does not hold (chaos seed 3234)."""
+"""Wherever a lease is looked at, the clock is read last: whoever stands still while the lease's end
+is asked for is told that it does not hold (chaos seed 3234).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ LOOKS: dict[str, Callable[[Any], bool]] = {
 
 
 class Standing:
-    """A lease of a second, and an agent that is asked for its end: there the process may stand still."""
+    """A lease of a second, and an agent that is asked for its end: there the process may stand
+    still.
+    """
 
     def __init__(self, stands_still_ms: int) -> None:
         self.now_ms = 10_000
@@ -38,12 +42,25 @@ class Standing:
 
     def member(self) -> Any:
         """All of a member that is looked at; nothing is known of the lease yet."""
-        return cast(Any, SimpleNamespace(_alone=False, _agent=self, agent=self, _member=SimpleNamespace(era=1, lease_seen_ms=0), desk=SimpleNamespace(era=1)))
+        return cast(
+            Any,
+            SimpleNamespace(
+                _alone=False,
+                _agent=self,
+                agent=self,
+                _member=SimpleNamespace(era=1, lease_seen_ms=0),
+                desk=SimpleNamespace(era=1),
+            ),
+        )
 
 
 @pytest.mark.parametrize("looks", LOOKS)
-@pytest.mark.parametrize(("stands_still_ms", "holds"), [(0, True), (999, True), (1_000, False), (60_000, False)])
-def test_a_lease_that_ran_out_while_it_was_looked_at_does_not_hold(looks: str, stands_still_ms: int, holds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stands_still_ms", "holds"), [(0, True), (999, True), (1_000, False), (60_000, False)]
+)
+def test_a_lease_that_ran_out_while_it_was_looked_at_does_not_hold(
+    looks: str, stands_still_ms: int, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     standing = Standing(stands_still_ms)
     for module in (consumer.kafka_consumer, consumer.spark.member):
         monkeypatch.setattr(module, "boot_ms", standing.clock)

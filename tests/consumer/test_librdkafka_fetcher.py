@@ -1,4 +1,6 @@
-"""The fetching side with librdkafka, without a broker and without librdkafka: what it asks of its client, and whether somebody will ring."""
+"""The fetching side with librdkafka, without a broker and without librdkafka: what it asks of its
+client, and whether somebody will ring.
+"""
 
 from __future__ import annotations
 
@@ -58,16 +60,48 @@ def fetcher() -> Iterator[Fetcher]:
     net.close()
 
 
-@pytest.mark.parametrize(("level", "said", "named"), [
-    (logging.WARNING, "127.0.0.1:9092/3: Timed out 1 in-flight, 0 retry-queued, 0 out-queue, 0 partially-sent requests", [(3, "127.0.0.1:9092", "Timed out 1 in-flight")]),
-    (logging.WARNING, "sasl_ssl://b:9093/0: Timed out 2 in-flight, 0 retry-queued, 0 out-queue, 0 partially-sent requests", [(0, "b:9093", "Timed out 2 in-flight")]),
-    (logging.WARNING, "127.0.0.1:9092/bootstrap: Timed out 1 in-flight, 0 retry-queued, 0 out-queue, 0 partially-sent requests", []),
-    (logging.INFO, "127.0.0.1:9092/3: Timed out ApiVersionRequest in flight (after 1001ms, timeout #0)", []),
-])
-def test_a_broker_that_takes_connections_and_does_not_answer_is_named(level: int, said: str, named: list[tuple[int, str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("level", "said", "named"),
+    [
+        (
+            logging.WARNING,
+            (
+                "127.0.0.1:9092/3: Timed out 1 in-flight, 0 retry-queued, 0 out-queue, 0"
+                " partially-sent requests"
+            ),
+            [(3, "127.0.0.1:9092", "Timed out 1 in-flight")],
+        ),
+        (
+            logging.WARNING,
+            (
+                "sasl_ssl://b:9093/0: Timed out 2 in-flight, 0 retry-queued, 0 out-queue, 0"
+                " partially-sent requests"
+            ),
+            [(0, "b:9093", "Timed out 2 in-flight")],
+        ),
+        (
+            logging.WARNING,
+            (
+                "127.0.0.1:9092/bootstrap: Timed out 1 in-flight, 0 retry-queued, 0 out-queue, 0"
+                " partially-sent requests"
+            ),
+            [],
+        ),
+        (
+            logging.INFO,
+            "127.0.0.1:9092/3: Timed out ApiVersionRequest in flight (after 1001ms, timeout #0)",
+            [],
+        ),
+    ],
+)
+def test_a_broker_that_takes_connections_and_does_not_answer_is_named(
+    level: int, said: str, named: list[tuple[int, str, str]]
+) -> None:
     """librdkafka says it in its log and nowhere else."""
     heard: list[tuple[int, str, str]] = []
-    _Log(lambda *broker: heard.append(broker)).log(level, "%s [%s] [thrd:%s]: %s", "REQTMOUT", "me#consumer-1", "some/0", said)
+    _Log(lambda *broker: heard.append(broker)).log(
+        level, "%s [%s] [thrd:%s]: %s", "REQTMOUT", "me#consumer-1", "some/0", said
+    )
     assert heard == named
 
 
@@ -80,8 +114,12 @@ def assign(fetcher: Fetcher, *partitions: TopicPartition) -> None:
             table.assignment[tp].seek(OffsetAndMetadata(0, "", -1))
 
 
-def test_nobody_rings_for_a_partition_that_does_not_start(fetcher: Fetcher, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever waits looks again by himself, whatever else is started or stopped meanwhile; until it has started, or is not assigned any more."""
+def test_nobody_rings_for_a_partition_that_does_not_start(
+    fetcher: Fetcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever waits looks again by himself, whatever else is started or stopped meanwhile; until it
+    has started, or is not assigned any more.
+    """
     client: Any = fetcher._client_side
     assign(fetcher, ONE)
     fetcher.send_fetches()
@@ -90,7 +128,11 @@ def test_nobody_rings_for_a_partition_that_does_not_start(fetcher: Fetcher, capl
     assign(fetcher, ONE, TWO)
     with caplog.at_level(logging.WARNING):
         fetcher.send_fetches()
-    assert client.running == {ONE} and not fetcher.waiting_for_broker and "does not start 1 partitions" in caplog.text
+    assert (
+        client.running == {ONE}
+        and not fetcher.waiting_for_broker
+        and "does not start 1 partitions" in caplog.text
+    )
     with fetcher.lock:
         fetcher.newcomers([ONE])
     assert not fetcher.waiting_for_broker, "the other has not started by that"

@@ -1,4 +1,6 @@
-"""The buffer of one partition: whatever is handed out, put back, sought or brought another way, records come once, in order and without a gap."""
+"""The buffer of one partition: whatever is handed out, put back, sought or brought another way,
+records come once, in order and without a gap.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,11 @@ def test_a_position_between_records_is_held_and_one_outside_is_not() -> None:
 def test_what_comes_another_way_is_followed_only_where_nothing_is_left_out() -> None:
     stream = stream_of(10, 10, 11, 12)
     assert stream.jump(11) and taken(stream, 5) == [11, 12]
-    assert stream.jump(20) and (stream.begin, stream.end, stream.ready) == (20, 20, 0), "what is fetched before that is passed over"
+    assert stream.jump(20) and (stream.begin, stream.end, stream.ready) == (
+        20,
+        20,
+        0,
+    ), "what is fetched before that is passed over"
     assert not stream.jump(15), "what is fetched may begin after that"
     stream.fault = "an error in place of the message at 20"
     assert stream.jump(20) and not stream.jump(25)
@@ -78,13 +84,15 @@ def test_what_came_another_way_is_not_handed_out_again() -> None:
 
 @given(st.data())
 def test_any_run_hands_out_what_the_log_holds(data: st.DataObject) -> None:
-    """The log has gaps. The reader takes, puts back and seeks, gets records another way, and begins a new stream where the old one does not hold the position or cannot follow, as the fetcher does."""
+    """The log has gaps. The reader takes, puts back and seeks, gets records another way, and begins
+    a new stream where the old one does not hold the position or cannot follow, as the fetcher does.
+    """
     log = sorted(data.draw(st.sets(st.integers(0, 60), min_size=1)))
     position, stream, fetched = 0, Stream(0), 0
     for _ in range(data.draw(st.integers(1, 25))):
         step = data.draw(st.sampled_from(("feed", "take", "seek", "back", "jump")))
         if step == "feed":
-            new = [o for o in log if o >= fetched][:data.draw(st.integers(1, 9))]
+            new = [o for o in log if o >= fetched][: data.draw(st.integers(1, 9))]
             fetched = max([fetched, *(o + 1 for o in new)])
             new = [o for o in new if o >= stream.end]
             if new:

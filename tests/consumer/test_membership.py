@@ -1,4 +1,6 @@
-"""The desk between the agent's thread and the application's: what takes effect at once, what waits, and what cancels out."""
+"""The desk between the agent's thread and the application's: what takes effect at once, what waits,
+and what cancels out.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ import kafka.errors
 import pytest
 
 from consumer.core import messages as msg
-from consumer.errors import ConsumerRebalanceFailedException, ListenerError, MembershipError, NoStoredOffsetError, RejectedError
+from consumer.errors import (
+    ConsumerRebalanceFailedException,
+    ListenerError,
+    MembershipError,
+    NoStoredOffsetError,
+    RejectedError,
+)
 from tests.consumer.fakes import Bench, Recorder, model, tp
 
 
@@ -48,13 +56,17 @@ def test_what_is_asked_for_as_a_whole_is_given_up_as_a_whole() -> None:
 
 @pytest.mark.parametrize("polled", [False, True])
 def test_what_is_being_processed_holds_up_nothing_else(polled: bool) -> None:
-    """The others are given up at once; it goes on until it is asked for again, alone. Whether the application polls in between changes nothing."""
+    """The others are given up at once; it goes on until it is asked for again, alone. Whether the
+    application polls in between changes nothing.
+    """
     bench = Bench()
     bench.assign(0, 1, 2)
     bench.hand_out(0, 5)
     bench.member.receive(msg.Revoke(1, model(0, 1, 2), True))
     assert [(positions(a), a.busy) for a in bench.answers()] == [({1: 10, 2: 10}, model(0))]
-    assert bench.data.assigned() == {tp(0)} and bench.data.held == {tp(0)} and not bench.member.tasks, "nothing more is handed out of it"
+    assert (
+        bench.data.assigned() == {tp(0)} and bench.data.held == {tp(0)} and not bench.member.tasks
+    ), "nothing more is handed out of it"
     if polled:
         bench.member.processed()
         bench.member.run_tasks()
@@ -70,7 +82,9 @@ def test_what_is_being_processed_holds_up_nothing_else(polled: bool) -> None:
 
 
 def test_a_listener_hears_of_all_that_is_revoked_at_once() -> None:
-    """It is called before anything is given up, on the thread that processes: so all of it waits."""
+    """It is called before anything is given up, on the thread that processes: so all of it
+    waits.
+    """
     listener = Recorder()
     bench = Bench(listener)
     bench.assign(0, 1)
@@ -79,7 +93,9 @@ def test_a_listener_hears_of_all_that_is_revoked_at_once() -> None:
     assert not bench.answers()
     bench.member.processed()
     bench.member.run_tasks()
-    assert listener.calls[1:] == [("revoked", (0, 1))] and [positions(a) for a in bench.answers()] == [{0: 15, 1: 10}]
+    assert listener.calls[1:] == [("revoked", (0, 1))] and [
+        positions(a) for a in bench.answers()
+    ] == [{0: 15, 1: 10}]
 
 
 def test_without_automatic_commits_an_answer_carries_no_positions() -> None:
@@ -97,7 +113,9 @@ def test_a_listener_is_called_on_the_application_thread_before_the_answer() -> N
     seen: list[int] = []
     listener.act = lambda name: seen.append(len(bench.answers()))
     bench.member.receive(msg.Revoke(1, model(0)))
-    assert listener.calls == [("assigned", (0, 1))] and bench.data.bell.is_set(), "the application's thread is woken, nothing is called on this one"
+    assert listener.calls == [("assigned", (0, 1))] and bench.data.bell.is_set(), (
+        "the application's thread is woken, nothing is called on this one"
+    )
     bench.member.run_tasks()
     assert listener.calls[1:] == [("revoked", (0,))] and seen == [0]
     assert [positions(a) for a in bench.answers()] == [{0: 10}]
@@ -109,7 +127,9 @@ def test_what_came_and_went_unnoticed_is_never_told() -> None:
     bench.member.receive(msg.Assigned({p: 0 for p in model(0, 1, 2)}, 1))
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.receive(msg.Lost(model(1), "evicted"))
-    assert [positions(a) for a in bench.answers()] == [{0: 0}], "nobody was told of it, so nobody has to be asked"
+    assert [positions(a) for a in bench.answers()] == [{0: 0}], (
+        "nobody was told of it, so nobody has to be asked"
+    )
     assert bench.member.desk.unannounced == {tp(2)}
     bench.member.run_tasks()
     assert listener.calls == [("assigned", (2,))]
@@ -122,7 +142,11 @@ def test_what_went_unnoticed_and_comes_back_is_told() -> None:
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.receive(msg.Resumed(model(0)))
     bench.member.run_tasks()
-    assert listener.calls == [("assigned", (0,))] and bench.member.announced() == {tp(0)} and bench.data.at == {tp(0): 6}
+    assert (
+        listener.calls == [("assigned", (0,))]
+        and bench.member.announced() == {tp(0)}
+        and bench.data.at == {tp(0): 6}
+    )
 
 
 def test_partitions_are_assigned_for_the_application_once_it_was_told() -> None:
@@ -156,14 +180,18 @@ def test_a_revocation_withdrawn_before_the_callback_ran_is_not_noticed() -> None
     bench.member.run_tasks()
     assert listener.calls == [("assigned", (0,))]
     assert bench.data.assigned() == {tp(0)} and not bench.data.held
-    assert [positions(a) for a in bench.answers()] == [{}], "the question is still answered, void as the answer is"
+    assert [positions(a) for a in bench.answers()] == [{}], (
+        "the question is still answered, void as the answer is"
+    )
 
 
 def test_a_revocation_withdrawn_while_the_callback_runs_is_announced_again() -> None:
     listener = Recorder()
     bench = Bench(listener)
     bench.assign(0)
-    listener.act = lambda name: bench.member.receive(msg.Resumed(model(0))) if name == "revoked" else None
+    listener.act = lambda name: (
+        bench.member.receive(msg.Resumed(model(0))) if name == "revoked" else None
+    )
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.run_tasks()
     assert listener.calls == [("assigned", (0,)), ("revoked", (0,)), ("assigned", (0,))]
@@ -186,7 +214,9 @@ def test_partitions_lost_while_they_were_being_given_up_are_not_told_twice() -> 
     listener = Recorder()
     bench = Bench(listener)
     bench.assign(0)
-    listener.act = lambda name: bench.member.receive(msg.Lost(model(0), "evicted")) if name == "revoked" else None
+    listener.act = lambda name: (
+        bench.member.receive(msg.Lost(model(0), "evicted")) if name == "revoked" else None
+    )
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.run_tasks()
     assert listener.calls == [("assigned", (0,)), ("revoked", (0,))]
@@ -238,12 +268,24 @@ def test_an_operators_reset_moves_the_position_and_drops_what_was_buffered() -> 
     assert bench.data.at == {tp(0): 3} and bench.member.desk.committed == {tp(0): 3}
 
 
-@pytest.mark.parametrize(("code", "error"), [(msg.FailureCode.RESET_POLICY, NoStoredOffsetError), (msg.FailureCode.REJECTED, RejectedError)])
-def test_a_failure_takes_everything_away_and_is_kept(code: msg.FailureCode, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (msg.FailureCode.RESET_POLICY, NoStoredOffsetError),
+        (msg.FailureCode.REJECTED, RejectedError),
+    ],
+)
+def test_a_failure_takes_everything_away_and_is_kept(
+    code: msg.FailureCode, error: type[Exception]
+) -> None:
     bench = Bench()
     bench.assign(0)
     bench.member.receive(msg.Failed(code, "why"))
-    assert isinstance(bench.member.failure, error) and not bench.data.assigned() and bench.data.bell.is_set()
+    assert (
+        isinstance(bench.member.failure, error)
+        and not bench.data.assigned()
+        and bench.data.bell.is_set()
+    )
 
 
 def test_leaving_tells_the_application_and_gives_the_last_positions() -> None:
@@ -266,13 +308,18 @@ def test_leaving_answers_what_was_asked_before() -> None:
     assert [positions(a) for a in bench.answers()] == [{0: 12}]
 
 
-@pytest.mark.parametrize(("rejection", "error"), [
-    ("INCONSISTENT_GROUP_PROTOCOL", kafka.errors.InconsistentGroupProtocolError),
-    ("GROUP_MAX_SIZE_REACHED", kafka.errors.GroupMaxSizeReachedError),
-    ("FENCED_INSTANCE_ID", kafka.errors.FencedInstanceIdError),
-    ("SOMETHING_LATER", RejectedError),
-])
-def test_a_rejection_is_the_error_that_kafka_python_has_for_its_code(rejection: str, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("rejection", "error"),
+    [
+        ("INCONSISTENT_GROUP_PROTOCOL", kafka.errors.InconsistentGroupProtocolError),
+        ("GROUP_MAX_SIZE_REACHED", kafka.errors.GroupMaxSizeReachedError),
+        ("FENCED_INSTANCE_ID", kafka.errors.FencedInstanceIdError),
+        ("SOMETHING_LATER", RejectedError),
+    ],
+)
+def test_a_rejection_is_the_error_that_kafka_python_has_for_its_code(
+    rejection: str, error: type[Exception]
+) -> None:
     bench = Bench()
     bench.member.receive(msg.Failed(msg.FailureCode.REJECTED, f"{rejection}: so it is", rejection))
     with pytest.raises(error, match=rejection) as caught:
@@ -281,13 +328,19 @@ def test_a_rejection_is_the_error_that_kafka_python_has_for_its_code(rejection: 
 
 
 def test_a_group_that_cannot_be_rebalanced_is_raised_once_where_it_is_wanted() -> None:
-    failed, over = msg.Notice(msg.NoticeKind.REBALANCE_FAILED, {"message": "three evictions in a row"}), msg.Notice(msg.NoticeKind.REBALANCE_OVER)
+    failed, over = (
+        msg.Notice(msg.NoticeKind.REBALANCE_FAILED, {"message": "three evictions in a row"}),
+        msg.Notice(msg.NoticeKind.REBALANCE_OVER),
+    )
     quiet, loud = Bench(), Bench(raises=True)
     for bench in (quiet, loud):
         bench.assign(0)
         bench.data.bell.clear()
         bench.member.receive(failed)
-        assert bench.member.rebalance_failure == "three evictions in a row" and bench.data.assigned() == {tp(0)}
+        assert (
+            bench.member.rebalance_failure == "three evictions in a row"
+            and bench.data.assigned() == {tp(0)}
+        )
     assert loud.data.bell.is_set()
     quiet.member.raise_error()
     with pytest.raises(ConsumerRebalanceFailedException, match="three evictions"):

@@ -1,4 +1,6 @@
-"""The mirror in Kafka of what is stored in ZooKeeper: gathered, one request at a time, silent without a lease, and complete at the end."""
+"""The mirror in Kafka of what is stored in ZooKeeper: gathered, one request at a time, silent
+without a lease, and complete at the end.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ PATIENCE_S = 30.0
 
 
 class FakeOffsets:
-    """A group in Kafka, and the IO thread as a coroutine that is moved by hand: each step ends when it sleeps."""
+    """A group in Kafka, and the IO thread as a coroutine that is moved by hand: each step ends when
+    it sleeps.
+    """
 
     group = "g"
 
@@ -71,7 +75,9 @@ class Side:
 
     def stored(self, given: bool = False, **offsets: int) -> None:
         """The agent stored these: p0=5 for partition 0."""
-        self.mirror.receive(msg.Stored({model(int(name[1:]))[0]: offset for name, offset in offsets.items()}, given))
+        self.mirror.receive(
+            msg.Stored({model(int(name[1:]))[0]: offset for name, offset in offsets.items()}, given)
+        )
 
     def lost(self, *numbers: int) -> None:
         self.mirror.receive(msg.Lost(model(*numbers), "gone"))
@@ -94,7 +100,11 @@ def test_what_is_stored_is_mirrored_and_what_comes_meanwhile_is_gathered() -> No
         side.stored(p0=offset)
     assert side.mirror.figures() == {"mirror-waiting": 1, "mirror-failures": 0}
     assert side.kafka.step() == [{0: 49}]
-    assert side.kafka.step() == [] and side.kafka.running is None and side.mirror.figures()["mirror-waiting"] == 0
+    assert (
+        side.kafka.step() == []
+        and side.kafka.running is None
+        and side.mirror.figures()["mirror-waiting"] == 0
+    )
     side.stored(p1=2)
     assert side.kafka.step() == [{1: 2}], "it begins anew"
 
@@ -106,7 +116,9 @@ def test_other_messages_pass() -> None:
 
 
 def test_without_a_lease_nothing_is_sent_and_what_was_given_up_is_forgotten() -> None:
-    """A process that was stopped: somebody else may have gone on with what it gave up, and what it owns is settled first."""
+    """A process that was stopped: somebody else may have gone on with what it gave up, and what it
+    owns is settled first.
+    """
     side = Side()
     side.stored(p0=5)
     side.stored(given=True, p1=9)
@@ -120,15 +132,23 @@ def test_what_is_lost_is_dropped_also_from_a_request_that_fails() -> None:
     side = Side()
     side.stored(p0=5, p1=6, p2=7)
     side.lost(0)
-    side.kafka.error, side.kafka.during = kafka.errors.CoordinatorNotAvailableError(), lambda: side.lost(1)
+    side.kafka.error, side.kafka.during = (
+        kafka.errors.CoordinatorNotAvailableError(),
+        lambda: side.lost(1),
+    )
     assert side.kafka.step() == []
     side.kafka.error = None
     assert side.kafka.step() == [{2: 7}]
 
 
-def test_a_failure_is_counted_said_once_and_does_not_overwrite_what_is_newer(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_counted_said_once_and_does_not_overwrite_what_is_newer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     side = Side()
-    side.kafka.error, side.kafka.during = kafka.errors.CommitFailedError("live members"), lambda: side.stored(p0=6)
+    side.kafka.error, side.kafka.during = (
+        kafka.errors.CommitFailedError("live members"),
+        lambda: side.stored(p0=6),
+    )
     side.stored(p0=5, p1=1)
     with caplog.at_level(logging.INFO, "consumer"):
         for _ in range(5):
@@ -136,10 +156,15 @@ def test_a_failure_is_counted_said_once_and_does_not_overwrite_what_is_newer(cap
         assert side.mirror.figures() == {"mirror-waiting": 2, "mirror-failures": 5}
         side.kafka.error = None
         assert side.kafka.step() == [{0: 6, 1: 1}]
-    assert [r.levelname for r in caplog.records] == ["WARNING", "INFO"] and "live members" in caplog.records[0].getMessage()
+    assert [r.levelname for r in caplog.records] == [
+        "WARNING",
+        "INFO",
+    ] and "live members" in caplog.records[0].getMessage()
 
 
-def test_the_end_waits_and_says_all_that_is_owned_once_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_waits_and_says_all_that_is_owned_once_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     side = Side()
     side.stored(p0=5, p1=6)
     side.kafka.step()

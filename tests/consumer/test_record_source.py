@@ -1,4 +1,6 @@
-"""The seam under the data path: both sources have what it names, and the consumer uses nothing else of them."""
+"""The seam under the data path: both sources have what it names, and the consumer uses nothing else
+of them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from consumer.librdkafka.path import LibrdkafkaPath
 from consumer.record_source import RecordSource
 
 CONSUMER = Path(__file__).resolve().parents[2] / "consumer"
-NAMED = {name for name in vars(RecordSource) if not name.startswith("_")} | set(RecordSource.__annotations__)
+NAMED = {name for name in vars(RecordSource) if not name.startswith("_")} | set(
+    RecordSource.__annotations__
+)
 OWN = {"data_path.py", "fetching.py"}
 
 
@@ -26,19 +30,31 @@ def parameters(cls: type, name: str) -> list[tuple[str, object]]:
 @pytest.mark.parametrize("source", [HandoverFetcher, LibrdkafkaFetcher])
 def test_a_source_has_all_that_is_named(source: type) -> None:
     for name in NAMED - set(RecordSource.__annotations__):
-        ours, theirs = inspect.getattr_static(RecordSource, name), inspect.getattr_static(source, name)
+        ours, theirs = (
+            inspect.getattr_static(RecordSource, name),
+            inspect.getattr_static(source, name),
+        )
         if isinstance(ours, property):
             assert isinstance(theirs, property), name
         else:
             assert parameters(source, name) == parameters(RecordSource, name), name
-    assert all(f"self.{name} = " in inspect.getsource(HandoverFetcher) for name in RecordSource.__annotations__)
+    assert all(
+        f"self.{name} = " in inspect.getsource(HandoverFetcher)
+        for name in RecordSource.__annotations__
+    )
 
 
 def test_the_consumer_uses_nothing_else_of_a_source() -> None:
     used: dict[str, str] = {}
     for path in CONSUMER.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.name not in OWN else ():
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "fetcher":
+        for node in (
+            ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.name not in OWN else ()
+        ):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Attribute)
+                and node.value.attr == "fetcher"
+            ):
                 used[node.attr] = path.name
     assert used and set(used) <= NAMED, used
 

@@ -1,4 +1,6 @@
-"""What streams have in hand and in their queues, without servers: positions, revocations, full queues, the end."""
+"""What streams have in hand and in their queues, without servers: positions, revocations, full
+queues, the end.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,13 @@ class Paused:
 class Bench:
     """A membership with queues, between fakes: two streams, or as `streams` says."""
 
-    def __init__(self, listener: Recorder | None = None, limit: int = 100, in_hand_ms: int = 60_000, streams: dict[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        listener: Recorder | None = None,
+        limit: int = 100,
+        in_hand_ms: int = 60_000,
+        streams: dict[str, int] | None = None,
+    ) -> None:
         self.data: Any = FakeData()
         self.data.kafka = Paused()
         self.leased = True
@@ -61,7 +69,13 @@ class Bench:
     def assign(self, streams: dict[int, int], offset: int = 10) -> None:
         """These partitions, each to a stream, from one offset on."""
         self.era += 1
-        self.member.receive(msg.Assigned({p: offset for p in model(*streams)}, self.era, {p: streams[p.partition] for p in model(*streams) if streams[p.partition]}))
+        self.member.receive(
+            msg.Assigned(
+                {p: offset for p in model(*streams)},
+                self.era,
+                {p: streams[p.partition] for p in model(*streams) if streams[p.partition]},
+            )
+        )
         self.turn()
 
     def arrive(self, number: int, *offsets: int) -> None:
@@ -81,7 +95,11 @@ class Bench:
 
     def answers(self) -> list[dict[int, int]]:
         """Positions by partition of each answer to a revocation."""
-        return [{p.partition: o for p, o in m.positions.items()} for m in self.told if isinstance(m, msg.Revoked)]
+        return [
+            {p.partition: o for p, o in m.positions.items()}
+            for m in self.told
+            if isinstance(m, msg.Revoked)
+        ]
 
     def positions(self) -> dict[int, int]:
         return {p.partition: o.offset for p, o in self.member.positions()[0].items()}
@@ -108,7 +126,9 @@ def test_a_pattern_has_streams_over_all_topics_and_a_number_that_is_none_goes_so
     bench.assign({0: 0, 1: 1, 2: 7})
     for number in range(3):
         bench.arrive(number, 10)
-    assert take(bench.line(0, ANY_TOPIC)) == 10 and [take(bench.line(1, ANY_TOPIC)) for _ in range(3)] == [10, 10, None]
+    assert take(bench.line(0, ANY_TOPIC)) == 10 and [
+        take(bench.line(1, ANY_TOPIC)) for _ in range(3)
+    ] == [10, 10, None]
 
 
 def test_what_is_in_hand_counts_when_the_next_one_is_asked_for() -> None:
@@ -147,7 +167,9 @@ def test_a_revocation_without_records_in_hand_is_answered_at_once() -> None:
     take(bench.line(0))
     bench.revoke(5, 1)
     assert bench.answers() == [{1: 10}]
-    assert [take(bench.line(0)) for _ in range(3)] == [11, 12, None] and bench.positions() == {0: 13}
+    assert [take(bench.line(0)) for _ in range(3)] == [11, 12, None] and bench.positions() == {
+        0: 13
+    }
 
 
 def test_a_revocation_waits_for_the_record_in_hand_and_nothing_follows_it() -> None:
@@ -156,13 +178,19 @@ def test_a_revocation_waits_for_the_record_in_hand_and_nothing_follows_it() -> N
     bench.arrive(0, 10, 11, 12)
     take(bench.line(0))
     bench.revoke(5, 0)
-    assert bench.answers() == [] and listener.calls == [("assigned", (0, 1))] and bench.queues.awaited
+    assert (
+        bench.answers() == [] and listener.calls == [("assigned", (0, 1))] and bench.queues.awaited
+    )
     bench.arrive(1, 10)
     assert take(bench.line(1)) == 10, "the other stream goes on"
     bench.data.bell.clear()
     assert take(bench.line(0)) is None and bench.data.bell.is_set()
     bench.turn()
-    assert bench.answers() == [{0: 11}] and listener.calls[1:] == [("revoked", (0,))] and not bench.queues.awaited
+    assert (
+        bench.answers() == [{0: 11}]
+        and listener.calls[1:] == [("revoked", (0,))]
+        and not bench.queues.awaited
+    )
 
 
 def test_a_record_that_is_in_hand_for_too_long_is_given_up() -> None:
@@ -192,10 +220,16 @@ def test_a_revocation_that_is_withdrawn_goes_on_after_what_is_in_hand() -> None:
     assert bench.data.at[tp(0)] == 11 and bench.positions() == {0: 10} and bench.data.held == set()
     take(bench.line(0))
     bench.turn()
-    assert bench.positions() == {0: 11} and bench.answers() == [{}] and listener.calls == [("assigned", (0,))]
+    assert (
+        bench.positions() == {0: 11}
+        and bench.answers() == [{}]
+        and listener.calls == [("assigned", (0,))]
+    )
 
 
-@pytest.mark.parametrize("message", [msg.Lost(model(0), "why", 9), msg.Seek(model(0)[0], 99, 9)], ids=["lost", "reset"])
+@pytest.mark.parametrize(
+    "message", [msg.Lost(model(0), "why", 9), msg.Seek(model(0)[0], 99, 9)], ids=["lost", "reset"]
+)
 def test_nothing_of_what_was_lost_or_reset_is_handed_out_or_counted(message: msg.ToFetcher) -> None:
     bench = Bench()
     bench.assign({0: 0, 1: 0})
@@ -253,7 +287,9 @@ def test_while_all_queues_are_full_nothing_is_taken_and_nothing_paused() -> None
     bench.assign({0: 0, 1: 1})
     bench.arrive(0, 10, 11)
     bench.arrive(1, 10, 11)
-    assert not bench.queues.have_room() and bench.data.kafka.now == set(), "the third stream owns nothing"
+    assert not bench.queues.have_room() and bench.data.kafka.now == set(), (
+        "the third stream owns nothing"
+    )
     take(bench.line(1))
     assert bench.queues.have_room() and bench.data.kafka.now == {tp(0)}
     bench.arrive(1, 12, 13)
@@ -281,7 +317,9 @@ def test_a_queue_that_loses_its_records_has_room() -> None:
     bench.data.bell.clear()
     bench.revoke(5, 0)
     assert bench.data.bell.is_set()
-    assert bench.queues.have_room() and bench.line(0).count == 0 and tp(1) not in bench.data.kafka.now
+    assert (
+        bench.queues.have_room() and bench.line(0).count == 0 and tp(1) not in bench.data.kafka.now
+    )
 
 
 def blocked(work: Callable[[], object]) -> threading.Thread:
@@ -314,7 +352,10 @@ def test_the_end_waits_for_what_living_threads_have_in_hand() -> None:
     living.join(PATIENCE_S)
     ending.join(PATIENCE_S)
     assert not ending.is_alive()
-    assert bench.data.at == {tp(0): 11, tp(1): 10}, "what nobody can process any more is not processed"
+    assert bench.data.at == {
+        tp(0): 11,
+        tp(1): 10,
+    }, "what nobody can process any more is not processed"
 
 
 def test_the_end_does_not_wait_for_ever() -> None:
@@ -344,9 +385,15 @@ def test_a_thread_that_waits_is_woken() -> None:
     bench = Bench()
     bench.assign({0: 0})
     got: list[object] = []
-    waiting = blocked(lambda: got.extend((bench.line(0).next(PATIENCE_S), bench.line(0).next(PATIENCE_S))))
+    waiting = blocked(
+        lambda: got.extend((bench.line(0).next(PATIENCE_S), bench.line(0).next(PATIENCE_S)))
+    )
     bench.arrive(0, 10)
-    wait_until(lambda: bench.queues.in_hand == {} and bench.positions() == {0: 11}, PATIENCE_S, "the first record processed")
+    wait_until(
+        lambda: bench.queues.in_hand == {} and bench.positions() == {0: 11},
+        PATIENCE_S,
+        "the first record processed",
+    )
     bench.queues.close()
     waiting.join(PATIENCE_S)
     assert got == [Record(10), None]

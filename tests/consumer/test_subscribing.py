@@ -20,13 +20,25 @@ def test_topics_by_name() -> None:
 
 @pytest.mark.parametrize("pattern", ["a.*", re.compile("a.*")])
 def test_a_pattern(pattern: Any) -> None:
-    assert subscription_of((), pattern) == Subscription(pattern=Pattern(PatternKind.WHITE_LIST, "a.*"))
+    assert subscription_of((), pattern) == Subscription(
+        pattern=Pattern(PatternKind.WHITE_LIST, "a.*")
+    )
 
 
-@pytest.mark.parametrize(("topics", "pattern", "error"), [
-    ((), None, ValueError), (["a"], "a", IllegalStateError), ("a", None, TypeError), (["a b"], None, ValueError), ([""], None, ValueError), ([5], None, TypeError),
-    ((), "a(", InvalidSubscriptionError), ((), r"(a)\1", InvalidSubscriptionError), ((), 5, InvalidSubscriptionError),
-])
+@pytest.mark.parametrize(
+    ("topics", "pattern", "error"),
+    [
+        ((), None, ValueError),
+        (["a"], "a", IllegalStateError),
+        ("a", None, TypeError),
+        (["a b"], None, ValueError),
+        ([""], None, ValueError),
+        ([5], None, TypeError),
+        ((), "a(", InvalidSubscriptionError),
+        ((), r"(a)\1", InvalidSubscriptionError),
+        ((), 5, InvalidSubscriptionError),
+    ],
+)
 def test_refusals(topics: Any, pattern: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         subscription_of(topics, pattern)

@@ -15,14 +15,20 @@ from tests.consumer.fakes import tp
 
 
 class Asking(OffsetSurface):
-    """A consumer whose brokers answer a question for a position with an error; `known` is where the partition stands as far as it knows."""
+    """A consumer whose brokers answer a question for a position with an error; `known` is where the
+    partition stands as far as it knows.
+    """
 
     def __init__(self, error: KafkaError, known: int | None) -> None:
         def position(partition: object, timeout_ms: float) -> int:
             raise error
 
         at = None if known is None else OffsetAndMetadata(known, "", -1)
-        self._data: Any = SimpleNamespace(lock=threading.RLock(), kafka=SimpleNamespace(position=position), position=lambda partition: at)
+        self._data: Any = SimpleNamespace(
+            lock=threading.RLock(),
+            kafka=SimpleNamespace(position=position),
+            position=lambda partition: at,
+        )
         self._cursor: Any = SimpleNamespace(positions=lambda: {})
         self.config = {"request_timeout_ms": 1_000}
 
@@ -31,7 +37,9 @@ class Asking(OffsetSurface):
 
 
 @pytest.mark.parametrize("known", [None, 5])
-def test_a_broker_that_goes_away_while_a_position_is_asked_for_is_no_error(known: int | None) -> None:
+def test_a_broker_that_goes_away_while_a_position_is_asked_for_is_no_error(
+    known: int | None,
+) -> None:
     assert Asking(RequestTimedOutError(), known).position(tp(0)) == known
     with pytest.raises(OffsetOutOfRangeError):
         Asking(OffsetOutOfRangeError(), known).position(tp(0))

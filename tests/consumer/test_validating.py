@@ -19,7 +19,9 @@ TP = TopicPartition("t", 0)
 
 @pytest.fixture
 def fetcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[HandoverFetcher]:
-    """A fetcher of one partition, consumed up to 5 under the leader's first epoch; nothing is looked at because time has passed."""
+    """A fetcher of one partition, consumed up to 5 under the leader's first epoch; nothing is
+    looked at because time has passed.
+    """
     monkeypatch.setattr(fetching, "VALIDATE_EVERY_S", 3_600.0)
     net = KafkaNetClient(bootstrap_servers="127.0.0.1:1", api_version=(3, 9))
     found = HandoverFetcher(net, SubscriptionState(), None)
@@ -34,7 +36,9 @@ def fetcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[HandoverFetcher]:
 
 def lead(fetcher: HandoverFetcher, epoch: int) -> None:
     """Metadata came, with this epoch of the leader."""
-    fetcher._manager.cluster._partitions = {"t": {0: SimpleNamespace(leader_id=0, leader_epoch=epoch)}}
+    fetcher._manager.cluster._partitions = {
+        "t": {0: SimpleNamespace(leader_id=0, leader_epoch=epoch)}
+    }
 
 
 def stand(fetcher: HandoverFetcher, epoch: int) -> None:
@@ -60,7 +64,9 @@ def test_a_leader_that_an_answer_names_is_seen_at_once(fetcher: HandoverFetcher)
 
 
 @pytest.mark.parametrize("said", [False, True])
-def test_a_position_that_was_set_is_looked_at_once_that_is_said(fetcher: HandoverFetcher, said: bool) -> None:
+def test_a_position_that_was_set_is_looked_at_once_that_is_said(
+    fetcher: HandoverFetcher, said: bool
+) -> None:
     stand(fetcher, 0)
     if said:
         fetcher.validate_soon()

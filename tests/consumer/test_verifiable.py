@@ -28,7 +28,9 @@ class Slow:
         return self._offset
 
 
-def test_records_are_handed_out_when_poll_returns_not_when_they_are_written_down(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_are_handed_out_when_poll_returns_not_when_they_are_written_down(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     clock = [0]
     monkeypatch.setattr(time, "time_ns", lambda: clock[0])
 
@@ -37,6 +39,17 @@ def test_records_are_handed_out_when_poll_returns_not_when_they_are_written_down
             clock[0] = 5
             return {TopicPartition("orders", 1): [Slow(clock, 3), Slow(clock, 4)]}
 
-    work = verifiable.Verifiable(verifiable.parser().parse_args(["--zookeeper", "z", "--group", "g", "--commit", "none"]))
+    work = verifiable.Verifiable(
+        verifiable.parser().parse_args(["--zookeeper", "z", "--group", "g", "--commit", "none"])
+    )
     work.turn(cast(KafkaConsumer, Polled()))
-    assert json.loads(capsys.readouterr().out) == {"event": "records", "t": 5, "count": 2, "ranges": {"orders-1": [[3, 4, 2, 7]]}} and clock[0] > 5
+    assert (
+        json.loads(capsys.readouterr().out)
+        == {
+            "event": "records",
+            "t": 5,
+            "count": 2,
+            "ranges": {"orders-1": [[3, 4, 2, 7]]},
+        }
+        and clock[0] > 5
+    )

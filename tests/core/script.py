@@ -1,36 +1,50 @@
 """Transcripts: a script of what happens to a coordinator's core, with everything that it answers.
 
-A file under tests/core/scripts is a list of blocks: lines of input, `----`, then the answer, then an empty line. Lines of input:
+A file under tests/core/scripts is a list of blocks: lines of input, `----`, then the answer, then
+an empty line. Lines of input:
 
     options debounce_ms=10 ...            (before everything else)
     elected EPOCH | ready | paused | tick MS          time goes on by `tick`
     topic NAME PARTITIONS [incarnation] | topic NAME gone
     match REGEX t1,t2                     what a white-list wildcard matches now
-    member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [protocols=a,b] [instance=I grace=MS] [data=TEXT] [timeout=MS] [legacy] [pattern=REGEX]
-                                          [instead=NAME]      in one reading with the end of another registration
-    gone G NAME                           registration and, as one close, the owner nodes of its session
+    member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [protocols=a,b] [instance=I grace=MS]
+        [data=TEXT] [timeout=MS] [legacy] [pattern=REGEX]
+                                          [instead=NAME]      in one reading with the end of another
+                                                              registration
+    gone G NAME                           registration and, as one close, the owner nodes of its
+                                          session
     expired G NAME                        the registration alone (an eviction seen)
-    ack G NAME                            the member's outstanding command is carried out and deleted, owner nodes and all
+    ack G NAME                            the member's outstanding command is carried out and
+                                          deleted, owner nodes and all
     own G NAME TOPIC-P[,..] | free G TOPIC-P[,..] | foreign G TOPIC-P session=N [version=0]
     command G NAME epoch=E seq=S stop|start TOPIC-P[,..]      a command found in a channel
-    report G GENERATION STATE MEMBERS TOPICS [INSTANCE=GRACE:TOPIC-P,..]      the group node's data, as the coordinator before us left it
+    report G GENERATION STATE MEMBERS TOPICS [INSTANCE=GRACE:TOPIC-P,..]
+        the group node's data, as the coordinator before us left it
     request G NODE [fresh]                an operator asks for a rebalance
     mode G legacy|mixed|coordinated|none [STRATEGY]      an operator says whose the group is
-    answer G TOKEN|last TOPIC-P=MEMBER.. [data.MEMBER=TEXT] | failure G TOKEN|last WHY..     what a custom assignor said
-    given G                               print who owns what in the question that a custom assignor has not answered yet
+    answer G TOKEN|last TOPIC-P=MEMBER.. [data.MEMBER=TEXT] | failure G TOKEN|last WHY..
+        what a custom assignor said
+    given G                               print who owns what in the question that a custom assignor
+                                          has not answered yet
     malformed G registration|owner NAME reason..
-    settle [NAME,..]                      every write succeeds and every command is carried out, except those of the members named, until nothing more happens
+    settle [NAME,..]                      every write succeeds and every command is carried out,
+                                          except those of the members named, until nothing more
+                                          happens
     ok | fenced | refused WHY | unknown   how the oldest write that is under way ended
-    read G                                the whole read that was asked for arrives, and says what is known
+    read G                                the whole read that was asked for arrives, and says what
+                                          is known
     state                                 print the group's state and its partitions
 
 What `zkcoord replay --to-script` writes, besides comments and some of these:
 
     wait MS                               time goes on, and the core is not told
-    event JSON                            any event as the core's encoding writes it, without its time
-    numbers TOKEN SEQ                     other groups, which were left out, have taken the numbers so far
+    event JSON                            any event as the core's encoding writes it, without its
+                                          time
+    numbers TOKEN SEQ                     other groups, which were left out, have taken the numbers
+                                          so far
 
-`ZKCOORD_REWRITE=1 pytest tests/core` writes the answers anew; commit them only when the difference is understood.
+`ZKCOORD_REWRITE=1 pytest tests/core` writes the answers anew; commit them only when the difference
+is understood.
 """
 
 from __future__ import annotations
@@ -44,18 +58,42 @@ from zkcoord.core.assignment import Assignment
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.encoding import codec
 from zkcoord.core.model import (
-    Command, Departed, GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode, Option, Owner, Pattern, PatternKind, Request, RequestKind, Subscription, Thread, Topic, TopicPartition)
+    Command,
+    Departed,
+    GroupMetadata,
+    GroupMode,
+    GroupState,
+    Malformed,
+    Member,
+    Mode,
+    Option,
+    Owner,
+    Pattern,
+    PatternKind,
+    Request,
+    RequestKind,
+    Subscription,
+    Thread,
+    Topic,
+    TopicPartition,
+)
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.runtime.replay_text import action_text, partitions_text
 
 
 def tps(text: str) -> tuple[TopicPartition, ...]:
     """t-0,t-1 as partitions."""
-    return tuple(TopicPartition(p.rpartition("-")[0], int(p.rpartition("-")[2])) for p in text.split(",") if p)
+    return tuple(
+        TopicPartition(p.rpartition("-")[0], int(p.rpartition("-")[2]))
+        for p in text.split(",")
+        if p
+    )
 
 
 def _value(name: str, text: str) -> object:
-    """An option's value: JSON, or a text as it stands; names of assignors may also stand without quotes, with commas."""
+    """An option's value: JSON, or a text as it stands; names of assignors may also stand without
+    quotes, with commas.
+    """
     try:
         return json.loads(text)
     except ValueError:
@@ -97,7 +135,12 @@ class World:
 
     def do_options(self, *pairs: str) -> list[ev.Action]:
         hints = get_type_hints(CoordinatorOptions)
-        self.options = CoordinatorOptions(**{name: codec(hints[name]).decode(_value(name, text)) for name, text in (pair.split("=", 1) for pair in pairs)})
+        self.options = CoordinatorOptions(
+            **{
+                name: codec(hints[name]).decode(_value(name, text))
+                for name, text in (pair.split("=", 1) for pair in pairs)
+            }
+        )
         self.core = Coordinator(self.options)
         return []
 
@@ -132,26 +175,66 @@ class World:
     def do_state(self) -> list[ev.Action]:
         actions: list[ev.Action] = []
         for name, group in sorted(self.core.groups.items()):
-            held = {m: partitions_text(tp for tp, o in group.view.owners.items() if isinstance(o, Owner) and group.view.by_session.get(o.session) == m) for m in sorted(group.view.members)}
-            actions.append(ev.Record("state", name, {"is": group.state.value, "generation": group.generation, **held}))
+            held = {
+                m: partitions_text(
+                    tp
+                    for tp, o in group.view.owners.items()
+                    if isinstance(o, Owner) and group.view.by_session.get(o.session) == m
+                )
+                for m in sorted(group.view.members)
+            }
+            actions.append(
+                ev.Record(
+                    "state", name, {"is": group.state.value, "generation": group.generation, **held}
+                )
+            )
         return actions
 
     def do_given(self, group: str) -> list[ev.Action]:
         asked = self.core.groups[group].asked
         assert asked is not None, "nothing is asked"
-        return [ev.Record("given", group, {member: partitions_text(tp for tp, t in asked.prepared.given.owners.items() if t.member == member) for member in sorted(asked.prepared.given.members)})]
+        return [
+            ev.Record(
+                "given",
+                group,
+                {
+                    member: partitions_text(
+                        tp for tp, t in asked.prepared.given.owners.items() if t.member == member
+                    )
+                    for member in sorted(asked.prepared.given.members)
+                },
+            )
+        ]
 
     # topics
 
     def do_topic(self, name: str, partitions: str, incarnation: str = "1") -> list[ev.Action]:
         self.zxid += 1
         before = self.core.world.topics.get(name)
-        created = before.created if before is not None and before.incarnation == incarnation else self.zxid
-        topic = None if partitions == "gone" else Topic(name, incarnation, tuple(range(int(partitions))), created)
+        created = (
+            before.created
+            if before is not None and before.incarnation == incarnation
+            else self.zxid
+        )
+        topic = (
+            None
+            if partitions == "gone"
+            else Topic(name, incarnation, tuple(range(int(partitions))), created)
+        )
         return self.core.step(ev.TopicsChanged(self.now, {name: topic}))
 
     def do_match(self, regex: str, names: str = "") -> list[ev.Action]:
-        return self.core.step(ev.TopicsChanged(self.now, {}, {Pattern(PatternKind.WHITE_LIST, regex): frozenset(n for n in names.split(",") if n)}))
+        return self.core.step(
+            ev.TopicsChanged(
+                self.now,
+                {},
+                {
+                    Pattern(PatternKind.WHITE_LIST, regex): frozenset(
+                        n for n in names.split(",") if n
+                    )
+                },
+            )
+        )
 
     # groups
 
@@ -162,43 +245,93 @@ class World:
         name, czxid = identity.split("@")
         given = dict(e.split("=", 1) for e in extras if "=" in e)
         pattern = Pattern(PatternKind.WHITE_LIST, given["pattern"]) if "pattern" in given else None
-        streams = {} if pattern else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
-        member = Member(name, int(czxid), int(czxid), Subscription(streams, pattern), tuple(given.get("assignors", "sticky").split(",")),
-                        tuple(given.get("protocols", "cooperative").split(",")), given.get("instance"), grace_ms=int(given.get("grace", "0")),
-                        rebalance_timeout_ms=int(given.get("timeout", "60000")), user_data=given.get("data", ""), legacy="legacy" in extras)
+        streams = (
+            {} if pattern else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
+        )
+        member = Member(
+            name,
+            int(czxid),
+            int(czxid),
+            Subscription(streams, pattern),
+            tuple(given.get("assignors", "sticky").split(",")),
+            tuple(given.get("protocols", "cooperative").split(",")),
+            given.get("instance"),
+            grace_ms=int(given.get("grace", "0")),
+            rebalance_timeout_ms=int(given.get("timeout", "60000")),
+            user_data=given.get("data", ""),
+            legacy="legacy" in extras,
+        )
         members = self.members.setdefault(group, {})
         members[name] = member
         ended = {members.pop(given["instead"]).name: None} if "instead" in given else {}
-        return self._changed(group, ev.GroupDelta(members={**ended, name: member}, channels={name: True}))
+        return self._changed(
+            group, ev.GroupDelta(members={**ended, name: member}, channels={name: True})
+        )
 
-    def do_report(self, group: str, generation: str, state: str, members: str, topics: str, *instances: str) -> list[ev.Action]:
-        departed = tuple(Departed(i, tps(promise.split(":")[1]), 0, int(promise.split(":")[0])) for i, promise in (text.split("=") for text in instances))
-        report = GroupMetadata(int(generation), GroupState(state), "sticky", topics=tuple(topics.split(",")), members=int(members), departed=departed,
-                               failure="it failed before" if state == "Quarantined" else "")
+    def do_report(
+        self, group: str, generation: str, state: str, members: str, topics: str, *instances: str
+    ) -> list[ev.Action]:
+        departed = tuple(
+            Departed(i, tps(promise.split(":")[1]), 0, int(promise.split(":")[0]))
+            for i, promise in (text.split("=") for text in instances)
+        )
+        report = GroupMetadata(
+            int(generation),
+            GroupState(state),
+            "sticky",
+            topics=tuple(topics.split(",")),
+            members=int(members),
+            departed=departed,
+            failure="it failed before" if state == "Quarantined" else "",
+        )
         return self._changed(group, ev.GroupDelta(metadata=report))
 
     def do_request(self, group: str, node: str, fresh: str = "") -> list[ev.Action]:
-        return self._changed(group, ev.GroupDelta(requests={node: Request(RequestKind.REBALANCE, bool(fresh), "an operator")}))
+        return self._changed(
+            group,
+            ev.GroupDelta(
+                requests={node: Request(RequestKind.REBALANCE, bool(fresh), "an operator")}
+            ),
+        )
 
     def do_mode(self, group: str, kind: str, strategy: str = "legacy-range") -> list[ev.Action]:
-        return self._changed(group, ev.GroupDelta(mode={"mode": None if kind == "none" else Mode(GroupMode(kind), strategy, "an operator")}))
+        return self._changed(
+            group,
+            ev.GroupDelta(
+                mode={
+                    "mode": (
+                        None if kind == "none" else Mode(GroupMode(kind), strategy, "an operator")
+                    )
+                }
+            ),
+        )
 
     def do_answer(self, group: str, token: str, *parts: str) -> list[ev.Action]:
         given = dict(p.split("=", 1) for p in parts)
         data = {k.removeprefix("data."): v for k, v in given.items() if k.startswith("data.")}
         targets = {tps(k)[0]: Thread(v, 0) for k, v in given.items() if not k.startswith("data.")}
-        return self.core.step(ev.AssignorAnswered(self.now, group, self._token(group, token), Assignment(targets, (), data)))
+        return self.core.step(
+            ev.AssignorAnswered(
+                self.now, group, self._token(group, token), Assignment(targets, (), data)
+            )
+        )
 
     def _token(self, group: str, token: str) -> int:
         return self.asked[group] if token == "last" else int(token)
 
     def do_failure(self, group: str, token: str, *why: str) -> list[ev.Action]:
-        return self.core.step(ev.AssignorAnswered(self.now, group, self._token(group, token), None, " ".join(why)))
+        return self.core.step(
+            ev.AssignorAnswered(self.now, group, self._token(group, token), None, " ".join(why))
+        )
 
     def do_gone(self, group: str, name: str) -> list[ev.Action]:
         member = self.members[group].pop(name)
         assert isinstance(member, Member)
-        mine = [tp for tp, o in self.owners.get(group, {}).items() if isinstance(o, Owner) and o.session == member.session]
+        mine = [
+            tp
+            for tp, o in self.owners.get(group, {}).items()
+            if isinstance(o, Owner) and o.session == member.session
+        ]
         for tp in mine:
             del self.owners[group][tp]
         return self._changed(group, ev.GroupDelta(members={name: None}, owners=dict.fromkeys(mine)))
@@ -224,8 +357,13 @@ class World:
         self.owners.setdefault(group, {}).update(owners)
         return self._changed(group, ev.GroupDelta(owners=owners))
 
-    def do_foreign(self, group: str, partitions: str, session: str, version: str = "version=1") -> list[ev.Action]:
-        owners = {tp: Owner(int(session.split("=")[1]), Thread("somebody", 0), int(version.split("=")[1])) for tp in tps(partitions)}
+    def do_foreign(
+        self, group: str, partitions: str, session: str, version: str = "version=1"
+    ) -> list[ev.Action]:
+        owners = {
+            tp: Owner(int(session.split("=")[1]), Thread("somebody", 0), int(version.split("=")[1]))
+            for tp in tps(partitions)
+        }
         self.owners.setdefault(group, {}).update(owners)
         return self._changed(group, ev.GroupDelta(owners=owners))
 
@@ -234,24 +372,33 @@ class World:
             self.owners[group].pop(tp, None)
         return self._changed(group, ev.GroupDelta(owners=dict.fromkeys(tps(partitions))))
 
-    def do_command(self, group: str, name: str, epoch: str, seq: str, option: str, partitions: str) -> list[ev.Action]:
+    def do_command(
+        self, group: str, name: str, epoch: str, seq: str, option: str, partitions: str
+    ) -> list[ev.Action]:
         member = self.members[group].get(name)
         czxid = member.incarnation if isinstance(member, Member) else 0
         start = {tp: Thread(name, 0) for tp in tps(partitions)} if option == "start" else {}
         stop = () if start else tps(partitions)
         e, s = int(epoch.split("=")[1]), int(seq.split("=")[1])
         node = f"{e}-{s}-{self._suffix()}"
-        command = Command(name, czxid, Option.START if start else Option.STOP, e, s, 1, start, stop, node=node)
+        command = Command(
+            name, czxid, Option.START if start else Option.STOP, e, s, 1, start, stop, node=node
+        )
         self.commands.setdefault(group, {})[(name, node)] = command
-        return self._changed(group, ev.GroupDelta(commands={(name, node): command}, channels={name: True}))
+        return self._changed(
+            group, ev.GroupDelta(commands={(name, node): command}, channels={name: True})
+        )
 
     def do_ack(self, group: str, name: str) -> list[ev.Action]:
-        (key, command) = next((k, c) for k, c in self.commands[group].items() if k[0] == name)  # the script's author knows that there is one
+        # the script's author knows that there is one
+        key, command = next((k, c) for k, c in self.commands[group].items() if k[0] == name)
         assert isinstance(command, Command)
         member = self.members[group][name]
         assert isinstance(member, Member)
         self.zxid += 1
-        owners: dict[TopicPartition, Owner | None] = {tp: Owner(member.session, thread, 1, self.zxid) for tp, thread in command.start.items()}
+        owners: dict[TopicPartition, Owner | None] = {
+            tp: Owner(member.session, thread, 1, self.zxid) for tp, thread in command.start.items()
+        }
         owners.update(dict.fromkeys(command.stop))
         for tp, owner in owners.items():
             if owner is None:
@@ -265,8 +412,15 @@ class World:
         shown: list[ev.Action] = []
         deaf = set(but.split(","))
         while True:
-            due = [(g, m) for g, commands in self.commands.items() for (m, _), c in commands.items()
-                   if m not in deaf and isinstance(self.members[g].get(m), Member) and isinstance(c, Command) and c.option is not Option.REJECT]
+            due = [
+                (g, m)
+                for g, commands in self.commands.items()
+                for (m, _), c in commands.items()
+                if m not in deaf
+                and isinstance(self.members[g].get(m), Member)
+                and isinstance(c, Command)
+                and c.option is not Option.REJECT
+            ]
             if self.writes:
                 actions = self.do_ok()
             elif due:
@@ -282,7 +436,9 @@ class World:
         self.suffix += 1
         return f"{self.suffix - 1:010d}"
 
-    def _end(self, outcome: ev.Outcome, nodes: tuple[str, ...] = (), why: str = "") -> list[ev.Action]:
+    def _end(
+        self, outcome: ev.Outcome, nodes: tuple[str, ...] = (), why: str = ""
+    ) -> list[ev.Action]:
         write = self.writes.pop(0)
         return self.core.step(ev.Written(self.now, write.group, write.token, outcome, nodes, why))
 
@@ -310,8 +466,18 @@ class World:
         return self._end(ev.Outcome.UNKNOWN)
 
     def do_read(self, group: str) -> list[ev.Action]:
-        members = dict(self.members.get(group, {}))  # copies: what the core was told does not change afterwards
-        return self._changed(group, ev.GroupDelta(True, members, {n: True for n in members}, dict(self.commands.get(group, {})), dict(self.owners.get(group, {}))))
+        # copies: what the core was told does not change afterwards
+        members = dict(self.members.get(group, {}))
+        return self._changed(
+            group,
+            ev.GroupDelta(
+                True,
+                members,
+                {n: True for n in members},
+                dict(self.commands.get(group, {})),
+                dict(self.owners.get(group, {})),
+            ),
+        )
 
 
 def replay(text: str) -> str:
@@ -320,6 +486,8 @@ def replay(text: str) -> str:
     blocks = []
     for block in text.strip("\n").split("\n\n"):
         lines = block.split("\n----")[0].split("\n")
-        answer = [out for line in lines if line and not line.startswith("#") for out in world.run(line)]
+        answer = [
+            out for line in lines if line and not line.startswith("#") for out in world.run(line)
+        ]
         blocks.append("\n".join([*lines, "----", *answer]))
     return "\n\n".join(blocks) + "\n"

@@ -1,4 +1,6 @@
-"""Assignors: complete, nothing foreign, balanced, few moves, a fixpoint, indifferent to the order of mappings."""
+"""Assignors: complete, nothing foreign, balanced, few moves, a fixpoint, indifferent to the order
+of mappings.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zkcoord.core import assignment
-from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput, assign_range, assign_roundrobin, assign_sticky
+from zkcoord.core.assignment import (
+    ASSIGNORS,
+    Assignment,
+    AssignmentInput,
+    assign_range,
+    assign_roundrobin,
+    assign_sticky,
+)
 from zkcoord.core.model import Thread, TopicPartition
 
 EACH = pytest.mark.parametrize("name", sorted(ASSIGNORS))
 Owners = Mapping[TopicPartition, Thread]
 
 
-def alike(members: int, topics: Mapping[str, int], owners: Owners | None = None, streams: int = 1, first: int = 0) -> AssignmentInput:
+def alike(
+    members: int,
+    topics: Mapping[str, int],
+    owners: Owners | None = None,
+    streams: int = 1,
+    first: int = 0,
+) -> AssignmentInput:
     """Members m000... that all want all topics."""
     wanted = dict.fromkeys(topics, streams)
-    return AssignmentInput({f"m{n:03}": wanted for n in range(first, first + members)}, {t: tuple(range(n)) for t, n in topics.items()}, owners or {})
+    return AssignmentInput(
+        {f"m{n:03}": wanted for n in range(first, first + members)},
+        {t: tuple(range(n)) for t, n in topics.items()},
+        owners or {},
+    )
 
 
 def loads(given_: AssignmentInput, targets: Owners) -> Counter[str]:
@@ -40,18 +59,33 @@ def moves(before: Owners, after: Owners) -> int:
 @st.composite
 def inputs(draw: st.DrawFn, streams_max: int = 3) -> AssignmentInput:
     """Any subscriptions, any (also stale) owners."""
-    topics = draw(st.dictionaries(st.sampled_from(["a", "b", "c", "d-1", "e"]), st.integers(0, 8), max_size=5))
-    wanted = st.dictionaries(st.sampled_from(["a", "b", "c", "d-1", "e", "gone"]), st.integers(1, streams_max), max_size=5)
-    members = draw(st.dictionaries(st.sampled_from([f"m{n}" for n in range(12)]), wanted, max_size=8))
+    topics = draw(
+        st.dictionaries(st.sampled_from(["a", "b", "c", "d-1", "e"]), st.integers(0, 8), max_size=5)
+    )
+    wanted = st.dictionaries(
+        st.sampled_from(["a", "b", "c", "d-1", "e", "gone"]),
+        st.integers(1, streams_max),
+        max_size=5,
+    )
+    members = draw(
+        st.dictionaries(st.sampled_from([f"m{n}" for n in range(12)]), wanted, max_size=8)
+    )
     partitions = {t: tuple(range(n)) for t, n in topics.items()}
     every = [TopicPartition(t, p) for t in [*topics, "gone"] for p in (*partitions.get(t, ()), 77)]
     thread = st.builds(Thread, st.sampled_from([*members, "stranger"]), st.integers(0, streams_max))
-    return AssignmentInput(members, partitions, draw(st.dictionaries(st.sampled_from(every), thread, max_size=20)))
+    return AssignmentInput(
+        members, partitions, draw(st.dictionaries(st.sampled_from(every), thread, max_size=20))
+    )
 
 
 def check(given_: AssignmentInput, result: Assignment) -> None:
     """Complete, and nothing foreign."""
-    subscribed = {TopicPartition(t, p) for wanted in given_.members.values() for t in wanted for p in given_.partitions.get(t, ())}
+    subscribed = {
+        TopicPartition(t, p)
+        for wanted in given_.members.values()
+        for t in wanted
+        for p in given_.partitions.get(t, ())
+    }
     assert set(result.targets) | set(result.unassigned) == subscribed
     assert not set(result.targets) & set(result.unassigned)
     for tp, thread in result.targets.items():
@@ -72,7 +106,9 @@ def test_complete_and_nothing_foreign(name: str, given_: AssignmentInput) -> Non
 
 @EACH
 @given(given_=inputs(), seed=st.integers(0, 1_000))
-def test_the_order_of_mappings_changes_nothing(name: str, given_: AssignmentInput, seed: int) -> None:
+def test_the_order_of_mappings_changes_nothing(
+    name: str, given_: AssignmentInput, seed: int
+) -> None:
     rng = random.Random(seed)
 
     def shuffled(mapping: Mapping[object, object]) -> dict[object, object]:
@@ -88,8 +124,12 @@ def test_the_order_of_mappings_changes_nothing(name: str, given_: AssignmentInpu
 
 @EACH
 @given(given_=inputs(), cap=st.integers(0, 1_500))
-def test_the_cap_holds_and_the_rest_is_reported(name: str, given_: AssignmentInput, cap: int) -> None:
-    capped = AssignmentInput(given_.members, given_.partitions, given_.owners, owner_path_bytes_max=cap)
+def test_the_cap_holds_and_the_rest_is_reported(
+    name: str, given_: AssignmentInput, cap: int
+) -> None:
+    capped = AssignmentInput(
+        given_.members, given_.partitions, given_.owners, owner_path_bytes_max=cap
+    )
     check(capped, ASSIGNORS[name](capped))
 
 
@@ -98,13 +138,36 @@ def test_the_cap_holds_and_the_rest_is_reported(name: str, given_: AssignmentInp
 
 def test_range_is_the_old_consumers() -> None:
     """Seven partitions, three threads: 3, 2, 2, in the order of the thread ids' text."""
-    found = assign_range(AssignmentInput({"B": {"t": 2}, "A": {"t": 1}}, {"t": (6, 5, 4, 3, 2, 1, 0)}))
-    assert [str(found.targets[TopicPartition("t", n)]) for n in range(7)] == ["A-0", "A-0", "A-0", "B-0", "B-0", "B-1", "B-1"]
+    found = assign_range(
+        AssignmentInput({"B": {"t": 2}, "A": {"t": 1}}, {"t": (6, 5, 4, 3, 2, 1, 0)})
+    )
+    assert [str(found.targets[TopicPartition("t", n)]) for n in range(7)] == [
+        "A-0",
+        "A-0",
+        "A-0",
+        "B-0",
+        "B-0",
+        "B-1",
+        "B-1",
+    ]
 
 
 def test_range_sorts_threads_as_text() -> None:
     found = assign_range(AssignmentInput({"B": {"t": 12}}, {"t": tuple(range(12))}))
-    assert [found.targets[TopicPartition("t", n)].number for n in range(12)] == [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert [found.targets[TopicPartition("t", n)].number for n in range(12)] == [
+        0,
+        1,
+        10,
+        11,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
 
 
 @given(given_=inputs(streams_max=12))
@@ -112,7 +175,9 @@ def test_range_formula(given_: AssignmentInput) -> None:
     """Thread i gets n*i + min(i, x) onward: the published formula, literally."""
     found = assign_range(given_).targets
     for topic, partitions in given_.partitions.items():
-        threads = sorted(f"{m}-{n}" for m, wanted in given_.members.items() for n in range(wanted.get(topic, 0)))
+        threads = sorted(
+            f"{m}-{n}" for m, wanted in given_.members.items() for n in range(wanted.get(topic, 0))
+        )
         for i, thread in enumerate(threads):
             n, x = divmod(len(partitions), len(threads))
             start = n * i + min(i, x)
@@ -125,7 +190,10 @@ def test_range_formula(given_: AssignmentInput) -> None:
 
 def dealt(**members: str) -> AssignmentInput:
     """Topics t0 (1 partition), t1 (2), t2 (3); members written as C0="t0 t1", with one stream."""
-    return AssignmentInput({m: dict.fromkeys(topics.split(), 1) for m, topics in members.items()}, {"t0": (0,), "t1": (0, 1), "t2": (0, 1, 2)})
+    return AssignmentInput(
+        {m: dict.fromkeys(topics.split(), 1) for m, topics in members.items()},
+        {"t0": (0,), "t1": (0, 1), "t2": (0, 1, 2)},
+    )
 
 
 def hands(result: Assignment) -> dict[str, str]:
@@ -137,30 +205,53 @@ def hands(result: Assignment) -> dict[str, str]:
 
 
 def test_roundrobin_of_equal_subscriptions_as_in_kafkas_documentation() -> None:
-    given_ = AssignmentInput({"C1": {"t0": 1, "t1": 1}, "C0": {"t0": 1, "t1": 1}}, {"t1": (2, 1, 0), "t0": (0, 1, 2)})
+    given_ = AssignmentInput(
+        {"C1": {"t0": 1, "t1": 1}, "C0": {"t0": 1, "t1": 1}}, {"t1": (2, 1, 0), "t0": (0, 1, 2)}
+    )
     assert hands(assign_roundrobin(given_)) == {"C0": "t0p0 t0p2 t1p1", "C1": "t0p1 t1p0 t1p2"}
 
 
 def test_roundrobin_of_different_subscriptions_as_in_kafkas_documentation() -> None:
-    assert hands(assign_roundrobin(dealt(C0="t0", C1="t0 t1", C2="t0 t1 t2"))) == {"C0": "t0p0", "C1": "t1p0", "C2": "t1p1 t2p0 t2p1 t2p2"}
+    assert hands(assign_roundrobin(dealt(C0="t0", C1="t0 t1", C2="t0 t1 t2"))) == {
+        "C0": "t0p0",
+        "C1": "t1p0",
+        "C2": "t1p1 t2p0 t2p1 t2p2",
+    }
 
 
 def test_roundrobin_goes_on_where_the_topic_before_ended() -> None:
-    assert hands(assign_roundrobin(dealt(A="t0 t1 t2", B="t0 t1 t2", C="t0 t1 t2", D="t0 t1 t2"))) == {"A": "t0p0 t2p1", "B": "t1p0 t2p2", "C": "t1p1", "D": "t2p0"}
+    assert hands(
+        assign_roundrobin(dealt(A="t0 t1 t2", B="t0 t1 t2", C="t0 t1 t2", D="t0 t1 t2"))
+    ) == {"A": "t0p0 t2p1", "B": "t1p0 t2p2", "C": "t1p1", "D": "t2p0"}
 
 
 def test_roundrobin_gives_each_stream_a_place() -> None:
-    found = assign_roundrobin(AssignmentInput({"B": {"t": 2}, "A": {"t": 1}, "C": {"t": 1}}, {"t": tuple(range(6))})).targets
-    assert [str(found[TopicPartition("t", n)]) for n in range(6)] == ["A-0", "B-0", "B-1", "C-0", "A-0", "B-0"]
+    found = assign_roundrobin(
+        AssignmentInput({"B": {"t": 2}, "A": {"t": 1}, "C": {"t": 1}}, {"t": tuple(range(6))})
+    ).targets
+    assert [str(found[TopicPartition("t", n)]) for n in range(6)] == [
+        "A-0",
+        "B-0",
+        "B-1",
+        "C-0",
+        "A-0",
+        "B-0",
+    ]
 
 
 @given(given_=inputs(streams_max=12))
 def test_roundrobin_is_kafkas_loop(given_: AssignmentInput) -> None:
     """Its circular iterator, literally: advance past who does not take the topic, give, advance."""
-    places = [Thread(m, n) for m in sorted(given_.members) for n in range(max(given_.members[m].values(), default=0))]
+    places = [
+        Thread(m, n)
+        for m in sorted(given_.members)
+        for n in range(max(given_.members[m].values(), default=0))
+    ]
     expected = {}
     turn = 0
-    for topic in sorted({t for wanted in given_.members.values() for t in wanted} & given_.partitions.keys()):
+    for topic in sorted(
+        {t for wanted in given_.members.values() for t in wanted} & given_.partitions.keys()
+    ):
         for number in sorted(given_.partitions[topic]):
             while places[turn].number >= given_.members[places[turn].member].get(topic, 0):
                 turn = (turn + 1) % len(places)
@@ -171,17 +262,31 @@ def test_roundrobin_is_kafkas_loop(given_: AssignmentInput) -> None:
 
 @given(given_=inputs(), cap=st.integers(0, 1_500))
 def test_roundrobin_passes_over_the_full(given_: AssignmentInput, cap: int) -> None:
-    """What is unassigned has only takers without room for the longest path; everybody else was served in turn, as by the same loop."""
+    """What is unassigned has only takers without room for the longest path; everybody else was
+    served in turn, as by the same loop.
+    """
     capped = AssignmentInput(given_.members, given_.partitions, owner_path_bytes_max=cap)
     found = assign_roundrobin(capped)
     subscribed = sorted({*found.targets, *found.unassigned})
     longest = max(map(capped.path_bytes, subscribed), default=0)
-    places = [Thread(m, n) for m in sorted(given_.members) for n in range(max(given_.members[m].values(), default=0))]
+    places = [
+        Thread(m, n)
+        for m in sorted(given_.members)
+        for n in range(max(given_.members[m].values(), default=0))
+    ]
     used = dict.fromkeys(given_.members, 0)
     turn = 0
     for tp in subscribed:
         order = [places[(turn + n) % len(places)] for n in range(len(places))]
-        taker = next((p for p in order if p.number < given_.members[p.member].get(tp.topic, 0) and used[p.member] + longest <= cap), None)
+        taker = next(
+            (
+                p
+                for p in order
+                if p.number < given_.members[p.member].get(tp.topic, 0)
+                and used[p.member] + longest <= cap
+            ),
+            None,
+        )
         assert found.targets.get(tp) == taker
         if taker is not None:
             used[taker.member] += capped.path_bytes(tp)
@@ -189,9 +294,15 @@ def test_roundrobin_passes_over_the_full(given_: AssignmentInput, cap: int) -> N
 
 
 def test_roundrobin_of_many_full_members_is_not_quadratic() -> None:
-    """5,000 members with room for four paths each, 50,000 partitions of 1,000 topics: most steps are over the full."""
+    """5,000 members with room for four paths each, 50,000 partitions of 1,000 topics: most steps
+    are over the full.
+    """
     wide = alike(5_000, {f"topic-{n}": 50 for n in range(1_000)})
-    capped = AssignmentInput(wide.members, wide.partitions, owner_path_bytes_max=4 * wide.path_bytes(TopicPartition("topic-999", 49)))
+    capped = AssignmentInput(
+        wide.members,
+        wide.partitions,
+        owner_path_bytes_max=4 * wide.path_bytes(TopicPartition("topic-999", 49)),
+    )
     before = time.process_time()
     found = assign_roundrobin(capped)
     assert time.process_time() - before < 20
@@ -210,20 +321,30 @@ def test_sticky_is_a_fixpoint(given_: AssignmentInput) -> None:
 
 @given(given_=inputs(), cap=st.integers(0, 1_500))
 def test_sticky_is_a_fixpoint_under_the_cap(given_: AssignmentInput, cap: int) -> None:
-    capped = AssignmentInput(given_.members, given_.partitions, given_.owners, owner_path_bytes_max=cap)
+    capped = AssignmentInput(
+        given_.members, given_.partitions, given_.owners, owner_path_bytes_max=cap
+    )
     first = assign_sticky(capped)
-    again = assign_sticky(AssignmentInput(given_.members, given_.partitions, first.targets, owner_path_bytes_max=cap))
+    again = assign_sticky(
+        AssignmentInput(given_.members, given_.partitions, first.targets, owner_path_bytes_max=cap)
+    )
     assert again == first
 
 
 @given(given_=inputs(streams_max=1))
 def test_no_single_move_would_balance_better(given_: AssignmentInput) -> None:
-    """Kafka's promise for any subscriptions. It makes members that want the same differ by at most one."""
+    """Kafka's promise for any subscriptions. It makes members that want the same differ by at most
+    one.
+    """
     targets = assign_sticky(given_).targets
     load = loads(given_, targets)
     for tp, thread in targets.items():
         for member, wanted in given_.members.items():
-            assert tp.topic not in wanted or load[member] >= load[thread.member] - 1, (tp, thread, member)
+            assert tp.topic not in wanted or load[member] >= load[thread.member] - 1, (
+                tp,
+                thread,
+                member,
+            )
 
 
 @given(given_=inputs())
@@ -244,27 +365,52 @@ def test_threads_of_a_member_are_balanced(given_: AssignmentInput) -> None:
 
 
 def fewest_moves(given_: AssignmentInput, partitions: int) -> int:
-    """The lower bound for members that all want the same: each keeps at most its share, and only `partitions` mod members of them one more."""
+    """The lower bound for members that all want the same: each keeps at most its share, and only
+    `partitions` mod members of them one more.
+    """
     each, more = divmod(partitions, len(given_.members))
-    owned = Counter(thread.member for thread in given_.owners.values() if thread.member in given_.members)
-    kept = sum(min(n, each) for n in owned.values()) + min(more, sum(n > each for n in owned.values()))
+    owned = Counter(
+        thread.member for thread in given_.owners.values() if thread.member in given_.members
+    )
+    kept = sum(min(n, each) for n in owned.values()) + min(
+        more, sum(n > each for n in owned.values())
+    )
     return len(given_.owners) - kept
 
 
-@given(topics=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 12), min_size=1), members=st.integers(1, 8), data=st.data())
-def test_fewest_moves_from_any_owners(topics: dict[str, int], members: int, data: st.DataObject) -> None:
+@given(
+    topics=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 12), min_size=1),
+    members=st.integers(1, 8),
+    data=st.data(),
+)
+def test_fewest_moves_from_any_owners(
+    topics: dict[str, int], members: int, data: st.DataObject
+) -> None:
     every = [TopicPartition(t, p) for t, n in topics.items() for p in range(n)]
-    owners = {tp: Thread(data.draw(st.sampled_from([f"m{n:03}" for n in range(10)])), 0) for tp in every if data.draw(st.booleans())}
+    owners = {
+        tp: Thread(data.draw(st.sampled_from([f"m{n:03}" for n in range(10)])), 0)
+        for tp in every
+        if data.draw(st.booleans())
+    }
     given_ = alike(members, topics, owners)
     assert moves(owners, assign_sticky(given_).targets) == fewest_moves(given_, len(every))
 
 
 @settings(max_examples=50)
-@given(topics=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 30), min_size=1), members=st.integers(1, 12), joining=st.integers(0, 4), leaving=st.integers(0, 4))
-def test_fewest_moves_on_join_and_leave(topics: dict[str, int], members: int, joining: int, leaving: int) -> None:
+@given(
+    topics=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 30), min_size=1),
+    members=st.integers(1, 12),
+    joining=st.integers(0, 4),
+    leaving=st.integers(0, 4),
+)
+def test_fewest_moves_on_join_and_leave(
+    topics: dict[str, int], members: int, joining: int, leaving: int
+) -> None:
     before = assign_sticky(alike(members, topics)).targets
     given_ = alike(max(1, members + joining - leaving), topics, before, first=leaving)
-    assert moves(before, assign_sticky(given_).targets) == fewest_moves(given_, sum(topics.values()))
+    assert moves(before, assign_sticky(given_).targets) == fewest_moves(
+        given_, sum(topics.values())
+    )
 
 
 def owned(**members: str) -> dict[TopicPartition, Thread]:
@@ -274,13 +420,20 @@ def owned(**members: str) -> dict[TopicPartition, Thread]:
         for part in text.split():
             topic, _, run = part.partition(":")
             first, _, last = run.partition("-")
-            owners |= {TopicPartition(topic, n): Thread(member, 0) for n in range(int(first), int(last or first) + 1)}
+            owners |= {
+                TopicPartition(topic, n): Thread(member, 0)
+                for n in range(int(first), int(last or first) + 1)
+            }
     return owners
 
 
 def wanting(partitions: Mapping[str, int], owners: Owners, **members: str) -> AssignmentInput:
     """Members written as member="x y", with one stream."""
-    return AssignmentInput({m: dict.fromkeys(topics.split(), 1) for m, topics in members.items()}, {t: tuple(range(n)) for t, n in partitions.items()}, owners)
+    return AssignmentInput(
+        {m: dict.fromkeys(topics.split(), 1) for m, topics in members.items()},
+        {t: tuple(range(n)) for t, n in partitions.items()},
+        owners,
+    )
 
 
 def test_a_member_that_can_give_nothing_stops_nobody() -> None:
@@ -295,7 +448,9 @@ def test_what_becomes_possible_by_a_later_move_is_done() -> None:
 
 
 def test_what_nobody_owned_moves_first() -> None:
-    """A gets five free partitions of y beside the one it owns, then B has room for some: B gets those that A did not own."""
+    """A gets five free partitions of y beside the one it owns, then B has room for some: B gets
+    those that A did not own.
+    """
     owners = owned(A="y:5", B="z:0-5")
     after = assign_sticky(wanting({"y": 6, "z": 6}, owners, A="y", B="y z", C="z")).targets
     assert after[TopicPartition("y", 5)] == Thread("A", 0)
@@ -305,7 +460,12 @@ def test_what_nobody_owned_moves_first() -> None:
 def test_room_that_levelling_makes_is_used() -> None:
     """Only A takes x, and is full; it can give one of y to B, and then take x."""
     given_ = wanting({"x": 1, "y": 2}, owned(A="y:0-1"), A="x y", B="y")
-    capped = AssignmentInput(given_.members, given_.partitions, given_.owners, owner_path_bytes_max=2 * given_.path_bytes(TopicPartition("x", 0)))
+    capped = AssignmentInput(
+        given_.members,
+        given_.partitions,
+        given_.owners,
+        owner_path_bytes_max=2 * given_.path_bytes(TopicPartition("x", 0)),
+    )
     found = assign_sticky(capped)
     assert not found.unassigned and found.targets[TopicPartition("x", 0)] == Thread("A", 0)
 
@@ -313,7 +473,10 @@ def test_room_that_levelling_makes_is_used() -> None:
 def test_a_join_takes_a_share_of_each_topic() -> None:
     before = assign_sticky(alike(3, {"a": 24, "b": 24})).targets
     after = assign_sticky(alike(4, {"a": 24, "b": 24}, before)).targets
-    assert Counter(tp.topic for tp, thread in after.items() if thread.member == "m003") == {"a": 6, "b": 6}
+    assert Counter(tp.topic for tp, thread in after.items() if thread.member == "m003") == {
+        "a": 6,
+        "b": 6,
+    }
 
 
 def test_added_partitions_move_nothing() -> None:
@@ -325,26 +488,41 @@ def test_added_partitions_move_nothing() -> None:
 def test_a_thread_that_is_gone_moves_within_its_member() -> None:
     before = assign_sticky(alike(2, {"a": 8}, streams=2)).targets
     after = assign_sticky(alike(2, {"a": 8}, before, streams=1)).targets
-    assert {tp: thread.member for tp, thread in before.items()} == {tp: thread.member for tp, thread in after.items()}
+    assert {tp: thread.member for tp, thread in before.items()} == {
+        tp: thread.member for tp, thread in after.items()
+    }
     assert {thread.number for thread in after.values()} == {0}
 
 
 def test_more_streams_take_a_larger_share() -> None:
-    found = assign_sticky(AssignmentInput({"big": {"t": 3}, "small": {"t": 1}}, {"t": tuple(range(16))}))
-    assert Counter(found.targets.values()) == {Thread("big", 0): 4, Thread("big", 1): 4, Thread("big", 2): 4, Thread("small", 0): 4}
+    found = assign_sticky(
+        AssignmentInput({"big": {"t": 3}, "small": {"t": 1}}, {"t": tuple(range(16))})
+    )
+    assert Counter(found.targets.values()) == {
+        Thread("big", 0): 4,
+        Thread("big", 1): 4,
+        Thread("big", 2): 4,
+        Thread("small", 0): 4,
+    }
 
 
 def test_the_excess_is_the_same_after_a_new_coordinator() -> None:
-    """One member, room for ten owner paths: ten stay where they are, the others are reported; a second member takes what it has room for."""
+    """One member, room for ten owner paths: ten stay where they are, the others are reported; a
+    second member takes what it has room for.
+    """
     one = alike(1, {"t": 30})
     path = one.path_bytes(TopicPartition("t", 10))
     capped = AssignmentInput(one.members, one.partitions, owner_path_bytes_max=10 * path)
     first = assign_sticky(capped)
     assert len(first.targets) == 10 and len(first.unassigned) == 20
-    again = assign_sticky(AssignmentInput(one.members, one.partitions, first.targets, owner_path_bytes_max=10 * path))
+    again = assign_sticky(
+        AssignmentInput(one.members, one.partitions, first.targets, owner_path_bytes_max=10 * path)
+    )
     assert again == first
     two = alike(2, {"t": 30})
-    more = assign_sticky(AssignmentInput(two.members, two.partitions, first.targets, owner_path_bytes_max=10 * path))
+    more = assign_sticky(
+        AssignmentInput(two.members, two.partitions, first.targets, owner_path_bytes_max=10 * path)
+    )
     assert moves(first.targets, more.targets) == 0 and len(more.targets) == 20
 
 
@@ -358,7 +536,9 @@ def test_nobody_and_nothing(name: str) -> None:
 @EACH
 @pytest.mark.parametrize("topics", [1, 1_000])
 def test_large_groups_are_not_quadratic(name: str, topics: int) -> None:
-    """10,000 partitions, 5,000 members: some tenths of a second; a quadratic algorithm takes minutes."""
+    """10,000 partitions, 5,000 members: some tenths of a second; a quadratic algorithm takes
+    minutes.
+    """
     before = time.process_time()
     found = ASSIGNORS[name](alike(5_000, {f"topic-{n}": 10_000 // topics for n in range(topics)}))
     assert time.process_time() - before < 20
@@ -367,7 +547,9 @@ def test_large_groups_are_not_quadratic(name: str, topics: int) -> None:
 
 @EACH
 def test_streams_that_can_get_nothing_cost_nothing(name: str) -> None:
-    """A registration may name 10,000 streams: of 1,000 such members all threads together would be ten million values, on the thread that serves every group."""
+    """A registration may name 10,000 streams: of 1,000 such members all threads together would be
+    ten million values, on the thread that serves every group.
+    """
     before = time.process_time()
     found = ASSIGNORS[name](alike(1_000, {"t": 100, "u": 2_000}, streams=10_000))
     assert time.process_time() - before < 4
@@ -377,15 +559,34 @@ def test_streams_that_can_get_nothing_cost_nothing(name: str) -> None:
 def test_threads_beyond_the_partitions_are_taken_in_their_order() -> None:
     wide = alike(1, {"t": 3}, streams=10_000)
     assert [thread.number for _, thread in sorted(assign_range(wide).targets.items())] == [0, 1, 10]
-    assert [thread.number for _, thread in sorted(assign_roundrobin(wide).targets.items())] == [0, 1, 2]
+    assert [thread.number for _, thread in sorted(assign_roundrobin(wide).targets.items())] == [
+        0,
+        1,
+        2,
+    ]
     assert sorted(thread.number for thread in assign_sticky(wide).targets.values()) == [0, 1, 2]
-    held = alike(1, {"t": 3}, {TopicPartition("t", 0): Thread("m000", 9_999), TopicPartition("t", 1): Thread("m000", 9_999)}, streams=10_000)
+    held = alike(
+        1,
+        {"t": 3},
+        {
+            TopicPartition("t", 0): Thread("m000", 9_999),
+            TopicPartition("t", 1): Thread("m000", 9_999),
+        },
+        streams=10_000,
+    )
     assert sorted(thread.number for thread in assign_sticky(held).targets.values()) == [0, 1, 9_999]
 
 
 @settings(max_examples=150)
-@given(st.integers(1, 5), st.dictionaries(st.sampled_from("abc"), st.integers(1, 7), min_size=1), st.randoms(use_true_random=False), st.integers(0, 2))
-def test_what_is_fair_is_what_balancing_says(members: int, topics: dict[str, int], rng: random.Random, spoil: int) -> None:
+@given(
+    st.integers(1, 5),
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 7), min_size=1),
+    st.randoms(use_true_random=False),
+    st.integers(0, 2),
+)
+def test_what_is_fair_is_what_balancing_says(
+    members: int, topics: dict[str, int], rng: random.Random, spoil: int
+) -> None:
     """The short way answers only what the long way would."""
     free = alike(members, topics)
     owners = dict(assign_sticky(free).targets)

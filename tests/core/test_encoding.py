@@ -1,4 +1,6 @@
-"""Every kind of event and action goes through JSON and comes back equal; what another version wrote is refused in a sentence."""
+"""Every kind of event and action goes through JSON and comes back equal; what another version wrote
+is refused in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,29 @@ from hypothesis import strategies as st
 
 from zkcoord.core import events as ev
 from zkcoord.core.encoding import ForeignEncoding, codec
-from zkcoord.core.model import Command, Cause, GroupMetadata, GroupState, Malformed, Member, Option, Owner, Pattern, PatternKind, Subscription, Thread, Topic, TopicPartition
+from zkcoord.core.model import (
+    Command,
+    Cause,
+    GroupMetadata,
+    GroupState,
+    Malformed,
+    Member,
+    Option,
+    Owner,
+    Pattern,
+    PatternKind,
+    Subscription,
+    Thread,
+    Topic,
+    TopicPartition,
+)
 from zkcoord.core.options import CoordinatorOptions
 
-plain = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=5)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
 st.register_type_strategy(object, plain)
 
 RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -48,9 +69,23 @@ def test_every_kind_of_action_comes_back(kind: type[Any]) -> None:
 def test_types_are_kept_and_not_only_equality() -> None:
     """(t, 0) equals TopicPartition(t, 0), so equality alone would not see a tuple."""
     tp, thread = TopicPartition("t", 0), Thread("m", 1)
-    delta = ev.GroupDelta(True, {"m": Member("m", 5, 6, Subscription({"t": 2})), "x": Malformed("registration", "x", "bad"), "y": None}, {"m": True},
-                          {("m", "7-1-0"): Command("m", 5, Option.START, 7, 1, 1, {tp: thread}, node="7-1-0")}, {tp: Owner(6, thread, 1)})
-    back = there_and_back(ev.Event, ev.GroupChanged(4, "g", delta, {Pattern(PatternKind.WHITE_LIST, "a.*"): frozenset({"t", "u"})}))
+    delta = ev.GroupDelta(
+        True,
+        {
+            "m": Member("m", 5, 6, Subscription({"t": 2})),
+            "x": Malformed("registration", "x", "bad"),
+            "y": None,
+        },
+        {"m": True},
+        {("m", "7-1-0"): Command("m", 5, Option.START, 7, 1, 1, {tp: thread}, node="7-1-0")},
+        {tp: Owner(6, thread, 1)},
+    )
+    back = there_and_back(
+        ev.Event,
+        ev.GroupChanged(
+            4, "g", delta, {Pattern(PatternKind.WHITE_LIST, "a.*"): frozenset({"t", "u"})}
+        ),
+    )
     (owner,) = back.delta.owners
     assert type(owner) is TopicPartition and type(back.delta.owners[owner].thread) is Thread
     (key,) = back.delta.commands
@@ -64,31 +99,53 @@ def test_mappings_keep_their_order() -> None:
     topics = {name: Topic(name, "1", (0,)) for name in ("b", "c", "a")}
     owners = {TopicPartition("t", number): None for number in (2, 0, 1)}
     assert list(there_and_back(ev.Event, ev.TopicsChanged(1, topics)).topics) == ["b", "c", "a"]
-    assert [tp.partition for tp in there_and_back(ev.Event, ev.GroupChanged(1, "g", ev.GroupDelta(owners=owners))).delta.owners] == [2, 0, 1]
+    assert [
+        tp.partition
+        for tp in there_and_back(
+            ev.Event, ev.GroupChanged(1, "g", ev.GroupDelta(owners=owners))
+        ).delta.owners
+    ] == [2, 0, 1]
 
 
 def test_a_default_is_left_out_and_taken_again() -> None:
     assert codec(GroupMetadata).encode(GroupMetadata()) == {}
-    written = codec(GroupMetadata).encode(GroupMetadata(state=GroupState.STABLE, cause=Cause("r", "t")))
+    written = codec(GroupMetadata).encode(
+        GroupMetadata(state=GroupState.STABLE, cause=Cause("r", "t"))
+    )
     assert written == {"state": "Stable", "cause": {"reason": "r", "trigger": "t"}}
     assert codec(CoordinatorOptions).decode({}) == CoordinatorOptions()
 
 
-@pytest.mark.parametrize(("value", "said"), [
-    ({"Novelty": {}}, "'Novelty'"),
-    ({"Tick": {"now_ms": 1}, "Ready": {"now_ms": 1}}, "names no kind"),
-    ({}, "names no kind"),
-    (None, "is not an object"),
-    ({"Tick": {"now_ms": 1, "mood": "good"}}, "Tick has no field 'mood'"),
-    ({"Tick": {}}, "now_ms of Tick is missing"),
-    ({"Tick": {"now_ms": "1"}}, "not of type int"),
-    ({"Tick": {"now_ms": True}}, "not of type int"),
-    ({"Written": {"now_ms": 1, "group": "g", "token": 1, "outcome": "perhaps"}}, "no Outcome"),
-    ({"TopicsChanged": {"now_ms": 1, "topics": []}}, "not an object"),
-    ({"TopicsChanged": {"now_ms": 1, "topics": {}, "matches": [["a"]]}}, "not a list of pairs"),
-    ({"TopicsChanged": {"now_ms": 1, "topics": {}, "matches": [[{"kind": [], "regex": ""}, []]]}}, "no PatternKind"),
-    ({"GroupChanged": {"now_ms": 1, "group": "g", "delta": {"owners": [[["t"], None]]}}}, "has not 2 parts"),
-])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"Novelty": {}}, "'Novelty'"),
+        ({"Tick": {"now_ms": 1}, "Ready": {"now_ms": 1}}, "names no kind"),
+        ({}, "names no kind"),
+        (None, "is not an object"),
+        ({"Tick": {"now_ms": 1, "mood": "good"}}, "Tick has no field 'mood'"),
+        ({"Tick": {}}, "now_ms of Tick is missing"),
+        ({"Tick": {"now_ms": "1"}}, "not of type int"),
+        ({"Tick": {"now_ms": True}}, "not of type int"),
+        ({"Written": {"now_ms": 1, "group": "g", "token": 1, "outcome": "perhaps"}}, "no Outcome"),
+        ({"TopicsChanged": {"now_ms": 1, "topics": []}}, "not an object"),
+        ({"TopicsChanged": {"now_ms": 1, "topics": {}, "matches": [["a"]]}}, "not a list of pairs"),
+        (
+            {
+                "TopicsChanged": {
+                    "now_ms": 1,
+                    "topics": {},
+                    "matches": [[{"kind": [], "regex": ""}, []]],
+                }
+            },
+            "no PatternKind",
+        ),
+        (
+            {"GroupChanged": {"now_ms": 1, "group": "g", "delta": {"owners": [[["t"], None]]}}},
+            "has not 2 parts",
+        ),
+    ],
+)
 def test_what_another_version_wrote_is_refused_in_a_sentence(value: Any, said: str) -> None:
     with pytest.raises(ForeignEncoding) as refused:
         codec(ev.Event).decode(value)
@@ -98,12 +155,22 @@ def test_what_another_version_wrote_is_refused_in_a_sentence(value: Any, said: s
 
 def test_any_cut_or_change_of_a_written_event_is_refused_or_read() -> None:
     """Nothing but `ForeignEncoding` comes out, whatever plain value stands somewhere."""
-    event = ev.TopicsChanged(1, {"t": Topic("t", "1", (0, 1)), "u": None, "v": Malformed("topic", "v", "r")}, {Pattern(PatternKind.WHITE_LIST, "a"): frozenset({"t"})})
+    event = ev.TopicsChanged(
+        1,
+        {"t": Topic("t", "1", (0, 1)), "u": None, "v": Malformed("topic", "v", "r")},
+        {Pattern(PatternKind.WHITE_LIST, "a"): frozenset({"t"})},
+    )
     written = codec(ev.Event).encode(event)
 
     def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
         yield path
-        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        inner = (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        )
         for key, one in inner:
             yield from places(one, (*path, key))
 

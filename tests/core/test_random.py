@@ -1,8 +1,11 @@
-"""Random histories of one group against the core alone: members of all kinds that come, go, come back and stay silent, writes of every outcome, reconnections, takeovers, topics made again,
+"""Random histories of one group against the core alone: members of all kinds that come, go, come
+back and stay silent, writes of every outcome, reconnections, takeovers, topics made again,
 requests. A group is one of cooperative, eager or mixed members, so that each form is met often.
 
-The world here is a tiny ZooKeeper: it carries out what the core writes, refuses what does not apply, and checks each command against what it holds. At the end everybody answers, time passes, and
-all that is subscribed must be owned as the core wants it, with nothing remembered of those that are gone.
+The world here is a tiny ZooKeeper: it carries out what the core writes, refuses what does not
+apply, and checks each command against what it holds. At the end everybody answers, time passes, and
+all that is subscribed must be owned as the core wants it, with nothing remembered of those that are
+gone.
 """
 
 from __future__ import annotations
@@ -18,20 +21,52 @@ from zkcoord.core import events as ev
 from zkcoord.core.assignment import Assignment, assign_range
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.group import Group
-from zkcoord.core.model import Command, GroupMetadata, GroupState, Member, Option, Owner, Request, RequestKind, Subscription, Thread, Topic, TopicPartition
+from zkcoord.core.model import (
+    Command,
+    GroupMetadata,
+    GroupState,
+    Member,
+    Option,
+    Owner,
+    Request,
+    RequestKind,
+    Subscription,
+    Thread,
+    Topic,
+    TopicPartition,
+)
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.rejections import REBALANCE_FAILED
 from zkcoord.core.target import EAGER
 
 OPTIONS = CoordinatorOptions(
-    lease_max_ms=1_000, rebalance_timeout_max_ms=2_000, partitions_per_command_max=2, ops_per_write_max=10, channel_orphan_ms=5_000, members_per_group_max=5, external_assignors=("rack",),
-    max_rebalance_retries=2, retries_forgotten_ms=5_000, quarantine_ms=3_000, quarantine_backoff_ms=500, quarantine_backoff_max_ms=4_000, grace_max_ms=20_000)
+    lease_max_ms=1_000,
+    rebalance_timeout_max_ms=2_000,
+    partitions_per_command_max=2,
+    ops_per_write_max=10,
+    channel_orphan_ms=5_000,
+    members_per_group_max=5,
+    external_assignors=("rack",),
+    max_rebalance_retries=2,
+    retries_forgotten_ms=5_000,
+    quarantine_ms=3_000,
+    quarantine_backoff_ms=500,
+    quarantine_backoff_max_ms=4_000,
+    grace_max_ms=20_000,
+)
 G = "g"
 TOPICS = ("t", "u")
 KINDS = {
-    "cooperative": (("sticky", "range"), ("cooperative",)), "both": (("range", "sticky"), ("cooperative", "eager")), "eager": (("sticky", "range"), ("eager",)),
-    "custom": (("rack", "sticky"), ("cooperative", "eager"))}
-FORMS = {"mixed": ("both", "cooperative", "custom", "eager"), "cooperative": ("cooperative", "cooperative", "both", "custom"), "eager": ("eager", "eager", "both")}
+    "cooperative": (("sticky", "range"), ("cooperative",)),
+    "both": (("range", "sticky"), ("cooperative", "eager")),
+    "eager": (("sticky", "range"), ("eager",)),
+    "custom": (("rack", "sticky"), ("cooperative", "eager")),
+}
+FORMS = {
+    "mixed": ("both", "cooperative", "custom", "eager"),
+    "cooperative": ("cooperative", "cooperative", "both", "custom"),
+    "eager": ("eager", "eager", "both"),
+}
 SETTLING_MS = 120_000
 SETTLING_STEPS_MAX = 5_000
 IDLE_WAKES_MAX = 3
@@ -63,10 +98,15 @@ class Histories(RuleBasedStateMachine):
         self.idle_wakes = 0
         self.kinds = FORMS["mixed"]
         self.left: list[Member] = []  # static members, each as it was when it left
-        self.not_before_ms = 0  # the coordinator took over a quarantined group: nothing is started or stopped before
+        # the coordinator took over a quarantined group: nothing is started or stopped before
+        self.not_before_ms = 0
         self.told: set[str] = set()  # members that the coordinator before told of the quarantine
 
-    @initialize(form=st.sampled_from(sorted(FORMS)), kinds=st.lists(any_of, min_size=2, max_size=4), steps=st.integers(0, 30))
+    @initialize(
+        form=st.sampled_from(sorted(FORMS)),
+        kinds=st.lists(any_of, min_size=2, max_size=4),
+        steps=st.integers(0, 30),
+    )
     def begin(self, form: str, kinds: list[int], steps: int) -> None:
         self.kinds = FORMS[form]
         for name in TOPICS:
@@ -107,37 +147,92 @@ class Histories(RuleBasedStateMachine):
         assert not self.paused
         assert len(write.ops) <= OPTIONS.ops_per_write_max + 60
         sent = [op.command for op in write.ops if isinstance(op, ev.Send)]
-        stops = [c for c in (*self.commands.values(), *sent) if c.option is Option.STOP and c.member in self.members]
-        started = {tp for (name, _), c in self.commands.items() if name in self.members for tp in c.start}
+        stops = [
+            c
+            for c in (*self.commands.values(), *sent)
+            if c.option is Option.STOP and c.member in self.members
+        ]
+        started = {
+            tp for (name, _), c in self.commands.items() if name in self.members for tp in c.start
+        }
         for command in sent:
-            assert command.member in self.members and command.incarnation == self.members[command.member].incarnation
-            assert not any(name == command.member for name, _ in self.commands), "one command of a member is outstanding at most"
+            assert (
+                command.member in self.members
+                and command.incarnation == self.members[command.member].incarnation
+            )
+            assert not any(name == command.member for name, _ in self.commands), (
+                "one command of a member is outstanding at most"
+            )
             moving = command.option in (Option.START, Option.STOP)
-            assert not moving or self.now >= self.not_before_ms, "a new coordinator goes on with a quarantine, with its first backoff"
-            assert command.code != REBALANCE_FAILED or command.member not in self.told, "a new coordinator tells nobody again"
+            assert not moving or self.now >= self.not_before_ms, (
+                "a new coordinator goes on with a quarantine, with its first backoff"
+            )
+            assert command.code != REBALANCE_FAILED or command.member not in self.told, (
+                "a new coordinator tells nobody again"
+            )
             self.told.discard(command.member)
-            assert not (moving and self.group.trouble.quarantined), "nothing is started or stopped in quarantine"
+            assert not (moving and self.group.trouble.quarantined), (
+                "nothing is started or stopped in quarantine"
+            )
             if command.option is Option.START:
-                assert not (self.group.result.protocol == EAGER and stops), "in the eager form all stops come first"
+                assert not (self.group.result.protocol == EAGER and stops), (
+                    "in the eager form all stops come first"
+                )
             for tp, thread in command.start.items():
-                assert tp not in self.owners and tp not in started, f"{tp} has an owner, or is being started"
-                assert thread.member == command.member and tp.partition in self.topics[tp.topic].partitions
+                assert tp not in self.owners and tp not in started, (
+                    f"{tp} has an owner, or is being started"
+                )
+                assert (
+                    thread.member == command.member
+                    and tp.partition in self.topics[tp.topic].partitions
+                )
                 started.add(tp)
         for op in write.ops:
             if isinstance(op, ev.DeleteOwner):
                 session = self.owners[op.partition].session
-                assert self.now - self.gone_ms[session] >= OPTIONS.orphan_wait_ms, "an orphan is left alone for a lease"
+                assert self.now - self.gone_ms[session] >= OPTIONS.orphan_wait_ms, (
+                    "an orphan is left alone for a lease"
+                )
 
     # members
 
-    @rule(kind=any_of, topics=subscriptions, instance=st.sampled_from([None, None, "one", "two"]), grace_ms=st.sampled_from([0, 1_000, 20_000]), replaces=st.booleans())
-    def join(self, kind: int, topics: dict[str, int], instance: str | None, grace_ms: int, replaces: bool) -> None:
+    @rule(
+        kind=any_of,
+        topics=subscriptions,
+        instance=st.sampled_from([None, None, "one", "two"]),
+        grace_ms=st.sampled_from([0, 1_000, 20_000]),
+        replaces=st.booleans(),
+    )
+    def join(
+        self, kind: int, topics: dict[str, int], instance: str | None, grace_ms: int, replaces: bool
+    ) -> None:
         if len(self.members) >= 7:
             return
         czxid = self.next()
         assignors, protocols = KINDS[self.kinds[kind % len(self.kinds)]]
-        member = Member(f"m{czxid}", czxid, czxid, Subscription(topics), assignors, protocols, instance, grace_ms=grace_ms if instance else 0, rebalance_timeout_ms=1_500)
-        twin = next((m for m in self.members.values() if instance is not None and m.instance == instance), None) if replaces else None
+        member = Member(
+            f"m{czxid}",
+            czxid,
+            czxid,
+            Subscription(topics),
+            assignors,
+            protocols,
+            instance,
+            grace_ms=grace_ms if instance else 0,
+            rebalance_timeout_ms=1_500,
+        )
+        twin = (
+            next(
+                (
+                    m
+                    for m in self.members.values()
+                    if instance is not None and m.instance == instance
+                ),
+                None,
+            )
+            if replaces
+            else None
+        )
         self.register(member, twin)
 
     @precondition(lambda self: self.left)
@@ -145,7 +240,9 @@ class Histories(RuleBasedStateMachine):
     def comes_back(self, which: int) -> None:
         """A static member that left is back, as it was."""
         before, czxid = self.left.pop(which % len(self.left)), self.next()
-        if len(self.members) < 7 and not any(m.instance == before.instance for m in self.members.values()):
+        if len(self.members) < 7 and not any(
+            m.instance == before.instance for m in self.members.values()
+        ):
             self.register(replace(before, name=f"m{czxid}", incarnation=czxid, session=czxid), None)
 
     def register(self, member: Member, twin: Member | None) -> None:
@@ -192,7 +289,9 @@ class Histories(RuleBasedStateMachine):
         for key in mine:
             del self.commands[key]
         self.told.discard(member.name)
-        self.members[member.name] = changed = replace(member, incarnation=self.next(), subscription=Subscription(topics))
+        self.members[member.name] = changed = replace(
+            member, incarnation=self.next(), subscription=Subscription(topics)
+        )
         self.tell(ev.GroupDelta(members={member.name: changed}, commands=dict.fromkeys(mine)))
 
     @rule(which=any_of)
@@ -206,7 +305,11 @@ class Histories(RuleBasedStateMachine):
     def ack(self, which: int) -> None:
         key = sorted(self.commands)[which % len(self.commands)]
         command, member = self.commands[key], self.members.get(key[0])
-        if member is None or member.incarnation != command.incarnation or command.epoch != self.epoch:
+        if (
+            member is None
+            or member.incarnation != command.incarnation
+            or command.epoch != self.epoch
+        ):
             return
         if command.option is Option.REJECT:
             return self.close(member)
@@ -224,7 +327,9 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.commands and not self.paused and not self.writes)
     @rule(which=any_of)
     def stays_silent(self, which: int) -> None:
-        """A member lets the deadline of a command pass: it is evicted, and its owner nodes stay with its session."""
+        """A member lets the deadline of a command pass: it is evicted, and its owner nodes stay
+        with its session.
+        """
         self.goes_on(12, False)
         due = sorted(self.group.timers.deadlines.items())
         if due:
@@ -232,10 +337,14 @@ class Histories(RuleBasedStateMachine):
             self.feed(ev.Tick(self.now))
             self.goes_on(2, False)
 
-    @precondition(lambda self: any(m.instance is not None and m.grace_ms for m in self.members.values()))
+    @precondition(
+        lambda self: any(m.instance is not None and m.grace_ms for m in self.members.values())
+    )
     @rule(which=any_of)
     def restarts(self, which: int) -> None:
-        """A static member of a group at rest goes and is back at once: it has what it had, and nobody else hears of it."""
+        """A static member of a group at rest goes and is back at once: it has what it had, and
+        nobody else hears of it.
+        """
         self.settle()
         able = [m for m in self.members.values() if m.instance is not None and m.grace_ms]
         if not able or self.group.state is not GroupState.STABLE:
@@ -247,7 +356,9 @@ class Histories(RuleBasedStateMachine):
         self.register(replace(before, name=f"m{czxid}", incarnation=czxid, session=czxid), None)
         moved = {name for name, _ in self.commands} - {f"m{czxid}"}
         self.goes_on(40, True)
-        assert {tp for tp, owner in self.owners.items() if owner.session == czxid} == had and not moved, "a static member that is back takes its place"
+        assert {
+            tp for tp, owner in self.owners.items() if owner.session == czxid
+        } == had and not moved, "a static member that is back takes its place"
 
     @rule()
     def fails(self) -> None:
@@ -271,7 +382,9 @@ class Histories(RuleBasedStateMachine):
         elif before is None or again:
             self.topics[name] = Topic(name, str(self.next()), tuple(range(count)), self.zxid)
         else:
-            self.topics[name] = replace(before, partitions=tuple(range(max(count, len(before.partitions)))))
+            self.topics[name] = replace(
+                before, partitions=tuple(range(max(count, len(before.partitions))))
+            )
         if not self.paused:
             self.feed(ev.TopicsChanged(self.now, {name: self.topics.get(name)}))
 
@@ -290,7 +403,15 @@ class Histories(RuleBasedStateMachine):
         good = assign_range(given)
         told = replace(good, user_data=dict.fromkeys(given.members, f"told {token}"))
         foreign = Assignment({TopicPartition("nowhere", 0): Thread("nobody", 0)})
-        self.feed(ev.AssignorAnswered(self.now, G, token, {"good": told, "foreign": foreign, "failure": None}[how], "" if how != "failure" else "it failed"))
+        self.feed(
+            ev.AssignorAnswered(
+                self.now,
+                G,
+                token,
+                {"good": told, "foreign": foreign, "failure": None}[how],
+                "" if how != "failure" else "it failed",
+            )
+        )
 
     # how writes end, reads, time, connections, terms
 
@@ -299,17 +420,43 @@ class Histories(RuleBasedStateMachine):
     def write_ends(self, how: str) -> None:
         write = self.writes.pop()
         nodes = self.carry_out(write.ops) if how in ("ok", "unanswered") else None
-        outcome = ev.Outcome.UNKNOWN if how in ("lost", "unanswered") else ev.Outcome.REFUSED if nodes is None else ev.Outcome.OK
-        self.feed(ev.Written(self.now, G, write.token, outcome, tuple(nodes or ()) if outcome is ev.Outcome.OK else ()))
+        outcome = (
+            ev.Outcome.UNKNOWN
+            if how in ("lost", "unanswered")
+            else ev.Outcome.REFUSED
+            if nodes is None
+            else ev.Outcome.OK
+        )
+        self.feed(
+            ev.Written(
+                self.now,
+                G,
+                write.token,
+                outcome,
+                tuple(nodes or ()) if outcome is ev.Outcome.OK else (),
+            )
+        )
 
     def carry_out(self, ops: tuple[ev.WriteOp, ...]) -> list[str] | None:
         """One multi: the names of the nodes made, or nothing happens."""
         for op in ops:
             missing = (
-                isinstance(op, ev.Send) and op.command.member not in self.channels or isinstance(op, ev.DeleteCommand) and (op.member, op.node) not in self.commands
-                or isinstance(op, ev.DeleteRegistration) and op.member not in self.members or isinstance(op, ev.DeleteOwner) and op.partition not in self.owners
-                or isinstance(op, ev.DeleteRequest) and op.node not in self.requests
-                or isinstance(op, ev.DeleteChannel) and (op.member not in self.channels or any(name == op.member for name, _ in self.commands)))
+                isinstance(op, ev.Send)
+                and op.command.member not in self.channels
+                or isinstance(op, ev.DeleteCommand)
+                and (op.member, op.node) not in self.commands
+                or isinstance(op, ev.DeleteRegistration)
+                and op.member not in self.members
+                or isinstance(op, ev.DeleteOwner)
+                and op.partition not in self.owners
+                or isinstance(op, ev.DeleteRequest)
+                and op.node not in self.requests
+                or isinstance(op, ev.DeleteChannel)
+                and (
+                    op.member not in self.channels
+                    or any(name == op.member for name, _ in self.commands)
+                )
+            )
             if missing:
                 return None
         nodes = []
@@ -332,7 +479,15 @@ class Histories(RuleBasedStateMachine):
         return nodes
 
     def whole(self) -> ev.GroupDelta:
-        return ev.GroupDelta(True, dict(self.members), dict.fromkeys(self.channels, True), dict(self.commands), dict(self.owners), dict(self.requests), self.metadata)
+        return ev.GroupDelta(
+            True,
+            dict(self.members),
+            dict.fromkeys(self.channels, True),
+            dict(self.commands),
+            dict(self.owners),
+            dict(self.requests),
+            self.metadata,
+        )
 
     @precondition(lambda self: self.to_read and not self.paused)
     @rule()
@@ -397,7 +552,11 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def no_more_of_the_past(self) -> None:
-        assert self.paused or self.core.next_wake_ms() is None or self.core.next_wake_ms() > self.now - 1
+        assert (
+            self.paused
+            or self.core.next_wake_ms() is None
+            or self.core.next_wake_ms() > self.now - 1
+        )
 
     # the end
 
@@ -407,14 +566,21 @@ class Histories(RuleBasedStateMachine):
         steps = 0
         while self.goes_on_once(True, deadline_ms):
             steps += 1
-            assert steps < SETTLING_STEPS_MAX, f"it does not come to rest: {self.group.state} at {self.now}, {self.commands}"
+            assert steps < SETTLING_STEPS_MAX, (
+                f"it does not come to rest: {self.group.state} at {self.now}, {self.commands}"
+            )
 
     def goes_on_once(self, acks: bool, until_ms: int) -> bool:
         """One thing happens as it should; False if there is nothing."""
         at_ms = self.core.next_wake_ms()
         todo: list[tuple[object, Callable[[], object]]] = [
-            (self.paused, self.connected), (self.writes, lambda: self.write_ends("ok")), (self.to_read, self.read), (self.asked, lambda: self.answer("good")),
-            (acks and any(self.due(k) for k in self.commands), self.ack_next), (at_ms is not None and at_ms <= until_ms, self.wake)]
+            (self.paused, self.connected),
+            (self.writes, lambda: self.write_ends("ok")),
+            (self.to_read, self.read),
+            (self.asked, lambda: self.answer("good")),
+            (acks and any(self.due(k) for k in self.commands), self.ack_next),
+            (at_ms is not None and at_ms <= until_ms, self.wake),
+        ]
         act = next((act for when, act in todo if when), None)
         if act is not None:
             act()
@@ -422,28 +588,52 @@ class Histories(RuleBasedStateMachine):
 
     def due(self, key: tuple[str, str]) -> bool:
         command, member = self.commands[key], self.members.get(key[0])
-        return member is not None and member.incarnation == command.incarnation and command.epoch == self.epoch
+        return (
+            member is not None
+            and member.incarnation == command.incarnation
+            and command.epoch == self.epoch
+        )
 
     def ack_next(self) -> None:
         self.ack(next(i for i, key in enumerate(sorted(self.commands)) if self.due(key)))
 
     def teardown(self) -> None:
-        """All that is subscribed is where it shall be, and nothing is remembered of those that are gone."""
+        """All that is subscribed is where it shall be, and nothing is remembered of those that are
+        gone.
+        """
         if not self.epoch:
             return
         self.settle()
         group, names = self.group, self.members.keys()
-        assert group.state is (GroupState.STABLE if names else GroupState.EMPTY), f"{group.state}: {group.trouble.reason}"
-        wanted = {TopicPartition(t, n) for m in self.members.values() for t in m.subscription.topics if t in self.topics for n in self.topics[t].partitions}
+        assert group.state is (GroupState.STABLE if names else GroupState.EMPTY), (
+            f"{group.state}: {group.trouble.reason}"
+        )
+        wanted = {
+            TopicPartition(t, n)
+            for m in self.members.values()
+            for t in m.subscription.topics
+            if t in self.topics
+            for n in self.topics[t].partitions
+        }
         sessions = {m.session: m.name for m in self.members.values()}
         held = {tp: Thread(sessions[o.session], o.thread.number) for tp, o in self.owners.items()}
         assert held == group.view.target and held.keys() == wanted
         assert self.metadata.state is group.state and not self.commands and not self.requests
         assert self.channels == set(names) and group.departed_names <= names, "channels of the gone"
-        remembered = {*group.commander.told, *group.commander.told_data, *group.log.sent_ms, *group.commander.gathering, *(m for m, _ in group.timers.deadlines)}
+        remembered = {
+            *group.commander.told,
+            *group.commander.told_data,
+            *group.log.sent_ms,
+            *group.commander.gathering,
+            *(m for m, _ in group.timers.deadlines),
+        }
         assert remembered <= names and not group.view.starting and not group.timers.gone_since
-        assert {p.instance for p in group.statics.promises.values()} == {m.instance for m in self.members.values()} - {None}
+        assert {p.instance for p in group.statics.promises.values()} == {
+            m.instance for m in self.members.values()
+        } - {None}
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+TestHistories.settings = settings(
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)

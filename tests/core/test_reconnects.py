@@ -13,7 +13,9 @@ def reads(actions: object) -> list[str]:
 
 
 def test_a_group_that_went_before_it_was_read_is_read_when_it_comes_again() -> None:
-    """It was made, and while the connection was gone it was deleted: nobody can tell that of a group that was never known."""
+    """It was made, and while the connection was gone it was deleted: nobody can tell that of a
+    group that was never known.
+    """
     core = Coordinator(CoordinatorOptions())
     core.step(Elected(0, 7))
     core.step(Ready(0))

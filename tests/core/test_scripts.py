@@ -20,7 +20,10 @@ def test_transcript(path: Path) -> None:
     if os.environ.get("ZKCOORD_REWRITE"):
         path.write_text(answered)
     else:
-        assert answered == text, f"{path.name} answers otherwise: if that is right, ZKCOORD_REWRITE=1 pytest {path.parent.parent.name}, and read the difference"
+        assert answered == text, (
+            f"{path.name} answers otherwise: if that is right, ZKCOORD_REWRITE=1 pytest"
+            f" {path.parent.parent.name}, and read the difference"
+        )
 
 
 def test_there_are_transcripts() -> None:

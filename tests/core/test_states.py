@@ -1,4 +1,6 @@
-"""The table of a group's states: complete where it must be, and an illegal event changes nothing."""
+"""The table of a group's states: complete where it must be, and an illegal event changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,21 @@ import pytest
 from zkcoord.core.model import GroupState
 from zkcoord.core.states import TRANSITIONS, IllegalTransition, Need, diagram, next_state
 
-LIVING = [GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE]
+LIVING = [
+    GroupState.EMPTY,
+    GroupState.PREPARING_REBALANCE,
+    GroupState.COMPLETING_REBALANCE,
+    GroupState.STABLE,
+]
 LEVELS = [Need.NOBODY, Need.TARGET, Need.STOPS, Need.STARTS, Need.NOTHING]
 
 
 @pytest.mark.parametrize("state", LIVING)
 @pytest.mark.parametrize("need", LEVELS)
 def test_a_living_group_meets_every_level(state: GroupState, need: Need) -> None:
-    """Decisions are level-triggered: whatever a group needs may be found in any state, and the state that follows depends on the need alone."""
+    """Decisions are level-triggered: whatever a group needs may be found in any state, and the
+    state that follows depends on the need alone.
+    """
     assert next_state(state, need) is next_state(GroupState.EMPTY, need)
 
 
@@ -30,7 +39,10 @@ def test_a_dead_group_meets_nothing() -> None:
 def test_the_diagram_in_the_docs_is_the_table() -> None:
     """docs/protocol.md shows the diagram that the table makes."""
     text = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
-    assert diagram() in text, "the diagram is stale: python -c 'from zkcoord.core.states import diagram; print(diagram())'"
+    assert diagram() in text, (
+        "the diagram is stale: "
+        "python -c 'from zkcoord.core.states import diagram; print(diagram())'"
+    )
 
 
 def test_every_state_is_reached() -> None:

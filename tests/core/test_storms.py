@@ -1,4 +1,6 @@
-"""Many changes in a short time, in the core's own time: how many targets they lead to, and how often a partition moves. Every command is carried out 20 ms after it was written, as members do."""
+"""Many changes in a short time, in the core's own time: how many targets they lead to, and how
+often a partition moves. Every command is carried out 20 ms after it was written, as members do.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ class Storm:
         return self.world.core.groups["g"].generation
 
     def owners(self) -> dict[TopicPartition, str]:
-        return {tp: o.thread.member for tp, o in self.world.owners.get("g", {}).items() if isinstance(o, Owner)}
+        return {
+            tp: o.thread.member
+            for tp, o in self.world.owners.get("g", {}).items()
+            if isinstance(o, Owner)
+        }
 
     def join(self) -> str:
         self.born += 1
@@ -61,7 +67,10 @@ class Storm:
 
     def beyond(self) -> dict[TopicPartition, int]:
         """Moves of each partition beyond those from its first owner to its last."""
-        return {tp: self.moves[tp] - (self.before.get(tp) != owner) for tp, owner in self.owners().items()}
+        return {
+            tp: self.moves[tp] - (self.before.get(tp) != owner)
+            for tp, owner in self.owners().items()
+        }
 
 
 def test_fifty_joins_in_a_second() -> None:
@@ -76,7 +85,9 @@ def test_fifty_joins_in_a_second() -> None:
 
 
 def test_fifty_joins_of_members_that_begin_slowly() -> None:
-    """They carry out nothing before the last of them has joined, so partitions are on their way when the next target is made."""
+    """They carry out nothing before the last of them has joined, so partitions are on their way
+    when the next target is made.
+    """
     storm = Storm(5, 240)
     joined: list[str] = []
     for _ in range(50):
@@ -98,7 +109,11 @@ def test_fifty_joins_of_a_new_group() -> None:
     assert max(storm.beyond().values()) <= 1
 
 
-@pytest.mark.parametrize(("period_ms", "targets_max"), [(100, 2 + 10_000 // 2_000 + 1), (400, 2 + 10_000 // 400)], ids=["too fast for the quiet window", "just slow enough for it"])
+@pytest.mark.parametrize(
+    ("period_ms", "targets_max"),
+    [(100, 2 + 10_000 // 2_000 + 1), (400, 2 + 10_000 // 400)],
+    ids=["too fast for the quiet window", "just slow enough for it"],
+)
 def test_a_member_that_comes_and_goes_all_the_time(period_ms: int, targets_max: int) -> None:
     storm = Storm(5, 60)
     for _ in range(10_000 // (2 * period_ms)):
@@ -110,8 +125,12 @@ def test_a_member_that_comes_and_goes_all_the_time(period_ms: int, targets_max: 
     made = storm.generations - storm.generation
     assert made <= targets_max
     share = 60 // 6
-    assert sum(storm.moves.values()) <= made * share, "more moved than a guest's share with each target"
-    assert sum(1 for tp in storm.before if not storm.moves[tp]) >= 60 - share - 2, "others than a guest's share moved"
+    assert sum(storm.moves.values()) <= made * share, (
+        "more moved than a guest's share with each target"
+    )
+    assert sum(1 for tp in storm.before if not storm.moves[tp]) >= 60 - share - 2, (
+        "others than a guest's share moved"
+    )
     assert set(storm.owners().values()) == set(storm.before.values())
 
 
@@ -123,7 +142,9 @@ def test_half_of_a_group_leaves_at_once() -> None:
         storm.pass_ms(STEP_MS)
     storm.rest()
     assert storm.generations - storm.generation <= 4
-    assert {tp: n for tp, n in storm.moves.items() if storm.before[tp] not in names[:10]} == {}, "partitions of those who stayed moved"
+    assert {tp: n for tp, n in storm.moves.items() if storm.before[tp] not in names[:10]} == {}, (
+        "partitions of those who stayed moved"
+    )
     assert max(storm.moves.values()) <= storm.generations - storm.generation
 
 
@@ -137,8 +158,18 @@ def test_a_flood_of_junk_is_reported_in_short_and_once() -> None:
     names = [f"junk{number:05d}" for number in range(15_000)]
     records = told(*names)
     assert len(records) == 101 and all(isinstance(record, Record) for record in records)
-    assert records[-1] == Record("malformed", "g", {"what": "more", "name": "g", "reason": "many nodes are malformed: for a minute the others are only counted"})
+    assert records[-1] == Record(
+        "malformed",
+        "g",
+        {
+            "what": "more",
+            "name": "g",
+            "reason": "many nodes are malformed: for a minute the others are only counted",
+        },
+    )
     assert told(*names[:500]) == [] and told("junk1") == []
     storm.world.now += 60_000
-    assert [record.detail["reason"] for record in told("junk2", names[7]) if isinstance(record, Record)] == ["14901 more nodes were malformed", "not JSON"]
+    assert [
+        record.detail["reason"] for record in told("junk2", names[7]) if isinstance(record, Record)
+    ] == ["14901 more nodes were malformed", "not JSON"]
     assert storm.generations == storm.generation

@@ -1,4 +1,6 @@
-"""Values are not changed: the tests run with frozen ones, production with equal ones that cost less to make."""
+"""Values are not changed: the tests run with frozen ones, production with equal ones that cost less
+to make.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,14 @@ def test_values_are_frozen_while_the_tests_run() -> None:
 
 
 def test_values_are_equal_and_hashable_either_way() -> None:
-    text = "from zkcoord.core.model import Owner, Thread; a, b = (Owner(1, Thread('m', 0), 1) for _ in range(2)); assert a == b and len({a, b}) == 1 and not hasattr(a, '__dict__'); print(a)"
-    plain = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.strip()
-    assert plain == str(Owner(1, Thread("m", 0), 1)) and len({Owner(1, Thread("m", 0), 1), Owner(1, Thread("m", 0), 1)}) == 1
+    text = (
+        "from zkcoord.core.model import Owner, Thread; a, b = (Owner(1, Thread('m', 0), 1) for _ in"
+        " range(2)); assert a == b and len({a, b}) == 1 and not hasattr(a, '__dict__'); print(a)"
+    )
+    plain = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert (
+        plain == str(Owner(1, Thread("m", 0), 1))
+        and len({Owner(1, Thread("m", 0), 1), Owner(1, Thread("m", 0), 1)}) == 1
+    )

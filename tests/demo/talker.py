@@ -1,4 +1,6 @@
-"""A child process for tests: says hello, then what its arguments tell it. `python -m tests.demo.talker stay|end|fail|deaf`."""
+"""A child process for tests: says hello, then what its arguments tell it. `python -m
+tests.demo.talker stay|end|fail|deaf`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def main(what: str) -> int:
         print("something broke", file=sys.stderr)
         return 3
     while what in ("stay", "deaf"):
-        threading.Event().wait(0.2)  # not for ever: a signal that comes just before it would end nothing
+        # not for ever: a signal that comes just before it would end nothing
+        threading.Event().wait(0.2)
     return 0
 
 

@@ -41,7 +41,9 @@ def test_the_screen(state: GroupState, tmp_path: Path) -> None:
     cast: Any = FakeCast(state, story)
     view.console.print(view.screen(cast))
     text = view.console.file.getvalue()  # type: ignore[attr-defined]
-    assert "c1   member  ██··" in text and "c2   member  ··██" in text and "all          ████" in text
+    assert (
+        "c1   member  ██··" in text and "c2   member  ··██" in text and "all          ████" in text
+    )
     assert "✓  a consumer joins      42 ms" in text and "▶  a consumer is killed" in text
     assert "nobody leads" in text and "coordinator A leads, epoch 7" in text
     story.close()
@@ -61,7 +63,9 @@ def test_lines_where_rich_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(live.view_for(False)) is live.PlainView
 
 
-def test_plain_lines_come_while_the_group_is_watched(state: GroupState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_come_while_the_group_is_watched(
+    state: GroupState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "PLAIN_EVERY_S", 0.01)
     said: list[str] = []
     shown = threading.Event()

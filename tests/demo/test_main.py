@@ -1,4 +1,6 @@
-"""The demo's command line, and whole runs of it: clean, broken, interrupted, killed. Runs are real ones, in their smallest form."""
+"""The demo's command line, and whole runs of it: clean, broken, interrupted, killed. Runs are real
+ones, in their smallest form.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +28,56 @@ def hear_ctrl_c() -> None:
 
 
 def start(tmp_path: Path, *flags: str, **more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "zkcoord.demo", "--tiny", "--dir", str(tmp_path / "demo"), "--reports", str(tmp_path / "reports"), *flags]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment(), **more}, start_new_session=True, preexec_fn=hear_ctrl_c)
+    command = [
+        sys.executable,
+        "-m",
+        "zkcoord.demo",
+        "--tiny",
+        "--dir",
+        str(tmp_path / "demo"),
+        "--reports",
+        str(tmp_path / "reports"),
+        *flags,
+    ]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment(), **more},
+        start_new_session=True,
+        preexec_fn=hear_ctrl_c,
+    )
 
 
 def of_run(tmp_path: Path) -> list[psutil.Process]:
-    """Processes that belong to the run: they name its folder or a server of it, or descend from it."""
+    """Processes that belong to the run: they name its folder or a server of it, or descend from
+    it.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            if str(tmp_path / "demo") in " ".join(process.cmdline()) or process.environ().get("ZKCOORD_TEST_RUN") == str(tmp_path):
+            if str(tmp_path / "demo") in " ".join(process.cmdline()) or process.environ().get(
+                "ZKCOORD_TEST_RUN"
+            ) == str(tmp_path):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
     return found
 
 
-def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_empty_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "x").write_text("mine")
     assert main(["--dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("flags", [["--break", "everything"], ["--dire", "x"], ["--seed", "x"]])
-def test_bad_options_are_refused_in_one_line(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_options_are_refused_in_one_line(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as refused:
         main(flags)
     err = capsys.readouterr().err
@@ -62,7 +90,10 @@ def test_a_clean_run(tmp_path: Path) -> None:
     process = start(tmp_path, ZKCOORD_JOURNAL_INPUTS="on")
     output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
     assert process.returncode == 0, output[-3000:] + errors
-    inputs = [assert_replays(tmp_path / "demo" / "run" / "coordinators" / name) for name in ("coordinator-A", "coordinator-B")]
+    inputs = [
+        assert_replays(tmp_path / "demo" / "run" / "coordinators" / name)
+        for name in ("coordinator-A", "coordinator-B")
+    ]
     assert sum(inputs) > 10, "whoever led has recorded, and it replays to what it did"
     assert output.splitlines()[-1] == "VERDICT: clean" and errors == ""
     report = json.loads((tmp_path / "reports" / "demo.json").read_text())
@@ -73,12 +104,22 @@ def test_a_clean_run(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "named"), [("lost", " lost"), ("duplicate", " duplicated"), ("two-owners", " owned twice"), ("offset-back", " offset went back")])
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("lost", " lost"),
+        ("duplicate", " duplicated"),
+        ("two-owners", " owned twice"),
+        ("offset-back", " offset went back"),
+    ],
+)
 def test_an_injected_fault_is_found_and_named(tmp_path: Path, fault: str, named: str) -> None:
     process = start(tmp_path, "--break", fault)
     output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
     last = output.splitlines()[-1]
-    assert process.returncode == 1 and last.startswith("VERDICT: not clean: ") and named in last, output[-3000:] + errors
+    assert process.returncode == 1 and last.startswith("VERDICT: not clean: ") and named in last, (
+        output[-3000:] + errors
+    )
     assert json.loads((tmp_path / "reports" / "demo.json").read_text())["clean"] is False
 
 
@@ -93,7 +134,9 @@ def await_group(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_ctrl_c_says_one_line_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ZKCOORD_TEST_RUN", str(tmp_path))
     process = start(tmp_path)
     await_group(process)

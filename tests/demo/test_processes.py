@@ -32,10 +32,17 @@ class Stage:
         self.told.append((name, line["event"]))
 
     def start(self, name: str, what: str) -> processes.Child:
-        return self.children.start(name, ["tests.demo.talker", what], self.folder / f"{name}.jsonl", self.folder / f"{name}.log")
+        return self.children.start(
+            name,
+            ["tests.demo.talker", what],
+            self.folder / f"{name}.jsonl",
+            self.folder / f"{name}.log",
+        )
 
     def await_hello(self, name: str) -> None:
-        self.children.wait_for(lambda: (name, "hello") in self.told, PATIENCE_S, f"{name}'s first line")
+        self.children.wait_for(
+            lambda: (name, "hello") in self.told, PATIENCE_S, f"{name}'s first line"
+        )
 
 
 @pytest.fixture
@@ -51,7 +58,11 @@ def test_lines_are_followed_and_what_is_no_line_is_left_out(stage: Stage) -> Non
     stage.await_hello("a")
     stage.await_hello("b")
     assert sorted(stage.told) == [("a", "hello"), ("b", "hello")]
-    assert parsed(b"this is not JSON") is None and parsed(b"[1]") is None and parsed(b'{"a":1}') == {"a": 1}
+    assert (
+        parsed(b"this is not JSON") is None
+        and parsed(b"[1]") is None
+        and parsed(b'{"a":1}') == {"a": 1}
+    )
 
 
 def test_a_child_that_ends_by_itself_is_told_with_its_last_words(stage: Stage) -> None:
@@ -72,7 +83,10 @@ def test_kill_and_terminate(stage: Stage) -> None:
     stage.await_hello("b")
     before_ns = time.time_ns()
     killed_ns = stage.children.kill(killed)
-    assert before_ns <= killed_ns == stage.children.last_sign_ns(killed) and killed.process.returncode == -signal.SIGKILL
+    assert (
+        before_ns <= killed_ns == stage.children.last_sign_ns(killed)
+        and killed.process.returncode == -signal.SIGKILL
+    )
     stage.children.terminate(asked)
     assert stage.children.wait_gone(asked) == 0
     stage.children.check()
@@ -125,15 +139,21 @@ def test_a_sink_that_fails_ends_the_waiting(tmp_path: Path) -> None:
 
 def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from zkcoord.demo.processes import Children\n"
-        "folder = Path(sys.argv[1]); c = Children(lambda n, l: None)\n"
-        "child = c.start('a', ['tests.demo.talker', 'deaf'], folder / 'a.jsonl', folder / 'a.log')\n"
-        "print(child.pid, flush=True); time.sleep(600)\n"
+        "import sys, time; from pathlib import Path; from zkcoord.demo.processes import"
+        " Children\nfolder = Path(sys.argv[1]); c = Children(lambda n, l: None)\nchild ="
+        " c.start('a', ['tests.demo.talker', 'deaf'], folder / 'a.jsonl', folder /"
+        " 'a.log')\nprint(child.pid, flush=True); time.sleep(600)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, env=environment())
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, env=environment()
+    )
     assert parent.stdout is not None
     child = psutil.Process(int(parent.stdout.readline()))
-    wait_until(lambda: (tmp_path / "a.jsonl").exists() and "hello" in (tmp_path / "a.jsonl").read_text(), PATIENCE_S, "the child's first line")
+    wait_until(
+        lambda: (tmp_path / "a.jsonl").exists() and "hello" in (tmp_path / "a.jsonl").read_text(),
+        PATIENCE_S,
+        "the child's first line",
+    )
     parent.kill()
     parent.wait()
     parent.stdout.close()

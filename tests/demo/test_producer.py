@@ -37,7 +37,9 @@ class SlowKafka:
 
 def slow(records: int) -> Producer:
     made = Producer.__new__(Producer)
-    made.args = argparse.Namespace(topic="t", partitions=2, rate=1_000_000, value_bytes=10, orders=False)
+    made.args = argparse.Namespace(
+        topic="t", partitions=2, rate=1_000_000, value_bytes=10, orders=False
+    )
     made.stopping, made.failure, made.lock = False, None, threading.Lock()
     made.sent, made.acknowledged = [0, 0], [0, 0]
     made.kafka = SlowKafka(made, records)
@@ -49,7 +51,9 @@ def test_a_producer_that_is_behind_ends_when_it_is_told(capsys: Any) -> None:
     assert made.run() == 0 and sum(made.sent) == 20, "nothing more was sent after the signal"
 
 
-def test_a_producer_that_is_behind_goes_on_telling_and_finds_new_partitions(capsys: Any, monkeypatch: Any) -> None:
+def test_a_producer_that_is_behind_goes_on_telling_and_finds_new_partitions(
+    capsys: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(producer, "REPORT_S", 0.02)
     monkeypatch.setattr(producer, "GROWTH_CHECK_S", 0.02)
     made = slow(200)

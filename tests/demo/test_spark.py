@@ -1,4 +1,6 @@
-"""The demo on Spark: whole runs, clean and broken, with real servers and real JVMs; and the example's own words."""
+"""The demo on Spark: whole runs, clean and broken, with real servers and real JVMs; and the
+example's own words.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,35 @@ HELP_TIMEOUT_S = 120.0
 
 def run(tmp_path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """One run, after which nothing of it is left."""
-    command = [sys.executable, "-m", "zkcoord.demo.spark", "--dir", str(tmp_path / "demo"), "--reports", str(tmp_path / "reports"), *flags]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False, env={**environment(), "ZKCOORD_TEST_RUN": str(tmp_path)})
+    command = [
+        sys.executable,
+        "-m",
+        "zkcoord.demo.spark",
+        "--dir",
+        str(tmp_path / "demo"),
+        "--reports",
+        str(tmp_path / "reports"),
+        *flags,
+    ]
+    answer = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+        env={**environment(), "ZKCOORD_TEST_RUN": str(tmp_path)},
+    )
     wait_until(lambda: not left(tmp_path), END_TIMEOUT_S, "the end of all processes")
     return answer
 
 
 def left(tmp_path: Path) -> list[int]:
     """Processes that name the run's folder."""
-    return [process.pid for process in psutil.process_iter(["cmdline"]) if str(tmp_path / "demo") in " ".join(process.info["cmdline"] or [])]
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if str(tmp_path / "demo") in " ".join(process.info["cmdline"] or [])
+    ]
 
 
 @pytest.mark.nightly
@@ -41,11 +63,22 @@ def test_a_run_with_every_step_is_clean(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "reports" / "demo-spark.json").read_text())
     assert report["clean"] and len(report["consumers"]) >= 3
     expected = sum(partition["expected"] for partition in report["partitions"].values())
-    assert expected > 0 and sum(partition["found"] for partition in report["partitions"].values()) == expected
+    assert (
+        expected > 0
+        and sum(partition["found"] for partition in report["partitions"].values()) == expected
+    )
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("fault", "word"), [("lost", "lost"), ("duplicate", "duplicated"), ("two-owners", "owned twice"), ("offset-back", "offset went back")])
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [
+        ("lost", "lost"),
+        ("duplicate", "duplicated"),
+        ("two-owners", "owned twice"),
+        ("offset-back", "offset went back"),
+    ],
+)
 def test_a_broken_run_is_found_out(tmp_path: Path, fault: str, word: str) -> None:
     answer = run(tmp_path, "--tiny", "--break", fault)
     assert answer.returncode == 1, answer.stdout + answer.stderr
@@ -53,7 +86,9 @@ def test_a_broken_run_is_found_out(tmp_path: Path, fault: str, word: str) -> Non
     assert last.startswith("VERDICT: not clean") and word in last
 
 
-def test_what_cannot_be_used_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_used_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "something").touch()
     assert main(["--dir", str(tmp_path)]) == 2
     assert "is not empty" in capsys.readouterr().err
@@ -63,5 +98,15 @@ def test_what_cannot_be_used_is_one_sentence(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_example_says_what_it_takes() -> None:
-    answer = subprocess.run([sys.executable, str(PIPELINE), "ingest", "--help"], capture_output=True, text=True, timeout=HELP_TIMEOUT_S, check=True, env=dict(environment()))
-    assert all(f"--{name}" in answer.stdout for name in ("zookeeper", "group", "topic", "orders", "checkpoint", "journal"))
+    answer = subprocess.run(
+        [sys.executable, str(PIPELINE), "ingest", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=HELP_TIMEOUT_S,
+        check=True,
+        env=dict(environment()),
+    )
+    assert all(
+        f"--{name}" in answer.stdout
+        for name in ("zookeeper", "group", "topic", "orders", "checkpoint", "journal")
+    )

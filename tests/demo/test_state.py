@@ -20,7 +20,9 @@ def state() -> GroupState:
         found.expect(name, Kind.CONSUMER)
         found.line(name, {"event": "registered", "t": 1, "name": "x"})
     for name, numbers in (("c1", (0, 1)), ("c2", (2, 3))):
-        found.line(name, {"event": "assigned", "t": 2, "offsets": {f"orders-{n}": 0 for n in numbers}})
+        found.line(
+            name, {"event": "assigned", "t": 2, "offsets": {f"orders-{n}": 0 for n in numbers}}
+        )
         for n in numbers:
             found.line(name, {"event": "first_fetch", "t": 3 + n, "partition": f"orders-{n}"})
     return found
@@ -37,7 +39,8 @@ def test_balanced(state: GroupState) -> None:
         ("c1", {"event": "revoked", "t": 9, "positions": {"orders-0": 5}}),  # nobody has it
         ("c1", {"event": "lost", "t": 9, "partitions": ["orders-0"], "reason": "x"}),
         ("c2", {"event": "assigned", "t": 9, "offsets": {"orders-0": 5}}),  # two have it
-        ("c1", {"event": "assigned", "t": 9, "offsets": {"orders-4": 5}}),  # one too many, and not fetched
+        # one too many, and not fetched
+        ("c1", {"event": "assigned", "t": 9, "offsets": {"orders-4": 5}}),
         ("c1", {"event": "closing", "t": 9}),
     ],
 )
@@ -90,11 +93,22 @@ def test_who_leads(state: GroupState) -> None:
 def test_rate_lag_and_the_end(state: GroupState) -> None:
     state.expect("p", Kind.PRODUCER)
     state.line("p", {"event": "produced", "t": 5, "ends": {"orders-0": 10, "orders-1": 4}})
-    state.line("c1", {"event": "records", "t": NOW - 10, "count": 8, "ranges": {"orders-0": [[0, 7, 8, 1]]}})
+    state.line(
+        "c1",
+        {"event": "records", "t": NOW - 10, "count": 8, "ranges": {"orders-0": [[0, 7, 8, 1]]}},
+    )
     state.line("c1", {"event": "committed", "t": 6, "offsets": {"orders-0": 6}})
     state.stored({1: 3})
     assert (state.rate, state.lag, state.delivered, state.caught_up()) == (4.0, 5, 8, False)
-    state.line("c1", {"event": "records", "t": NOW, "count": 6, "ranges": {"orders-0": [[8, 9, 2, 1]], "orders-1": [[0, 3, 4, 1]]}})
+    state.line(
+        "c1",
+        {
+            "event": "records",
+            "t": NOW,
+            "count": 6,
+            "ranges": {"orders-0": [[8, 9, 2, 1]], "orders-1": [[0, 3, 4, 1]]},
+        },
+    )
     assert state.caught_up()
     assert "lag 5" in plain_line(state) and "c1:2  c2:2" in plain_line(state)
 

@@ -26,10 +26,24 @@ def folder(tmp_path: Path) -> Path:
 
 def test_intervals_and_marks(folder: Path) -> None:
     line = timeline.read(folder, judge_folder(folder).steps)
-    found = sorted((str(i.partition), i.member, i.start_ns / S, i.end_ns / S) for i in line.intervals)
-    assert found == [("t-0", "c1", 1.0, 6.0), ("t-0", "c2", 7.0, 10.0), ("t-1", "c1", 1.0, 3.0), ("t-1", "c2", 3.1, 10.0)]
-    assert [(mark.label, mark.took_ms) for mark in line.marks] == [("c2 joins", 250.0), ("kill -9 c1", None)]
-    assert line.records == 45 and line.members == ["c1", "c2"] and (line.start_ns, line.end_ns) == (S, 10 * S)
+    found = sorted(
+        (str(i.partition), i.member, i.start_ns / S, i.end_ns / S) for i in line.intervals
+    )
+    assert found == [
+        ("t-0", "c1", 1.0, 6.0),
+        ("t-0", "c2", 7.0, 10.0),
+        ("t-1", "c1", 1.0, 3.0),
+        ("t-1", "c2", 3.1, 10.0),
+    ]
+    assert [(mark.label, mark.took_ms) for mark in line.marks] == [
+        ("c2 joins", 250.0),
+        ("kill -9 c1", None),
+    ]
+    assert (
+        line.records == 45
+        and line.members == ["c1", "c2"]
+        and (line.start_ns, line.end_ns) == (S, 10 * S)
+    )
 
 
 def test_neighbours_that_move_together_carry_one_name(folder: Path) -> None:
@@ -52,12 +66,21 @@ def test_the_report_and_the_table(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "reports" / "demo.json"
     summary.write(path, summary.report(options, verdict, 51.0, 12.3, "17"))
     found = json.loads(path.read_text())
-    assert found["clean"] is True and found["options"]["fault"] == "lost" and found["succession_ms"] == 51.0
+    assert (
+        found["clean"] is True
+        and found["options"]["fault"] == "lost"
+        and found["succession_ms"] == 51.0
+    )
     assert found["step_ms"] == {"n": 1, "min": 250.0, "median": 250.0, "max": 250.0}
     assert found["records"] == {"produced": 40, "handed_out": 45, "again_after_kill": 5}
     assert {"zkcoord", "python", "kazoo", "kafka-python"} <= set(found["versions"])
     text = "\n".join(summary.table(verdict, 51.0))
-    assert "join" in text and "250 ms" in text and "no command, no move" in text and "What is wrong" not in text
+    assert (
+        "join" in text
+        and "250 ms" in text
+        and "no command, no move" in text
+        and "What is wrong" not in text
+    )
 
 
 def test_the_table_names_what_is_wrong(tmp_path: Path) -> None:

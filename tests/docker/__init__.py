@@ -1,1 +1,3 @@
-"""The image, and a group in containers that are killed, paused and cut off: `python -m tests.docker`."""
+"""The image, and a group in containers that are killed, paused and cut off: `python -m
+tests.docker`.
+"""

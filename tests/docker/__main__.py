@@ -1,7 +1,10 @@
-"""`python -m tests.docker [--keep DIR]`: builds the image, runs a group in containers, and has it live through what happens to containers.
+"""`python -m tests.docker [--keep DIR]`: builds the image, runs a group in containers, and has it
+live through what happens to containers.
 
-Each fault is over when records of every partition come again; at the end everything that was written down is judged by the checker of the chaos suite. Prints a table and writes build/reports/docker-test.json. Exit status 1 when
-anything is wrong, 4 with one sentence where there is no engine and none can be started.
+Each fault is over when records of every partition come again; at the end everything that was
+written down is judged by the checker of the chaos suite. Prints a table and writes
+build/reports/docker-test.json. Exit status 1 when anything is wrong, 4 with one sentence where
+there is no engine and none can be started.
 """
 
 from __future__ import annotations
@@ -62,14 +65,30 @@ FAULTS: dict[str, Callable[[Cluster], None]] = {
     "a consumer is stopped and another started": lambda cluster: _left(cluster, "m1"),
     "a consumer is killed, and its guardian lives": lambda cluster: _killed_inside(cluster, "m2"),
     "a consumer's container is killed": lambda cluster: _killed(cluster, "m3"),
-    "a consumer is paused for less than its session": lambda cluster: _paused(cluster, "m1", SHORTER_S),
-    "a consumer is paused for longer than its session": lambda cluster: _paused(cluster, "m1", LONGER_S),
-    "a consumer is cut off for longer than its session": lambda cluster: _cut_off(cluster, "m2", LONGER_S),
-    "the coordinator's container is killed": lambda cluster: _killed(cluster, cluster.leader_slot()),
-    "the coordinator is paused for longer than its session": lambda cluster: _paused(cluster, cluster.leader_slot(), LONGER_S),
-    "the coordinator is cut off for longer than its session": lambda cluster: _cut_off(cluster, cluster.leader_slot(), LONGER_S),
-    "ZooKeeper's leader is killed and comes back": lambda cluster: _restarted(cluster, cluster.zookeeper_leader()),
-    "ZooKeeper's leader is cut off": lambda cluster: _cut_off(cluster, cluster.zookeeper_leader(), LONGER_S),
+    "a consumer is paused for less than its session": lambda cluster: _paused(
+        cluster, "m1", SHORTER_S
+    ),
+    "a consumer is paused for longer than its session": lambda cluster: _paused(
+        cluster, "m1", LONGER_S
+    ),
+    "a consumer is cut off for longer than its session": lambda cluster: _cut_off(
+        cluster, "m2", LONGER_S
+    ),
+    "the coordinator's container is killed": lambda cluster: _killed(
+        cluster, cluster.leader_slot()
+    ),
+    "the coordinator is paused for longer than its session": lambda cluster: _paused(
+        cluster, cluster.leader_slot(), LONGER_S
+    ),
+    "the coordinator is cut off for longer than its session": lambda cluster: _cut_off(
+        cluster, cluster.leader_slot(), LONGER_S
+    ),
+    "ZooKeeper's leader is killed and comes back": lambda cluster: _restarted(
+        cluster, cluster.zookeeper_leader()
+    ),
+    "ZooKeeper's leader is cut off": lambda cluster: _cut_off(
+        cluster, cluster.zookeeper_leader(), LONGER_S
+    ),
 }
 
 
@@ -80,20 +99,33 @@ def play(cluster: Cluster, section: Section) -> None:
     for name, fault in FAULTS.items():
         fault(cluster)
         took_ms = cluster.fetched_since(time.time_ns(), f"records of every partition after: {name}")
-        section.rows.append(Row(name, "its end to records of every partition", [took_ms], (Bar("max", BOUND_MS),)))
+        section.rows.append(
+            Row(name, "its end to records of every partition", [took_ms], (Bar("max", BOUND_MS),))
+        )
         say(f"  {name}: {took_ms:.0f} ms")
     ended = {"producer": cluster.stop("producer")}
     cluster.consumed()
     ended |= {slot: cluster.stop(slot) for slot in ("m1", "m2", "m3")}
     cluster.write_stored()
     ended |= {slot: cluster.stop(slot) for slot in ("c1", "c2")}
-    section.rows.append(Row("processes that did not end cleanly", "in all", [float(sum(map(bool, ended.values())))], (Bar("max", 0),), "processes", note=str({slot: code for slot, code in ended.items() if code} or "")))
+    section.rows.append(
+        Row(
+            "processes that did not end cleanly",
+            "in all",
+            [float(sum(map(bool, ended.values())))],
+            (Bar("max", 0),),
+            "processes",
+            note=str({slot: code for slot, code in ended.items() if code} or ""),
+        )
+    )
 
 
 def run(folder: Path) -> int:
     """The exit status."""
     java = find_java()
-    section = Section("docker-test", "A group in containers; consumers' and coordinators' sessions of 6 s")
+    section = Section(
+        "docker-test", "A group in containers; consumers' and coordinators' sessions of 6 s"
+    )
     try:
         with engine(folder / "engine") as client:
             name = image(client, folder, say)
@@ -108,20 +140,49 @@ def run(folder: Path) -> int:
     found = check(folder / "cluster")
     _judged(section, found)
     say("\n".join(lines_of(section)) + "\n")
-    return conclude([section], {}, str(java.major), report_named("docker-test", [], []), "docker-test")
+    return conclude(
+        [section], {}, str(java.major), report_named("docker-test", [], []), "docker-test"
+    )
 
 
 def _judged(section: Section, found: Found) -> None:
-    section.rows.append(Row("wrong, by the checker of the chaos suite", "in all", [float(sum(found.amounts.values()))], (Bar("max", 0),), "findings"))
-    section.rows.append(Row("records produced", "in all", [float(found.produced)], (Bar("min", 1, at_least=True),), "records"))
+    section.rows.append(
+        Row(
+            "wrong, by the checker of the chaos suite",
+            "in all",
+            [float(sum(found.amounts.values()))],
+            (Bar("max", 0),),
+            "findings",
+        )
+    )
+    section.rows.append(
+        Row(
+            "records produced",
+            "in all",
+            [float(found.produced)],
+            (Bar("min", 1, at_least=True),),
+            "records",
+        )
+    )
     section.rows.append(Row("again after crashes", "in all", [float(found.excused)], (), "records"))
     section.notes += found.examples
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.docker", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, help="keep everything in this folder: the engine's images, so that the next run needs not make them, and what was written down")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.docker",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help=(
+            "keep everything in this folder: the engine's images, so that the next run needs not"
+            " make them, and what was written down"
+        ),
+    )
     args = parser.parse_args(argv)
     return measured_in_a_folder(lambda folder: run((args.keep or folder).absolute()))
 

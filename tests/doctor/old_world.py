@@ -12,7 +12,9 @@ from tests.harness.zookeeper import connect, disconnect
 
 
 class OldWorld:
-    """A session that arranges, and one for each member: an ephemeral node tells by its session whose it is."""
+    """A session that arranges, and one for each member: an ephemeral node tells by its session
+    whose it is.
+    """
 
     def __init__(self, hosts: str) -> None:
         self.hosts = hosts
@@ -37,14 +39,38 @@ class OldWorld:
 
     def topic(self, name: str, partitions: int, leader: int = 1) -> None:
         """A topic with its leaders, as a controller of 1.1 writes them."""
-        self.put(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": {str(n): [1] for n in range(partitions)}}).encode())
+        self.put(
+            f"/brokers/topics/{name}",
+            json.dumps(
+                {"version": 1, "partitions": {str(n): [1] for n in range(partitions)}}
+            ).encode(),
+        )
         for n in range(partitions):
-            self.put(f"/brokers/topics/{name}/partitions/{n}/state", json.dumps({"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": 0, "isr": [1]}).encode())
+            self.put(
+                f"/brokers/topics/{name}/partitions/{n}/state",
+                json.dumps(
+                    {
+                        "controller_epoch": 1,
+                        "leader": leader,
+                        "version": 1,
+                        "leader_epoch": 0,
+                        "isr": [1],
+                    }
+                ).encode(),
+            )
 
     def broker(self, number: int = 1, version: int = 4) -> None:
         """A live broker."""
         self.client.ensure_path("/brokers/ids")
-        data = {"listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "endpoints": ["PLAINTEXT://127.0.0.1:9"], "jmx_port": -1, "host": "127.0.0.1", "timestamp": "1795227722665", "port": 9, "version": version}
+        data = {
+            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+            "endpoints": ["PLAINTEXT://127.0.0.1:9"],
+            "jmx_port": -1,
+            "host": "127.0.0.1",
+            "timestamp": "1795227722665",
+            "port": 9,
+            "version": version,
+        }
         self.client.create(f"/brokers/ids/{number}", json.dumps(data).encode(), ephemeral=True)
 
     def registration(self, group: str, name: str, data: bytes) -> None:
@@ -52,14 +78,33 @@ class OldWorld:
         self.client.ensure_path(f"/consumers/{group}/ids")
         self.session(name).create(f"/consumers/{group}/ids/{name}", data, ephemeral=True)
 
-    def member(self, group: str, name: str, topics: Mapping[str, int], pattern: str = "static") -> None:
+    def member(
+        self, group: str, name: str, topics: Mapping[str, int], pattern: str = "static"
+    ) -> None:
         """A member that registers properly."""
-        self.registration(group, name, json.dumps({"version": 1, "subscription": dict(topics), "pattern": pattern, "timestamp": "1795227768363"}).encode())
+        self.registration(
+            group,
+            name,
+            json.dumps(
+                {
+                    "version": 1,
+                    "subscription": dict(topics),
+                    "pattern": pattern,
+                    "timestamp": "1795227768363",
+                }
+            ).encode(),
+        )
 
-    def owner(self, group: str, topic: str, partition: int | str, session: str, data: str | None = None) -> None:
+    def owner(
+        self, group: str, topic: str, partition: int | str, session: str, data: str | None = None
+    ) -> None:
         """An owner node, held by the session of this name."""
         self.client.ensure_path(f"/consumers/{group}/owners/{topic}")
-        self.session(session).create(f"/consumers/{group}/owners/{topic}/{partition}", (f"{session}-0" if data is None else data).encode(), ephemeral=True)
+        self.session(session).create(
+            f"/consumers/{group}/owners/{topic}/{partition}",
+            (f"{session}-0" if data is None else data).encode(),
+            ephemeral=True,
+        )
 
     def offset(self, group: str, topic: str, partition: int | str, data: str) -> None:
         """A stored offset."""

@@ -1,4 +1,6 @@
-"""What kills old consumers and what does not: each line was observed on real ones of 0.11.0.2 and 1.1.1."""
+"""What kills old consumers and what does not: each line was observed on real ones of 0.11.0.2 and
+1.1.1.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,19 @@ from zkcoord.znodes.codec import encode_registration
 MINE = Stat(7, 7, 0, 0, 77, 0)
 PERSISTENT = Stat(7, 7, 0, 0, 0, 0)
 REWRITTEN = Stat(7, 9, 2, 0, 77, 0)
-GOOD: dict[str, Any] = {"version": 1, "subscription": {"orders": 2}, "pattern": "static", "timestamp": "1795227768363"}
+GOOD: dict[str, Any] = {
+    "version": 1,
+    "subscription": {"orders": 2},
+    "pattern": "static",
+    "timestamp": "1795227768363",
+}
 
 
 def registration(**changed: Any) -> bytes:
     """A good one, but for this; `None` leaves a field out."""
-    return json.dumps({name: value for name, value in {**GOOD, **changed}.items() if value is not None}).encode()
+    return json.dumps(
+        {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
+    ).encode()
 
 
 def codes(data: bytes, stat: Stat = MINE, name: str = "g_host-1-aabbccdd") -> list[str]:
@@ -45,7 +54,11 @@ def codes(data: bytes, stat: Stat = MINE, name: str = "g_host-1-aabbccdd") -> li
         (registration(subscription={"orders": 0}), "registration-no-streams", ALL),
         (registration(subscription={"orders": -1}), "registration-no-streams", ALL),
         (registration(subscription={"orders": "2"}), "registration-no-streams", ALL),
-        (registration(subscription={"or(ders": 1}, pattern="white_list"), "registration-bad-regex", ALL),
+        (
+            registration(subscription={"or(ders": 1}, pattern="white_list"),
+            "registration-bad-regex",
+            ALL,
+        ),
         (registration(timestamp=1_795_227_768_363), "registration-large-number", SCALA_JSON),
         (registration(load=0.5), "registration-large-number", SCALA_JSON),
         (registration(nested={"a": [2**31]}), "registration-large-number", SCALA_JSON),
@@ -71,8 +84,13 @@ def test_poison(data: bytes, code: str, versions: str) -> None:
         registration(subscription={"orders.*,payments": 1}, pattern="white_list"),
         registration(subscription={"orders[.].*": 1}, pattern="black_list"),
         registration(subscription={"orders\\..*": 1}, pattern="white_list"),
-        encode_registration(Subscription(topics={"orders": 1}), timestamp_ms=1, user_data="x", client="c", host="h"),
-        encode_registration(Subscription(pattern=Pattern(PatternKind.WHITE_LIST, "orders\\..*"), streams=2), timestamp_ms=1),
+        encode_registration(
+            Subscription(topics={"orders": 1}), timestamp_ms=1, user_data="x", client="c", host="h"
+        ),
+        encode_registration(
+            Subscription(pattern=Pattern(PatternKind.WHITE_LIST, "orders\\..*"), streams=2),
+            timestamp_ms=1,
+        ),
     ],
 )
 def test_what_they_read(data: bytes) -> None:
@@ -83,14 +101,26 @@ def test_what_is_wrong_without_killing() -> None:
     assert codes(registration(), PERSISTENT) == ["registration-persistent"]
     assert codes(registration(), REWRITTEN) == ["registration-rewritten"]
     assert codes(registration(), name="g_höst") == ["registration-name"]
-    assert codes(registration(subscription={"a": 1, "b": 1}, pattern="white_list")) == ["registration-several-patterns"]
-    assert codes(registration(subscription={"orders\\\\..*": 1}, pattern="white_list")) == ["registration-escaped-twice"]
-    assert codes(registration(subscription={"(?!x)orders": 1}, pattern="white_list")) == ["registration-not-re2"]
-    assert codes(registration(subscription={"\\p{javaLowerCase}+": 1}, pattern="white_list")) == ["registration-not-re2"]
+    assert codes(registration(subscription={"a": 1, "b": 1}, pattern="white_list")) == [
+        "registration-several-patterns"
+    ]
+    assert codes(registration(subscription={"orders\\\\..*": 1}, pattern="white_list")) == [
+        "registration-escaped-twice"
+    ]
+    assert codes(registration(subscription={"(?!x)orders": 1}, pattern="white_list")) == [
+        "registration-not-re2"
+    ]
+    assert codes(registration(subscription={"\\p{javaLowerCase}+": 1}, pattern="white_list")) == [
+        "registration-not-re2"
+    ]
 
 
 def test_what_is_subscribed() -> None:
     assert judge("m", registration(), MINE).subscribed == Subscribed(("orders",))
-    assert judge("m", registration(zkcoord="1"), MINE).subscribed == Subscribed(("orders",), ours=True)
-    assert judge("m", registration(subscription={" 'a,b' ": 1}, pattern="black_list"), MINE).subscribed == Subscribed(regex="a|b", black=True)
+    assert judge("m", registration(zkcoord="1"), MINE).subscribed == Subscribed(
+        ("orders",), ours=True
+    )
+    assert judge(
+        "m", registration(subscription={" 'a,b' ": 1}, pattern="black_list"), MINE
+    ).subscribed == Subscribed(regex="a|b", black=True)
     assert judge("m", b"orders", MINE).subscribed is None

@@ -1,4 +1,5 @@
 """Fixtures: guarded processes that never outlive their test."""
+
 from __future__ import annotations
 
 import json
@@ -17,7 +18,9 @@ from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 38.0  # a session of the longest timeout, 60 s, may end 40 s after the death of its process by itself: the last ping was up to 20 s before
+# a session of the longest timeout, 60 s, may end 40 s after the death of its process by itself: the
+# last ping was up to 20 s before
+PATIENCE_S = 38.0
 
 
 def alive(pid: int) -> bool:
@@ -32,12 +35,29 @@ def alive(pid: int) -> bool:
 class GuardedApp:
     """A process of `guarded_app`, in a process group of its own."""
 
-    def __init__(self, hosts: str, front: tuple[str, ...] = (), quiet: bool = False, **options: Any) -> None:
+    def __init__(
+        self, hosts: str, front: tuple[str, ...] = (), quiet: bool = False, **options: Any
+    ) -> None:
         self.options = options
         self.forked: list[int] = []
-        command = [*front, sys.executable, "-m", "tests.guardian.guarded_app", hosts, json.dumps(options)]
-        self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, start_new_session=True)
+        command = [
+            *front,
+            sys.executable,
+            "-m",
+            "tests.guardian.guarded_app",
+            hosts,
+            json.dumps(options),
+        ]
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            start_new_session=True,
+        )
         self.ready = self.expect("ready")
 
     @property
@@ -87,7 +107,9 @@ class GuardedApp:
 
 
 def _hear_interrupts() -> None:
-    """In the child: a test run that a shell put into the background ignores SIGINT, and children inherit that."""
+    """In the child: a test run that a shell put into the background ignores SIGINT, and children
+    inherit that.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -95,8 +117,14 @@ class Sidecar:
     """A `zkcoord guard` process and what it said."""
 
     def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", *arguments], cwd=ROOT, text=True, stderr=subprocess.PIPE,
-                                        env={**os.environ, "PYTHONPATH": str(ROOT)}, preexec_fn=_hear_interrupts)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "zkcoord.guardian", *arguments],
+            cwd=ROOT,
+            text=True,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            preexec_fn=_hear_interrupts,
+        )
 
     def expect(self, part: str) -> str:
         assert self.process.stderr is not None
@@ -145,8 +173,12 @@ def report(tmp_path: Path) -> Path:
 
 
 def closed(line: dict[str, Any]) -> bool:
-    """Whether a report says that the guardian closed the session. Where an attempt was not answered in time, the next one finds what it did."""
-    return bool(line["outcome"] == "closed" or line["outcome"] == "expired" and line["attempts"] > 1)
+    """Whether a report says that the guardian closed the session. Where an attempt was not answered
+    in time, the next one finds what it did.
+    """
+    return bool(
+        line["outcome"] == "closed" or line["outcome"] == "expired" and line["attempts"] > 1
+    )
 
 
 def reported(path: Path) -> list[dict[str, Any]]:

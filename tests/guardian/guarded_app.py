@@ -1,15 +1,18 @@
-"""A guarded process for tests: a ZooKeeper session with one ephemeral node and a Guardian; told on standard input what to do next.
+"""A guarded process for tests: a ZooKeeper session with one ephemeral node and a Guardian; told on
+standard input what to do next.
 
     python -m tests.guardian.guarded_app HOSTS '{"node": "/n", ...}'
 
-Options (JSON): node; timeout_ms; servers [[host, port], ...] (what the guardian is told, default HOSTS'); report; socket; tls {ca_file: ...};
-guardian (false: do without); also (a pid).
-Every event is one JSON line on standard output; the first says "ready" with the pids of the process and its companion, and the session.
-Commands, one per line: `fork` (a child that lives on), `session` (a new session, the old one closed after),
-`both` (a new session, the old one left), `close` (clean: session, then guardian),
-`forget`, `state`, `return` (the process ends, nothing closed), `exec` (become `sleep`), `flood` (say the session more often than a pipe holds),
-`eat` (take memory until the kernel objects).
+Options (JSON): node; timeout_ms; servers [[host, port], ...] (what the guardian is told, default
+HOSTS'); report; socket; tls {ca_file: ...}; guardian (false: do without); also (a pid). Every event
+is one JSON line on standard output; the first says "ready" with the pids of the process and its
+companion, and the session. Commands, one per line: `fork` (a child that lives on), `session` (a new
+session, the old one closed after), `both` (a new session, the old one left), `close` (clean:
+session, then guardian), `forget`, `state`, `return` (the process ends, nothing closed), `exec`
+(become `sleep`), `flood` (say the session more often than a pipe holds), `eat` (take memory until
+the kernel objects).
 """
+
 from __future__ import annotations
 
 import json
@@ -44,8 +47,14 @@ class App:
         self.hosts = hosts
         self.options = options
         tls = TlsOptions(**options["tls"]) if "tls" in options else None
-        self.guardian = Guardian.start(tls, lambda line: say("log", line=line), enabled=options.get("guardian", True),
-                                       socket_path=options.get("socket"), report_path=options.get("report"), also=options.get("also"))
+        self.guardian = Guardian.start(
+            tls,
+            lambda line: say("log", line=line),
+            enabled=options.get("guardian", True),
+            socket_path=options.get("socket"),
+            report_path=options.get("report"),
+            also=options.get("also"),
+        )
         self.client = self.connect()
 
     def connect(self) -> KazooClient:
@@ -53,7 +62,12 @@ class App:
         client = KazooClient(self.hosts, timeout=self.options.get("timeout_ms", 20_000) / 1000)
         client.start()
         session_id, password = client.client_id
-        default = [(host, int(port)) for host, _, port in (word.rpartition(":") for word in self.hosts.partition("/")[0].split(","))]
+        default = [
+            (host, int(port))
+            for host, _, port in (
+                word.rpartition(":") for word in self.hosts.partition("/")[0].split(",")
+            )
+        ]
         servers = [(host, port) for host, port in self.options.get("servers", default)]
         self.watched = (session_id, password, client._session_timeout, servers)
         self.guardian.watch(*self.watched)
@@ -64,11 +78,24 @@ class App:
         """Say who and what we are."""
         state = self.guardian.state
         companion = companion_pid()
-        while companion is None and isinstance(state, Running) and "socket" not in self.options and SOCKET_VARIABLE not in os.environ:
-            companion = companion_pid()  # on a busy machine it may still be on its way into its program
+        while (
+            companion is None
+            and isinstance(state, Running)
+            and "socket" not in self.options
+            and SOCKET_VARIABLE not in os.environ
+        ):
+            # on a busy machine it may still be on its way into its program
+            companion = companion_pid()
             state = self.guardian.state
-        say("ready", pid=os.getpid(), companion=companion, session=self.client.client_id[0], password=self.client.client_id[1].hex(),
-            state=type(state).__name__, why=str(state) if isinstance(state, (Off, Waiting)) else "")
+        say(
+            "ready",
+            pid=os.getpid(),
+            companion=companion,
+            session=self.client.client_id[0],
+            password=self.client.client_id[1].hex(),
+            state=type(state).__name__,
+            why=str(state) if isinstance(state, (Off, Waiting)) else "",
+        )
 
     def obey(self, command: str) -> None:
         """One command of the test."""
@@ -111,7 +138,12 @@ class App:
         if child == 0:
             self.guardian.watch(1, b"x" * 16, 1000, [("127.0.0.1", 1)])  # must not reach anybody
             state = self.guardian.state
-            say("forked", pid=os.getpid(), state=type(state).__name__, reason=getattr(state, "reason", None) and state.reason.name)
+            say(
+                "forked",
+                pid=os.getpid(),
+                state=type(state).__name__,
+                reason=getattr(state, "reason", None) and state.reason.name,
+            )
             time.sleep(CHILD_LIFE_S)
             os._exit(0)
 
@@ -124,7 +156,11 @@ def companion_pid() -> int | None:
         with open(f"/proc/self/task/{task}/children") as children:
             pids += [int(pid) for pid in children.read().split()]
     for pid in pids:
-        with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/cmdline", "rb") as command:  # one that is being replaced may end while we look
+        # one that is being replaced may end while we look
+        with (
+            suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/{pid}/cmdline", "rb") as command,
+        ):
             if b"companion.py" in command.read():
                 return pid
     return None

@@ -1,10 +1,13 @@
-"""A guarded process that goes round and round through all it can be killed in: connect, register, hold, fork, change of session, clean close.
+"""A guarded process that goes round and round through all it can be killed in: connect, register,
+hold, fork, change of session, clean close.
 
     python -m tests.guardian.nemesis_app HOSTS SESSION_TIMEOUT_MS REPORT SEED
 
-Its nodes are `/members/<pid>-<number>`. Standard output has one word per phase entered; the last one says in which it died. Order as in production: the
-session is handed over BEFORE the first node is created with it, and forgotten after it was closed.
+Its nodes are `/members/<pid>-<number>`. Standard output has one word per phase entered; the last
+one says in which it died. Order as in production: the session is handed over BEFORE the first node
+is created with it, and forgotten after it was closed.
 """
+
 from __future__ import annotations
 
 import os

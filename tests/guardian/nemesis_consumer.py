@@ -1,4 +1,5 @@
-"""A real consumer that goes round and round through all it can be killed in: construct, join, poll, fork, change of session, clean close.
+"""A real consumer that goes round and round through all it can be killed in: construct, join, poll,
+fork, change of session, clean close.
 
     python -m tests.guardian.nemesis_consumer ZOOKEEPER BROKERS TOPIC GROUP SESSION_TIMEOUT_MS SEED
 
@@ -27,10 +28,17 @@ JOINED_WITHIN_S = 30.0
 class Nemesis:
     """The rounds of one process."""
 
-    def __init__(self, zookeeper: str, brokers: str, topic: str, group: str, session_ms: int, seed: int) -> None:
+    def __init__(
+        self, zookeeper: str, brokers: str, topic: str, group: str, session_ms: int, seed: int
+    ) -> None:
         self.hosts = zookeeper.partition("/")[0]
         self.topic = topic
-        self.configs = {"zookeeper_connect": zookeeper, "bootstrap_servers": brokers, "group_id": group, "zookeeper_session_timeout_ms": session_ms}
+        self.configs = {
+            "zookeeper_connect": zookeeper,
+            "bootstrap_servers": brokers,
+            "group_id": group,
+            "zookeeper_session_timeout_ms": session_ms,
+        }
         self.random = random.Random(seed)
 
     def run(self) -> None:
@@ -72,7 +80,9 @@ class Nemesis:
         other.start()
         other.stop()
         other.close()
-        self.poll_until(consumer, lambda: agent.member_name not in ("", name) and bool(consumer.assignment()))
+        self.poll_until(
+            consumer, lambda: agent.member_name not in ("", name) and bool(consumer.assignment())
+        )
 
     @staticmethod
     def poll_until(consumer: KafkaConsumer, condition: Callable[[], bool]) -> None:

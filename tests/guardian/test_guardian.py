@@ -1,4 +1,7 @@
-"""Deaths and what only looks like one: real processes with a Guardian, killed, stopped, forked, ended."""
+"""Deaths and what only looks like one: real processes with a Guardian, killed, stopped, forked,
+ended.
+"""
+
 from __future__ import annotations
 
 import os
@@ -33,7 +36,9 @@ def until_gone(observer: KazooClient, node: str = "/member") -> float:
     return took
 
 
-def test_a_kill_9_is_noticed_long_before_the_session_timeout(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_a_kill_9_is_noticed_long_before_the_session_timeout(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     assert app.ready["state"] == "Running"
     app.kill()
@@ -45,7 +50,9 @@ def test_a_kill_9_is_noticed_long_before_the_session_timeout(start_app: Start, o
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
-def test_signals_end_the_application_and_not_its_guardian(start_app: Start, observer: KazooClient, number: signal.Signals) -> None:
+def test_signals_end_the_application_and_not_its_guardian(
+    start_app: Start, observer: KazooClient, number: signal.Signals
+) -> None:
     app = start_app(timeout_ms=SESSION_MS)
     os.kill(app.companion, number)
     assert alive(app.companion)
@@ -60,7 +67,9 @@ def test_the_companion_is_outside_of_the_applications_group_and_session(start_ap
     assert os.getsid(app.companion) != os.getsid(app.pid)
 
 
-def test_a_forked_child_lives_on_and_the_session_ends_all_the_same(start_app: Start, observer: KazooClient) -> None:
+def test_a_forked_child_lives_on_and_the_session_ends_all_the_same(
+    start_app: Start, observer: KazooClient
+) -> None:
     app = start_app(timeout_ms=SESSION_MS)
     child = app.ask("fork", "forked")
     assert (child["state"], child["reason"]) == ("Off", "FORKED")
@@ -70,7 +79,9 @@ def test_a_forked_child_lives_on_and_the_session_ends_all_the_same(start_app: St
     assert alive(child["pid"])
 
 
-def test_the_death_of_a_forked_child_is_not_the_death_of_its_parent(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_the_death_of_a_forked_child_is_not_the_death_of_its_parent(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     child = app.ask("fork", "forked")
     os.kill(child["pid"], signal.SIGKILL)
@@ -80,19 +91,28 @@ def test_the_death_of_a_forked_child_is_not_the_death_of_its_parent(start_app: S
     assert reported(report) == []
 
 
-def test_a_new_session_is_guarded_and_the_old_one_found_closed(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_a_new_session_is_guarded_and_the_old_one_found_closed(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     later = app.ask("session", "ready")
     assert later["session"] != app.ready["session"]
     app.kill()
     until_gone(observer, "/memberx")
-    lines = wait_until(lambda: len(found := reported(report)) == 2 and found, PATIENCE_S, "both reports")
+    lines = wait_until(
+        lambda: len(found := reported(report)) == 2 and found, PATIENCE_S, "both reports"
+    )
     by_session = {int(line["session"], 16): line for line in lines}
     assert by_session.keys() == {later["session"], app.ready["session"]}
-    assert closed(by_session[later["session"]]) and by_session[app.ready["session"]]["outcome"] == "expired"
+    assert (
+        closed(by_session[later["session"]])
+        and by_session[app.ready["session"]]["outcome"] == "expired"
+    )
 
 
-def test_a_process_killed_while_it_changes_its_session_leaves_neither(start_app: Start, observer: KazooClient) -> None:
+def test_a_process_killed_while_it_changes_its_session_leaves_neither(
+    start_app: Start, observer: KazooClient
+) -> None:
     app = start_app(timeout_ms=SESSION_MS)
     app.ask("both", "ready")  # the new one is there, the old one not closed yet
     assert observer.exists("/member") is not None
@@ -123,7 +143,9 @@ def test_only_the_latest_sessions_are_kept_and_each_can_be_forgotten() -> None:
     assert kept() == set()
 
 
-def test_after_a_clean_close_there_is_nothing_to_do(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_after_a_clean_close_there_is_nothing_to_do(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     app.ask("close", "closed")
     wait_until(lambda: not alive(app.companion), PATIENCE_S, "the companion's end")
@@ -132,7 +154,9 @@ def test_after_a_clean_close_there_is_nothing_to_do(start_app: Start, observer: 
     assert reported(report) == []
 
 
-def test_a_forgotten_session_is_left_alone(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_a_forgotten_session_is_left_alone(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     app.ask("forget", "forgotten")
     app.kill()
@@ -141,11 +165,18 @@ def test_a_forgotten_session_is_left_alone(start_app: Start, observer: KazooClie
     assert reported(report) == []
 
 
-def test_a_stopped_process_keeps_its_session(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_a_stopped_process_keeps_its_session(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     os.kill(app.pid, signal.SIGSTOP)
-    wait_until(lambda: Path(f"/proc/{app.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", PATIENCE_S, "the stop")
-    # its companion is awake and has looked: a signal that it ignores would have ended its poll otherwise
+    wait_until(
+        lambda: Path(f"/proc/{app.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T",
+        PATIENCE_S,
+        "the stop",
+    )
+    # its companion is awake and has looked: a signal that it ignores would have ended its poll
+    # otherwise
     os.kill(app.companion, signal.SIGTERM)
     assert observer.exists("/member") is not None
     os.kill(app.pid, signal.SIGCONT)
@@ -158,7 +189,9 @@ def test_a_stopped_process_keeps_its_session(start_app: Start, observer: KazooCl
 
 
 @pytest.mark.parametrize("first", ["process", "other"])
-def test_a_session_that_another_process_can_go_on_with_is_closed_when_both_are_gone(start_app: Start, observer: KazooClient, report: Path, first: str) -> None:
+def test_a_session_that_another_process_can_go_on_with_is_closed_when_both_are_gone(
+    start_app: Start, observer: KazooClient, report: Path, first: str
+) -> None:
     other = subprocess.Popen(["sleep", "600"])
     try:
         app = start_app(timeout_ms=SESSION_MS, report=str(report), also=other.pid)
@@ -169,7 +202,11 @@ def test_a_session_that_another_process_can_go_on_with_is_closed_when_both_are_g
             other.kill()
             other.wait()
         os.kill(app.companion, signal.SIGTERM)  # it ignores that, and has looked
-        assert alive(app.companion) and observer.exists("/member") is not None and reported(report) == []
+        assert (
+            alive(app.companion)
+            and observer.exists("/member") is not None
+            and reported(report) == []
+        )
         if first == "process":
             other.kill()
             other.wait()
@@ -191,11 +228,17 @@ def test_an_unreaped_zombie_is_dead(start_app: Start, observer: KazooClient) -> 
     assert Path(f"/proc/{app.pid}/stat").exists()
 
 
-def test_a_killed_guardian_is_started_again_and_told_again(start_app: Start, observer: KazooClient) -> None:
+def test_a_killed_guardian_is_started_again_and_told_again(
+    start_app: Start, observer: KazooClient
+) -> None:
     app = start_app(timeout_ms=SESSION_MS)
     os.kill(app.companion, signal.SIGKILL)
     assert "started again" in app.expect("log")["line"]
-    second = wait_until(lambda: (ready := app.ask("state", "ready"))["state"] == "Running" and ready, PATIENCE_S, "another companion")
+    second = wait_until(
+        lambda: (ready := app.ask("state", "ready"))["state"] == "Running" and ready,
+        PATIENCE_S,
+        "another companion",
+    )
     assert second["companion"] not in (None, app.companion)
     app.ready = second
     app.kill()
@@ -206,24 +249,39 @@ def test_a_guardian_that_does_not_read_is_replaced(start_app: Start, observer: K
     app = start_app(timeout_ms=SESSION_MS)
     os.kill(app.companion, signal.SIGSTOP)
     app.tell("flood")
-    second = wait_until(lambda: (ready := app.ask("state", "ready"))["companion"] not in (None, app.companion) and ready["state"] == "Running" and ready,
-                        PATIENCE_S, "another companion")
+    second = wait_until(
+        lambda: (
+            (ready := app.ask("state", "ready"))["companion"] not in (None, app.companion)
+            and ready["state"] == "Running"
+            and ready
+        ),
+        PATIENCE_S,
+        "another companion",
+    )
     assert observer.exists("/member") is not None
     app.ready = second
     app.kill()
     until_gone(observer)
 
 
-def test_a_process_that_just_ends_leaves_no_session_behind(start_app: Start, observer: KazooClient) -> None:
+def test_a_process_that_just_ends_leaves_no_session_behind(
+    start_app: Start, observer: KazooClient
+) -> None:
     app = start_app(timeout_ms=SESSION_MS)
     app.tell("return")
     until_gone(observer)
 
 
-def test_exec_keeps_the_process_and_so_its_guard(start_app: Start, observer: KazooClient, report: Path) -> None:
+def test_exec_keeps_the_process_and_so_its_guard(
+    start_app: Start, observer: KazooClient, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
     app.ask("exec", "exec")
-    wait_until(lambda: b"sleep" in Path(f"/proc/{app.pid}/cmdline").read_bytes(), PATIENCE_S, "the new program")
+    wait_until(
+        lambda: b"sleep" in Path(f"/proc/{app.pid}/cmdline").read_bytes(),
+        PATIENCE_S,
+        "the new program",
+    )
     assert alive(app.companion)
     assert observer.exists("/member") is not None
     assert reported(report) == []
@@ -231,21 +289,32 @@ def test_exec_keeps_the_process_and_so_its_guard(start_app: Start, observer: Kaz
     until_gone(observer)
 
 
-def test_a_dead_server_first_in_the_list(start_app: Start, observer: KazooClient, zk_server: ZooKeeperServer) -> None:
+def test_a_dead_server_first_in_the_list(
+    start_app: Start, observer: KazooClient, zk_server: ZooKeeperServer
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, servers=[[HOST, free_port()], [HOST, zk_server.port]])
     app.kill()
     until_gone(observer)
 
 
-def test_what_was_said_before_the_companion_ran_counts(zk_hosts: str, observer: KazooClient, zk_server: ZooKeeperServer) -> None:
+def test_what_was_said_before_the_companion_ran_counts(
+    zk_hosts: str, observer: KazooClient, zk_server: ZooKeeperServer
+) -> None:
     victim = connect(zk_hosts)
     victim.create("/member", b"", ephemeral=True)
     process = subprocess.Popen(["sleep", "60"])
     pidfd = os.pidfd_open(process.pid)
     read_end, write_end = os.pipe()
     session_id, password = victim.client_id
-    os.write(write_end, b"watch key=")  # unfinished: what a killed writer could leave, were a message not written in one piece
-    os.write(write_end, b"\n" + handover.encode_watch(2, handover.Handover(session_id, password, SESSION_MS, [(HOST, zk_server.port)])))
+    # unfinished: what a killed writer could leave, were a message not written in one piece
+    os.write(write_end, b"watch key=")
+    os.write(
+        write_end,
+        b"\n"
+        + handover.encode_watch(
+            2, handover.Handover(session_id, password, SESSION_MS, [(HOST, zk_server.port)])
+        ),
+    )
     process.kill()
     process.wait()
     companion.Companion(process.pid, (pidfd,), read_end).run()
@@ -255,9 +324,16 @@ def test_what_was_said_before_the_companion_ran_counts(zk_hosts: str, observer: 
     disconnect(victim)
 
 
-def test_an_expired_session_ends_the_guardian_quietly(start_app: Start, observer: KazooClient, zk_server: ZooKeeperServer, report: Path) -> None:
+def test_an_expired_session_ends_the_guardian_quietly(
+    start_app: Start, observer: KazooClient, zk_server: ZooKeeperServer, report: Path
+) -> None:
     app = start_app(timeout_ms=SESSION_MS, report=str(report))
-    session = client.Handover(app.ready["session"], bytes.fromhex(app.ready["password"]), SESSION_MS, [(HOST, zk_server.port)])
+    session = client.Handover(
+        app.ready["session"],
+        bytes.fromhex(app.ready["password"]),
+        SESSION_MS,
+        [(HOST, zk_server.port)],
+    )
     os.kill(app.pid, signal.SIGSTOP)  # so that its client does not come back with another session
     client.wire.Closer(lambda: True).close_all([session])
     app.kill()
@@ -280,13 +356,19 @@ def test_the_password_is_nowhere_to_be_read(start_app: Start, report: Path) -> N
 def test_the_guardian_holds_nothing_of_the_applications(start_app: Start) -> None:
     app = start_app()
     assert os.readlink(f"/proc/{app.companion}/cwd") == "/"
-    wait_until(lambda: _descriptors(app.companion) == ["/dev/null", "/dev/null", "pidfd", "pipe"], PATIENCE_S, "a started companion with nothing else open")
+    wait_until(
+        lambda: _descriptors(app.companion) == ["/dev/null", "/dev/null", "pidfd", "pipe"],
+        PATIENCE_S,
+        "a started companion with nothing else open",
+    )
     environment = Path(f"/proc/{app.companion}/environ").read_text().split("\0")
     assert {entry.partition("=")[0] for entry in environment} <= {"", *link.ENVIRONMENT_KEPT}
 
 
 def _descriptors(pid: int) -> list[str]:
-    """What a process has open, by kind; files that it closes meanwhile (a starting Python reads some) are left out."""
+    """What a process has open, by kind; files that it closes meanwhile (a starting Python reads
+    some) are left out.
+    """
     kinds = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -297,7 +379,9 @@ def _descriptors(pid: int) -> list[str]:
     return sorted(kinds)
 
 
-def test_a_reader_of_the_applications_output_sees_its_end(start_app: Start, observer: KazooClient, own_zk_server: ZooKeeperServer) -> None:
+def test_a_reader_of_the_applications_output_sees_its_end(
+    start_app: Start, observer: KazooClient, own_zk_server: ZooKeeperServer
+) -> None:
     app = start_app(hosts=own_zk_server.address, timeout_ms=SESSION_MS)
     own_zk_server.pause()  # the guardian cannot get rid of the session, so it stays
     app.kill()
@@ -309,12 +393,29 @@ def test_a_reader_of_the_applications_output_sees_its_end(start_app: Start, obse
 
 
 def test_the_companion_stays_small() -> None:
-    program = ("import sys; sys.path.append(sys.argv[1]); import zkcoord.guardian.companion; "
-               "print(len(sys.modules), *sorted(name for name in sys.modules if not name.startswith('_')))")
+    program = (
+        "import sys; sys.path.append(sys.argv[1]); import zkcoord.guardian.companion; "
+        "print(len(sys.modules), *sorted(name for name in sys.modules if not name.startswith('_')))"
+    )
     root = str(Path(client.__file__).parents[2])
-    count, *names = subprocess.run([sys.executable, "-I", "-S", "-c", program, root], capture_output=True, text=True, check=True).stdout.split()
+    count, *names = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, root],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
     assert int(count) < 80
-    assert not {"ssl", "json", "typing", "dataclasses", "threading", "subprocess", "kazoo", "re", "logging"} & set(names)
+    assert not {
+        "ssl",
+        "json",
+        "typing",
+        "dataclasses",
+        "threading",
+        "subprocess",
+        "kazoo",
+        "re",
+        "logging",
+    } & set(names)
 
 
 def test_off_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

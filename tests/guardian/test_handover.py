@@ -1,4 +1,5 @@
 """The hand-over format: what goes in comes out, and no bytes raise."""
+
 from __future__ import annotations
 
 from hypothesis import given
@@ -10,13 +11,26 @@ from zkcoord.guardian.handover import Forget, Handover, Inbox, Malformed, Stop, 
 HOSTS = st.one_of(st.just("127.0.0.1"), st.just("::1"), st.from_regex(r"\A[a-z][a-z0-9.-]{0,60}\Z"))
 SERVERS = st.lists(st.tuples(HOSTS, st.integers(1, 65535)), min_size=1, max_size=9)
 PATHS = st.none() | st.text(min_size=1, max_size=60).filter(lambda text: "\0" not in text)
-SESSIONS = st.builds(Handover, session_id=st.integers(1, 2**64 - 1), password=st.binary(min_size=1, max_size=64), timeout_ms=st.integers(1, 10**9),
-                     servers=SERVERS, tls=st.none() | st.builds(TlsOptions, PATHS, PATHS, PATHS, PATHS, st.booleans(), st.booleans()),
-                     report_path=PATHS)
+SESSIONS = st.builds(
+    Handover,
+    session_id=st.integers(1, 2**64 - 1),
+    password=st.binary(min_size=1, max_size=64),
+    timeout_ms=st.integers(1, 10**9),
+    servers=SERVERS,
+    tls=st.none() | st.builds(TlsOptions, PATHS, PATHS, PATHS, PATHS, st.booleans(), st.booleans()),
+    report_path=PATHS,
+)
 
 
 def fields(session: Handover) -> tuple[object, ...]:
-    return (session.session_id, session.password, session.timeout_ms, session.servers, session.tls and session.tls.key(), session.report_path)
+    return (
+        session.session_id,
+        session.password,
+        session.timeout_ms,
+        session.servers,
+        session.tls and session.tls.key(),
+        session.report_path,
+    )
 
 
 @given(st.integers(0, 10**6), SESSIONS)
@@ -32,15 +46,44 @@ def test_no_line_raises(line: bytes) -> None:
     assert isinstance(handover.parse(line), (Watch, Forget, Stop, Malformed))
 
 
-@given(st.lists(st.sampled_from(["watch", "stop", "forget", "key=1", "key=", "session=1", "session=zz", "password=00", "password=0", "timeout_ms=1",
-                                 "timeout_ms=99999999999", "server=a:1", "server=a:0", "server=:1", "tls=", "tls=1", "tls_ca_file=ff", "report=x"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "watch",
+                "stop",
+                "forget",
+                "key=1",
+                "key=",
+                "session=1",
+                "session=zz",
+                "password=00",
+                "password=0",
+                "timeout_ms=1",
+                "timeout_ms=99999999999",
+                "server=a:1",
+                "server=a:0",
+                "server=:1",
+                "tls=",
+                "tls=1",
+                "tls_ca_file=ff",
+                "report=x",
+            ]
+        )
+    )
+)
 def test_no_mixture_of_words_raises(words: list[str]) -> None:
     assert isinstance(handover.parse(" ".join(words).encode()), (Watch, Forget, Stop, Malformed))
 
 
 @given(SESSIONS, st.lists(st.integers(1, 200), max_size=30))
 def test_pieces_make_the_same_as_the_whole(session: Handover, sizes: list[int]) -> None:
-    stream = handover.encode_watch(1, session) + handover.encode_watch(2, session) + handover.encode_forget(1) + b"what?\n"
+    stream = (
+        handover.encode_watch(1, session)
+        + handover.encode_watch(2, session)
+        + handover.encode_forget(1)
+        + b"what?\n"
+    )
     inbox, new = Inbox(), []
     for size in [*sizes, len(stream)]:
         new += inbox.feed(stream[:size])
@@ -63,12 +106,15 @@ def test_a_message_fits_the_pipe_and_keeps_the_first_servers() -> None:
     assert len(line) <= handover.MESSAGE_BYTES_MAX
     message = handover.parse(line)
     assert isinstance(message, Watch)
-    assert message.handover.servers == servers[:len(message.handover.servers)] != []
+    assert message.handover.servers == servers[: len(message.handover.servers)] != []
 
 
 def test_the_last_watch_of_a_key_counts_and_stop_is_remembered() -> None:
     inbox = Inbox()
-    inbox.feed(handover.encode_watch(7, Handover(1, b"p", 1000, [("h", 1)])) + handover.encode_watch(7, Handover(2, b"p", 1000, [("h", 1)])))
+    inbox.feed(
+        handover.encode_watch(7, Handover(1, b"p", 1000, [("h", 1)]))
+        + handover.encode_watch(7, Handover(2, b"p", 1000, [("h", 1)]))
+    )
     assert [session.session_id for session in inbox.sessions.values()] == [2]
     inbox.feed(handover.encode_stop())
     assert inbox.stopped
@@ -86,7 +132,9 @@ def test_sessions_and_unended_lines_have_a_limit() -> None:
 
 
 def test_no_password_in_what_ends_in_a_log() -> None:
-    session = Handover(1, b"secret-password!", 1000, [("h", 1)], TlsOptions(key_password="tell-nobody"))
+    session = Handover(
+        1, b"secret-password!", 1000, [("h", 1)], TlsOptions(key_password="tell-nobody")
+    )
     shown = repr(session) + repr(session.tls)
     assert "secret" not in shown
     assert b"secret-password!".hex() not in shown

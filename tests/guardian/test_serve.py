@@ -1,4 +1,5 @@
 """One guardian for several processes: sidecar and PID 1."""
+
 from __future__ import annotations
 
 import argparse
@@ -52,16 +53,21 @@ def gone(observer: KazooClient, node: str) -> None:
     wait_until(lambda: observer.exists(node) is None, PATIENCE_S, f"the end of {node}")
 
 
-def test_a_sidecar_guards_several_processes(start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient, path: str) -> None:
+def test_a_sidecar_guards_several_processes(
+    start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient, path: str
+) -> None:
     sidecar = start_sidecar("serve", "--socket", path)
-    first, second = (start_app(node=node, timeout_ms=SESSION_MS, socket=path) for node in ("/one", "/two"))
+    first, second = (
+        start_app(node=node, timeout_ms=SESSION_MS, socket=path) for node in ("/one", "/two")
+    )
     assert first.ready["state"] == "Running"
     assert first.companion is None
     child = first.ask("fork", "forked")
     first.kill()
     gone(observer, "/one")
     said = sidecar.expect(f"Process {first.pid} is gone")
-    assert "closed" in said or "expired" in said  # this where an attempt was not answered in time: the next one finds what it did
+    # this where an attempt was not answered in time: the next one finds what it did
+    assert "closed" in said or "expired" in said
     assert alive(child["pid"])
     assert observer.exists("/two") is not None
     sidecar.process.send_signal(signal.SIGTERM)
@@ -73,12 +79,17 @@ def test_a_sidecar_guards_several_processes(start_sidecar: Callable[..., Sidecar
     assert not os.path.exists(path)
 
 
-def test_a_sidecar_for_one_process_ends_with_it_and_refuses_others(start_app: Start, start_sidecar: Callable[..., Sidecar], observer: KazooClient,
-                                                                   path: str) -> None:
+def test_a_sidecar_for_one_process_ends_with_it_and_refuses_others(
+    start_app: Start, start_sidecar: Callable[..., Sidecar], observer: KazooClient, path: str
+) -> None:
     app = start_app(node="/one", timeout_ms=SESSION_MS, socket=path)
     assert app.ready["state"] == "Waiting"
     sidecar = start_sidecar("--socket", path, "--pid", str(app.pid))
-    wait_until(lambda: app.ask("state", "ready")["state"] == "Running", PATIENCE_S, "the connection to a guardian that came later")
+    wait_until(
+        lambda: app.ask("state", "ready")["state"] == "Running",
+        PATIENCE_S,
+        "the connection to a guardian that came later",
+    )
     other = start_app(node="/two", timeout_ms=SESSION_MS, socket=path)
     assert other.ready["state"] == "Off"
     assert str(app.pid) in other.ready["why"]
@@ -88,7 +99,9 @@ def test_a_sidecar_for_one_process_ends_with_it_and_refuses_others(start_app: St
     assert observer.exists("/two") is not None
 
 
-def test_a_clean_close_leaves_the_sidecar_nothing_to_do(start_sidecar: Callable[..., Sidecar], start_app: Start, path: str) -> None:
+def test_a_clean_close_leaves_the_sidecar_nothing_to_do(
+    start_sidecar: Callable[..., Sidecar], start_app: Start, path: str
+) -> None:
     sidecar = start_sidecar("--socket", path)
     app = start_app(timeout_ms=SESSION_MS, socket=path)
     app.ask("close", "closed")
@@ -98,18 +111,24 @@ def test_a_clean_close_leaves_the_sidecar_nothing_to_do(start_sidecar: Callable[
     assert "is gone" not in sidecar.process.stderr.read()
 
 
-def test_a_process_finds_a_restarted_sidecar(start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient, path: str) -> None:
+def test_a_process_finds_a_restarted_sidecar(
+    start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient, path: str
+) -> None:
     first = start_sidecar("--socket", path)
     app = start_app(timeout_ms=SESSION_MS, socket=path)
     first.process.kill()
     assert "started again" in app.expect("log")["line"]
     start_sidecar("--socket", path)  # takes the dead one's socket over
-    wait_until(lambda: app.ask("state", "ready")["state"] == "Running", PATIENCE_S, "the second sidecar")
+    wait_until(
+        lambda: app.ask("state", "ready")["state"] == "Running", PATIENCE_S, "the second sidecar"
+    )
     app.kill()
     gone(observer, "/member")
 
 
-def test_a_sidecar_that_is_interrupted_closes_nothing(start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient, path: str) -> None:
+def test_a_sidecar_that_is_interrupted_closes_nothing(
+    start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient, path: str
+) -> None:
     sidecar = start_sidecar("--socket", path)
     start_app(timeout_ms=SESSION_MS, socket=path)
     sidecar.process.send_signal(signal.SIGINT)
@@ -143,17 +162,22 @@ def test_nothing_but_a_dead_guardians_socket_is_ever_removed(tmp_path: Path) -> 
     again.close()
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    ([], "--socket PATH"),
-    (["--pid", "1"], "--socket PATH"),
-    (["--pid", "1", "--", "true"], "not both"),
-    (["--socket", "/nowhere/at/all"], "folder"),
-    (["--socket", "x" * 200], "shorter"),
-    (["--socket", "unused", "--pid", "99999999"], "99999999"),
-    (["--socket", "unused", "--pid", "-1"], "-1"),
-    (["--pid", "x"], "--help"),
-])
-def test_bad_use_is_one_sentence(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--socket PATH"),
+        (["--pid", "1"], "--socket PATH"),
+        (["--pid", "1", "--", "true"], "not both"),
+        (["--socket", "/nowhere/at/all"], "folder"),
+        (["--socket", "x" * 200], "shorter"),
+        (["--socket", "unused", "--pid", "99999999"], "99999999"),
+        (["--socket", "unused", "--pid", "-1"], "-1"),
+        (["--pid", "x"], "--help"),
+    ],
+)
+def test_bad_use_is_one_sentence(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         status = cli.main(arguments)
     except SystemExit as ended:
@@ -173,14 +197,17 @@ def test_a_process_that_is_younger_than_the_connection_is_not_taken_for_the_peer
         assert isinstance(serve.pidfd_of_older(child.pid, ticks - 100 * 10), serve.Refused)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.Refused)  # a zombie still has its number
+        # a zombie still has its number
+        assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.Refused)
     finally:
         child.kill()
         child.wait()
     assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.Refused)
 
 
-def test_where_the_kernel_cannot_say_who_connected(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_where_the_kernel_cannot_say_who_connected(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setattr(serve, "SO_PEERPIDFD", 9999)
     listener = serve.listen(path)
     assert isinstance(listener, socket.socket)
@@ -196,7 +223,9 @@ def test_where_the_kernel_cannot_say_who_connected(monkeypatch: pytest.MonkeyPat
     listener.close()
 
 
-def test_messages_of_a_hostile_peer(path: str, start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient) -> None:
+def test_messages_of_a_hostile_peer(
+    path: str, start_sidecar: Callable[..., Sidecar], start_app: Start, observer: KazooClient
+) -> None:
     start_sidecar("--socket", path)
     hostile = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     hostile.connect(path)
@@ -210,8 +239,15 @@ def test_messages_of_a_hostile_peer(path: str, start_sidecar: Callable[..., Side
 
 
 def run_guard(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "zkcoord.guardian", "--", *command], cwd=ROOT, text=True, capture_output=True,
-                          timeout=PATIENCE_S, env={**os.environ, "PYTHONPATH": str(ROOT)}, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "zkcoord.guardian", "--", *command],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **options,
+    )
 
 
 def test_the_status_is_the_commands() -> None:
@@ -224,14 +260,24 @@ def test_the_status_is_the_commands() -> None:
 
 
 def test_the_command_gets_its_arguments_its_streams_and_an_address() -> None:
-    done = run_guard("sh", "-c", f'cat; echo "$1 ${SOCKET_VARIABLE}"', "sh", "--pid", input="from outside\n")
+    done = run_guard(
+        "sh", "-c", f'cat; echo "$1 ${SOCKET_VARIABLE}"', "sh", "--pid", input="from outside\n"
+    )
     assert done.stdout.startswith("from outside\n--pid @zkcoord-guard-")
 
 
 def test_signals_are_forwarded_and_orphans_reaped() -> None:
-    script = "trap 'echo term; exit 3' TERM; (sleep 0.01 &); echo ready; while :; do sleep 0.05; done"
-    front = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", "--", "sh", "-c", script], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-                             env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True)
+    script = (
+        "trap 'echo term; exit 3' TERM; (sleep 0.01 &); echo ready; while :; do sleep 0.05; done"
+    )
+    front = subprocess.Popen(
+        [sys.executable, "-m", "zkcoord.guardian", "--", "sh", "-c", script],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
     assert front.stdout is not None
     with front.stdout:
         assert front.stdout.readline() == "ready\n"
@@ -241,19 +287,28 @@ def test_signals_are_forwarded_and_orphans_reaped() -> None:
 
 
 def test_an_interrupt_from_the_terminal_reaches_the_command_once() -> None:
-    script = ("import signal, sys, time\n"
-              "def hit(*_): print('hit', flush=True)\n"
-              "def end(*_): print('end', flush=True); sys.exit(6)\n"
-              "signal.signal(signal.SIGINT, hit); signal.signal(signal.SIGTERM, end)\n"
-              "print('ready', flush=True)\n"
-              "while True: time.sleep(60)\n")
+    script = (
+        "import signal, sys, time\n"
+        "def hit(*_): print('hit', flush=True)\n"
+        "def end(*_): print('end', flush=True); sys.exit(6)\n"
+        "signal.signal(signal.SIGINT, hit); signal.signal(signal.SIGTERM, end)\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(60)\n"
+    )
     try:
         ours, theirs = os.openpty()
     except OSError as error:
         pytest.skip(f"this machine gives no terminal ({error}): mount devpts")
-    front = subprocess.Popen([sys.executable, "-m", "zkcoord.guardian", "--", sys.executable, "-c", script], cwd=ROOT, start_new_session=True,
-                             env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=theirs, stdout=theirs, stderr=theirs,
-                             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    front = subprocess.Popen(
+        [sys.executable, "-m", "zkcoord.guardian", "--", sys.executable, "-c", script],
+        cwd=ROOT,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
     os.close(theirs)
     with open(ours, "r+b", buffering=0) as terminal:
         lines = (line.strip() for line in iter(terminal.readline, b""))
@@ -265,7 +320,9 @@ def test_an_interrupt_from_the_terminal_reaches_the_command_once() -> None:
     assert front.wait(PATIENCE_S) == 6
 
 
-def test_a_child_that_dies_loses_its_session_before_the_front_ends(zk_hosts: str, observer: KazooClient) -> None:
+def test_a_child_that_dies_loses_its_session_before_the_front_ends(
+    zk_hosts: str, observer: KazooClient
+) -> None:
     front = (sys.executable, "-m", "zkcoord.guardian", "--")
     app = GuardedApp(zk_hosts, front, node="/member", timeout_ms=SESSION_MS)
     try:
@@ -278,10 +335,14 @@ def test_a_child_that_dies_loses_its_session_before_the_front_ends(zk_hosts: str
         app.clean_up()
 
 
-def test_the_front_does_not_end_before_the_session_is_closed(zk_hosts: str, observer: KazooClient, zk_proxy: Proxy) -> None:
+def test_the_front_does_not_end_before_the_session_is_closed(
+    zk_hosts: str, observer: KazooClient, zk_proxy: Proxy
+) -> None:
     host, _, port = zk_proxy.address.rpartition(":")
     front = (sys.executable, "-m", "zkcoord.guardian", "--")
-    app = GuardedApp(zk_hosts, front, node="/member", timeout_ms=SESSION_MS, servers=[[host, int(port)]])
+    app = GuardedApp(
+        zk_hosts, front, node="/member", timeout_ms=SESSION_MS, servers=[[host, int(port)]]
+    )
     try:
         zk_proxy.black_hole()
         app.kill()
@@ -294,12 +355,22 @@ def test_the_front_does_not_end_before_the_session_is_closed(zk_hosts: str, obse
         app.clean_up()
 
 
-def test_when_the_front_is_killed_the_child_gets_a_companion_of_its_own(zk_hosts: str, observer: KazooClient) -> None:
+def test_when_the_front_is_killed_the_child_gets_a_companion_of_its_own(
+    zk_hosts: str, observer: KazooClient
+) -> None:
     front = (sys.executable, "-m", "zkcoord.guardian", "--")
     app = GuardedApp(zk_hosts, front, node="/member", timeout_ms=SESSION_MS)
     try:
         app.process.kill()
-        ready = wait_until(lambda: (ready := app.ask("state", "ready"))["companion"] and ready["state"] == "Running" and ready, PATIENCE_S, "a companion")
+        ready = wait_until(
+            lambda: (
+                (ready := app.ask("state", "ready"))["companion"]
+                and ready["state"] == "Running"
+                and ready
+            ),
+            PATIENCE_S,
+            "a companion",
+        )
         app.kill()
         gone(observer, "/member")
         wait_until(lambda: not alive(ready["companion"]), PATIENCE_S, "the companion's end")

@@ -1,4 +1,7 @@
-"""The guardian through TLS: a server in front of ZooKeeper that ends TLS, with and without asking for a client's certificate."""
+"""The guardian through TLS: a server in front of ZooKeeper that ends TLS, with and without asking
+for a client's certificate.
+"""
+
 from __future__ import annotations
 
 import socket
@@ -23,7 +26,9 @@ SESSION_MS = 60_000
 
 
 class TlsFront:
-    """Ends TLS and passes the bytes on to a plain ZooKeeper port; counts the handshakes that went well and those that did not."""
+    """Ends TLS and passes the bytes on to a plain ZooKeeper port; counts the handshakes that went
+    well and those that did not.
+    """
 
     def __init__(self, server_port: int, ask_client: bool, host: str = HOST) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -49,7 +54,10 @@ class TlsFront:
     def relay(self, plain: socket.socket) -> None:
         plain.settimeout(PATIENCE_S)
         try:
-            with self.context.wrap_socket(plain, server_side=True) as client, socket.create_connection((HOST, self.server_port)) as server:
+            with (
+                self.context.wrap_socket(plain, server_side=True) as client,
+                socket.create_connection((HOST, self.server_port)) as server,
+            ):
                 self.good += 1
                 while request := client.recv(65536):
                     server.sendall(request)
@@ -70,8 +78,15 @@ def front(zk_server: ZooKeeperServer) -> Iterator[TlsFront]:
     server.close()
 
 
-def test_a_kill_9_behind_tls(front: TlsFront, start_app: Callable[..., GuardedApp], observer: KazooClient, report: Path) -> None:
-    app = start_app(timeout_ms=SESSION_MS, servers=[["localhost", front.port]], tls={"ca_file": CERTIFICATE}, report=str(report))
+def test_a_kill_9_behind_tls(
+    front: TlsFront, start_app: Callable[..., GuardedApp], observer: KazooClient, report: Path
+) -> None:
+    app = start_app(
+        timeout_ms=SESSION_MS,
+        servers=[["localhost", front.port]],
+        tls={"ca_file": CERTIFICATE},
+        report=str(report),
+    )
     assert app.ready["state"] == "Running"
     app.kill()
     wait_until(lambda: observer.exists("/member") is None, PATIENCE_S, "the end of /member")
@@ -81,21 +96,35 @@ def test_a_kill_9_behind_tls(front: TlsFront, start_app: Callable[..., GuardedAp
 
 
 def attempt(port: int, tls: TlsOptions | None, expected: str, host: str = "localhost") -> None:
-    """Close a session that nobody has: EXPIRED says that the server could be spoken to. It is tried for as long as the session could live: not long where it is to fail."""
-    (result,) = wire.Closer(lambda: True).close_all([Handover(1, b"p" * 16, 200 if expected == wire.GAVE_UP else 30_000, [(host, port)], tls)])
+    """Close a session that nobody has: EXPIRED says that the server could be spoken to. It is tried
+    for as long as the session could live: not long where it is to fail.
+    """
+    (result,) = wire.Closer(lambda: True).close_all(
+        [Handover(1, b"p" * 16, 200 if expected == wire.GAVE_UP else 30_000, [(host, port)], tls)]
+    )
     assert result.outcome == expected
 
 
-@pytest.mark.parametrize(("tls", "host", "outcome"), [
-    (TlsOptions(ca_file=CERTIFICATE), "localhost", wire.EXPIRED),
-    (TlsOptions(ca_file=CERTIFICATE), "127.0.0.1", wire.EXPIRED),
-    (TlsOptions(verify=False), "localhost", wire.EXPIRED),
-    (TlsOptions(), "localhost", wire.GAVE_UP),  # not one of the system's authorities
-    (TlsOptions(ca_file=CERTIFICATE), "127.0.0.2", wire.GAVE_UP),  # not the name in the certificate
-    (TlsOptions(ca_file=CERTIFICATE, check_hostname=False), "127.0.0.2", wire.EXPIRED),
-])
-def test_what_is_verified(zk_server: ZooKeeperServer, tls: TlsOptions, host: str, outcome: str) -> None:
-    server = TlsFront(zk_server.port, ask_client=False, host=host)  # the whole of 127/8 is the loopback device on Linux
+@pytest.mark.parametrize(
+    ("tls", "host", "outcome"),
+    [
+        (TlsOptions(ca_file=CERTIFICATE), "localhost", wire.EXPIRED),
+        (TlsOptions(ca_file=CERTIFICATE), "127.0.0.1", wire.EXPIRED),
+        (TlsOptions(verify=False), "localhost", wire.EXPIRED),
+        (TlsOptions(), "localhost", wire.GAVE_UP),  # not one of the system's authorities
+        (
+            TlsOptions(ca_file=CERTIFICATE),
+            "127.0.0.2",
+            wire.GAVE_UP,
+        ),  # not the name in the certificate
+        (TlsOptions(ca_file=CERTIFICATE, check_hostname=False), "127.0.0.2", wire.EXPIRED),
+    ],
+)
+def test_what_is_verified(
+    zk_server: ZooKeeperServer, tls: TlsOptions, host: str, outcome: str
+) -> None:
+    # the whole of 127/8 is the loopback device on Linux
+    server = TlsFront(zk_server.port, ask_client=False, host=host)
     attempt(server.port, tls, outcome, host)
     server.close()
 
@@ -103,18 +132,30 @@ def test_what_is_verified(zk_server: ZooKeeperServer, tls: TlsOptions, host: str
 def test_a_server_that_asks_for_a_certificate(zk_server: ZooKeeperServer) -> None:
     server = TlsFront(zk_server.port, ask_client=True)
     attempt(server.port, TlsOptions(ca_file=CERTIFICATE), wire.GAVE_UP)
-    attempt(server.port, TlsOptions(ca_file=CERTIFICATE, cert_file=CERTIFICATE, key_file=KEY), wire.EXPIRED)
+    attempt(
+        server.port,
+        TlsOptions(ca_file=CERTIFICATE, cert_file=CERTIFICATE, key_file=KEY),
+        wire.EXPIRED,
+    )
     server.close()
 
 
 def test_files_that_cannot_be_used_are_an_oserror(tmp_path: Path) -> None:
     junk = tmp_path / "junk.pem"
     junk.write_text("no certificate")
-    for options in (TlsOptions(ca_file=str(junk)), TlsOptions(cert_file=str(junk)), TlsOptions(cert_file=CERTIFICATE, key_file=str(junk)),
-                    TlsOptions(ca_file=str(tmp_path / "missing"))):
+    for options in (
+        TlsOptions(ca_file=str(junk)),
+        TlsOptions(cert_file=str(junk)),
+        TlsOptions(cert_file=CERTIFICATE, key_file=str(junk)),
+        TlsOptions(ca_file=str(tmp_path / "missing")),
+    ):
         with pytest.raises(OSError):
             wire.tls_context(options)
 
 
 def test_paths_are_made_absolute_because_the_companion_works_elsewhere() -> None:
-    assert TlsOptions("ca.pem", None, "key.pem").absolute().key()[:3] == (str(Path.cwd() / "ca.pem"), None, str(Path.cwd() / "key.pem"))
+    assert TlsOptions("ca.pem", None, "key.pem").absolute().key()[:3] == (
+        str(Path.cwd() / "ca.pem"),
+        None,
+        str(Path.cwd() / "key.pem"),
+    )

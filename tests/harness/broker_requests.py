@@ -1,4 +1,6 @@
-"""Requests as the broker counts them: its request log, switched on and off while it runs (brokers since 2.4; the logger is `kafka.request.logger`)."""
+"""Requests as the broker counts them: its request log, switched on and off while it runs (brokers
+since 2.4; the logger is `kafka.request.logger`).
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,17 @@ class BrokerRequests:
         self._from = self._log.stat().st_size
 
     def counted(self) -> Counter[str]:
-        """{name of the request: how many were answered since then}, without what switches the log."""
+        """{name of the request: how many were answered since then}, without what switches the
+        log.
+        """
         with self._log.open("rb") as log:
             log.seek(self._from)
             lines = log.read().decode(errors="replace").split("\n")[:-1]
-        names = (json.loads(line.split(MARK, 1)[1])["requestHeader"]["requestApiKeyName"] for line in lines if MARK in line)
+        names = (
+            json.loads(line.split(MARK, 1)[1])["requestHeader"]["requestApiKeyName"]
+            for line in lines
+            if MARK in line
+        )
         return Counter(name for name in names if name != "INCREMENTAL_ALTER_CONFIGS")
 
 
@@ -48,4 +56,6 @@ def requests_logged(bootstrap: str, log: Path, broker_id: int = 0) -> Iterator[B
 
 def _switch(bootstrap: str, broker_id: int, level: str) -> None:
     with admin(bootstrap) as client:
-        client.alter_configs([ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id), {LOGGER: level})])
+        client.alter_configs(
+            [ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id), {LOGGER: level})]
+        )

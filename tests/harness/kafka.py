@@ -1,7 +1,9 @@
-"""A real Kafka broker for tests, and the few things that tests do to it: topics, partitions, records, ends.
+"""A real Kafka broker for tests, and the few things that tests do to it: topics, partitions,
+records, ends.
 
-The broker of a test process is registered under a chroot of its own (`/kafka`) on that process's ZooKeeper. A consumer under test uses that connect string (fixture `kafka_zk_hosts`, which
-also removes what the test left beside `/brokers`), because it reads the brokers and topics there.
+The broker of a test process is registered under a chroot of its own (`/kafka`) on that process's
+ZooKeeper. A consumer under test uses that connect string (fixture `kafka_zk_hosts`, which also
+removes what the test left beside `/brokers`), because it reads the brokers and topics there.
 """
 
 from __future__ import annotations
@@ -25,15 +27,31 @@ from zkcoord.stack.servers import KafkaBroker
 
 CHROOT = "/kafka"
 CONSUMERS = "/consumers"
-BROKER_ZNODES = frozenset({"admin", "brokers", "cluster", "config", "controller", "controller_epoch", "feature", "isr_change_notification", "latest_producer_id_block", "log_dir_event_notification", "zookeeper"})
+BROKER_ZNODES = frozenset(
+    {
+        "admin",
+        "brokers",
+        "cluster",
+        "config",
+        "controller",
+        "controller_epoch",
+        "feature",
+        "isr_change_notification",
+        "latest_producer_id_block",
+        "log_dir_event_notification",
+        "zookeeper",
+    }
+)
 TOPIC_TIMEOUT_S = 30.0
 CLEAN_S = 30.0
 KEPT_FOR_EVER = {"log.retention.ms": "-1"}
 
 
 def start_broker(home: Path, zookeeper: str, java: Java) -> KafkaBroker:
-    """A running broker in `home`, registered under `zookeeper` (a connect string, chroot included), that dies with this process. Records stay, however old a test says they are: a broker deletes a segment whose
-    records are older than its retention, now and then, also while the test reads it."""
+    """A running broker in `home`, registered under `zookeeper` (a connect string, chroot included),
+    that dies with this process. Records stay, however old a test says they are: a broker deletes a
+    segment whose records are older than its retention, now and then, also while the test reads it.
+    """
     broker = new_broker(home, zookeeper, java)
     broker.start()
     return broker
@@ -58,10 +76,20 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
         client.close()
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> str:
+def create_topic(
+    bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> str:
     """Create a topic and return its name once every partition has a leader."""
     with admin(bootstrap) as client:
-        client.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}})
+        client.create_topics(
+            {
+                topic: {
+                    "num_partitions": partitions,
+                    "replication_factor": 1,
+                    "configs": dict(configs or {}),
+                }
+            }
+        )
     await_partitions(bootstrap, topic, partitions)
     return topic
 
@@ -79,22 +107,32 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def await_partitions(bootstrap: str, topic: str, count: int) -> None:
-    """Until the broker gives an end offset for partitions 0 .. count-1: only then does it lead them all."""
+    """Until the broker gives an end offset for partitions 0 .. count-1: only then does it lead them
+    all.
+    """
     with admin(bootstrap) as client:
 
         def leaders() -> bool:
             found = client.describe_topics([topic])
             partitions = found[0]["partitions"] if found else []
-            return len(partitions) == count and all(partition["leader_id"] >= 0 for partition in partitions)
+            return len(partitions) == count and all(
+                partition["leader_id"] >= 0 for partition in partitions
+            )
 
         wait_until(leaders, TOPIC_TIMEOUT_S, f"{count} partitions of {topic} with a leader")
 
 
 def produce(bootstrap: str, topic: str, values: Mapping[int, Iterable[bytes]]) -> int:
-    """Write these values to these partitions, in order, and return how many once all are acknowledged."""
+    """Write these values to these partitions, in order, and return how many once all are
+    acknowledged.
+    """
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5)
     try:
-        sent = [producer.send(topic, value=value, partition=partition) for partition, of_partition in values.items() for value in of_partition]
+        sent = [
+            producer.send(topic, value=value, partition=partition)
+            for partition, of_partition in values.items()
+            for value in of_partition
+        ]
         producer.flush(timeout=TOPIC_TIMEOUT_S)
         for future in sent:
             future.get(timeout=TOPIC_TIMEOUT_S)
@@ -103,25 +141,40 @@ def produce(bootstrap: str, topic: str, values: Mapping[int, Iterable[bytes]]) -
     return len(sent)
 
 
-def produce_numbered(bootstrap: str, topic: str, partitions: int, per_partition: int, start: int = 0) -> int:
+def produce_numbered(
+    bootstrap: str, topic: str, partitions: int, per_partition: int, start: int = 0
+) -> int:
     """`per_partition` records into each partition, value `<partition>:<n>` with n from `start`."""
-    return produce(bootstrap, topic, {partition: [f"{partition}:{start + n}".encode() for n in range(per_partition)] for partition in range(partitions)})
+    return produce(
+        bootstrap,
+        topic,
+        {
+            partition: [f"{partition}:{start + n}".encode() for n in range(per_partition)]
+            for partition in range(partitions)
+        },
+    )
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     """Partition -> the offset that the next record will get."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
     try:
-        found = consumer.end_offsets([TopicPartition(topic, partition) for partition in range(partitions)])
+        found = consumer.end_offsets(
+            [TopicPartition(topic, partition) for partition in range(partitions)]
+        )
     finally:
         consumer.close()
     return {at.partition: offset for at, offset in found.items()}
 
 
 def group_member(bootstrap: str, topic: str, group: str, **configs: Any) -> KafkaConsumer:
-    """kafka-python's own consumer, subscribed. It knows the topic's partitions first: one that leads its group before it does may assign nothing to anybody, and leave it at that."""
+    """kafka-python's own consumer, subscribed. It knows the topic's partitions first: one that
+    leads its group before it does may assign nothing to anybody, and leave it at that.
+    """
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, **configs)
-    wait_until(lambda: consumer.partitions_for_topic(topic), TOPIC_TIMEOUT_S, f"the partitions of {topic}")
+    wait_until(
+        lambda: consumer.partitions_for_topic(topic), TOPIC_TIMEOUT_S, f"the partitions of {topic}"
+    )
     consumer.subscribe([topic])
     return consumer
 
@@ -136,7 +189,9 @@ def _gone(client: KazooClient, name: str) -> bool:
 
 
 def clean_groups(hosts: str) -> None:
-    """Remove everything under the chroot of `hosts` that is not Kafka's own. An empty /consumers stays: a broker in ZooKeeper mode makes it when it starts."""
+    """Remove everything under the chroot of `hosts` that is not Kafka's own. An empty /consumers
+    stays: a broker in ZooKeeper mode makes it when it starts.
+    """
     client = connect(hosts)
     try:
         for name in client.get_children("/"):

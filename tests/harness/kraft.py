@@ -1,4 +1,5 @@
-"""Kafka 4 without ZooKeeper, for comparison only: zkcoord does not run on it. Two nodes at most: number 1 is controller and broker, number 2 a broker that can be killed while number 1 goes on.
+"""Kafka 4 without ZooKeeper, for comparison only: zkcoord does not run on it. Two nodes at most:
+number 1 is controller and broker, number 2 a broker that can be killed while number 1 goes on.
 
 Its jars come like all others, by a lock file:
 
@@ -18,27 +19,54 @@ from zkcoord.stack import jars
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import HOST
 from zkcoord.stack.process import owned_command
-from zkcoord.stack.servers import KAFKA_HEAP_MB, OFFSETS_TOPIC_PARTITIONS, START_TIMEOUT_S, KafkaServer
+from zkcoord.stack.servers import (
+    KAFKA_HEAP_MB,
+    OFFSETS_TOPIC_PARTITIONS,
+    START_TIMEOUT_S,
+    KafkaServer,
+)
 
-V4 = jars.Artifact("org.apache.kafka", "kafka_2.13", "4.3.1", Path(__file__).parent / "kafka-4.3.1.lock", megabytes=66, seconds=60)
+V4 = jars.Artifact(
+    "org.apache.kafka",
+    "kafka_2.13",
+    "4.3.1",
+    Path(__file__).parent / "kafka-4.3.1.lock",
+    megabytes=66,
+    seconds=60,
+)
 CLUSTER_ID = "c2lkZS1ieS1zaWRlLTAwMA"
 CONTROLLER = 1
 FORMAT_TIMEOUT_S = 120.0
 
 
 class KRaftNode(KafkaServer):
-    """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the usual ones."""
+    """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the
+    usual ones.
+    """
 
     kind = "Kafka 4 node"
 
-    def __init__(self, home: Path, port: int, java: Java, number: int, controller_port: int, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        java: Java,
+        number: int,
+        controller_port: int,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(home, port, java, owned=True, config=config)
         self.number = number
         self.controller_port = controller_port
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
-        """Start it and return when it takes connections; the first time its folder is formatted. That the controller counts it among the living is asked by who needs it (`tests.bench.side.ground`)."""
-        class_path = os.pathsep.join([jars.logging_classpath(), *map(str, jars.resolve(V4, self.java, progress))])
+        """Start it and return when it takes connections; the first time its folder is formatted.
+        That the controller counts it among the living is asked by who needs it
+        (`tests.bench.side.ground`).
+        """
+        class_path = os.pathsep.join(
+            [jars.logging_classpath(), *map(str, jars.resolve(V4, self.java, progress))]
+        )
         config = self._write_config()
         if not (self.home / "data" / "meta.properties").is_file():
             self._format(class_path, config)
@@ -46,14 +74,39 @@ class KRaftNode(KafkaServer):
         process.wait_ready(self._accepts, START_TIMEOUT_S, f"Kafka 4 at {self.address}")
 
     def _format(self, class_path: str, config: Path) -> None:
-        command = [str(self.java.executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(config)]
-        answer = subprocess.run(owned_command(command), capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
+        command = [
+            str(self.java.executable),
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            class_path,
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            CLUSTER_ID,
+            "--config",
+            str(config),
+        ]
+        answer = subprocess.run(
+            owned_command(command),
+            capture_output=True,
+            text=True,
+            timeout=FORMAT_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         if answer.returncode != 0:
-            raise StackError(f"The folder of Kafka 4 at {self.address} could not be formatted: {answer.stdout[-300:]}{answer.stderr[-300:]}")
+            raise StackError(
+                f"The folder of Kafka 4 at {self.address} could not be formatted:"
+                f" {answer.stdout[-300:]}{answer.stderr[-300:]}"
+            )
 
     def _write_config(self) -> Path:
         leads = self.number == CONTROLLER
-        listeners = [f"PLAINTEXT://{HOST}:{self.port}", *([f"CONTROLLER://{HOST}:{self.controller_port}"] if leads else [])]
+        listeners = [
+            f"PLAINTEXT://{HOST}:{self.port}",
+            *([f"CONTROLLER://{HOST}:{self.controller_port}"] if leads else []),
+        ]
         values = {
             "process.roles": "broker,controller" if leads else "broker",
             "node.id": self.number,

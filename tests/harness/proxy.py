@@ -1,17 +1,23 @@
 """A TCP proxy between ZooKeeper clients and one server that breaks connections on purpose.
 
-It runs one event loop in one thread; the methods may be called from any thread and have taken effect when they return. It understands ZooKeeper's framing (a 4-byte length, then a request or
-a reply), so that a fault hits whole requests: "the server has executed it, the client never hears of it" is one named fault and not a matter of luck.
+It runs one event loop in one thread; the methods may be called from any thread and have taken
+effect when they return. It understands ZooKeeper's framing (a 4-byte length, then a request or a
+reply), so that a fault hits whole requests: "the server has executed it, the client never hears of
+it" is one named fault and not a matter of luck.
 
 Faults of connections (of one `Link`, or of all through the `Proxy`):
 * `cut`          both ends get a reset; a new connection works.
-* `black_hole`   nothing passes, nobody is told, not even of an end: as when a cable is pulled. `heal` delivers what was held, as TCP would. One direction or both.
-* `delay_ms`     every frame arrives that much later, in each direction; order is kept and throughput is not limited.
+* `black_hole`   nothing passes, nobody is told, not even of an end: as when a cable is pulled.
+  `heal` delivers what was held, as TCP would. One direction or both.
+* `delay_ms`     every frame arrives that much later, in each direction; order is kept and
+  throughput is not limited.
 * `refuse`       new connections are reset at once; those that exist go on (add `cut` for both).
 
-Faults of requests (`swallow_replies`, `drop_requests`): the next `count` ones, of the given operations if any are given, on any connection. By default the connection is cut right after,
-because a client that waits for a lost answer on a living connection is a different experiment (and kazoo takes the next answer for a protocol error). Each returns a `Fault` whose `fired` says
-how often it has happened.
+Faults of requests (`swallow_replies`, `drop_requests`): the next `count` ones, of the given
+operations if any are given, on any connection. By default the connection is cut right after,
+because a client that waits for a lost answer on a living connection is a different experiment (and
+kazoo takes the next answer for a protocol error). Each returns a `Fault` whose `fired` says how
+often it has happened.
 """
 
 from __future__ import annotations
@@ -39,7 +45,9 @@ EVENT_XID = -1
 
 
 class Op(IntEnum):
-    """Operation codes of ZooKeeper's requests. CONNECT is what every connection begins with and has no code of its own on the wire."""
+    """Operation codes of ZooKeeper's requests. CONNECT is what every connection begins with and has
+    no code of its own on the wire.
+    """
 
     CONNECT = 0
     CREATE = 1
@@ -71,7 +79,9 @@ BOTH_WAYS = (Way.TO_SERVER, Way.TO_CLIENT)
 
 @dataclass(slots=True)
 class Fault:
-    """A fault of requests that waits for its chance: `left` more times; `fired` so far. No `operations` means any but a ping and a connect."""
+    """A fault of requests that waits for its chance: `left` more times; `fired` so far. No
+    `operations` means any but a ping and a connect.
+    """
 
     operations: frozenset[int]
     left: int
@@ -79,7 +89,11 @@ class Fault:
     fired: int = 0
 
     def hits(self, operation: int) -> bool:
-        wanted = operation in self.operations if self.operations else operation not in (Op.PING, Op.CONNECT)
+        wanted = (
+            operation in self.operations
+            if self.operations
+            else operation not in (Op.PING, Op.CONNECT)
+        )
         if not wanted or self.left == 0:
             return False
         self.left -= 1
@@ -88,7 +102,9 @@ class Fault:
 
 
 class _Pipe:
-    """One direction of a link: a reader fills the queue, a deliverer empties it when the gate is open and a frame is due. `None` in the queue is the sender's end."""
+    """One direction of a link: a reader fills the queue, a deliverer empties it when the gate is
+    open and a frame is due. `None` in the queue is the sender's end.
+    """
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
@@ -99,11 +115,14 @@ class _Pipe:
 class Link:
     """One client's connection through the proxy."""
 
-    def __init__(self, proxy: Proxy, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, proxy: Proxy, client: asyncio.StreamWriter, server: asyncio.StreamWriter
+    ) -> None:
         self._proxy = proxy
         self._writers = {Way.TO_SERVER: server, Way.TO_CLIENT: client}
         self._pipes = {way: _Pipe() for way in BOTH_WAYS}
-        self._waiting: deque[tuple[int, int]] = deque()  # (xid, operation) of requests whose answer is not back, in order
+        # (xid, operation) of requests whose answer is not back, in order
+        self._waiting: deque[tuple[int, int]] = deque()
         self._delay_s = 0.0
         self._begun = False
 
@@ -118,7 +137,9 @@ class Link:
         self._proxy.control(lambda: self.do_delay(milliseconds / 1000))
 
     def heal(self) -> None:
-        """Open again what `black_hole` closed and end the delay (what is on its way still arrives when it is due)."""
+        """Open again what `black_hole` closed and end the delay (what is on its way still arrives
+        when it is due).
+        """
         self._proxy.control(self.do_heal)
 
     # What follows runs in the proxy's loop.
@@ -139,10 +160,14 @@ class Link:
         self.do_gates(BOTH_WAYS, True)
         self.do_delay(0.0)
 
-    async def run(self, from_client: asyncio.StreamReader, from_server: asyncio.StreamReader) -> None:
+    async def run(
+        self, from_client: asyncio.StreamReader, from_server: asyncio.StreamReader
+    ) -> None:
         """Both directions until both have ended."""
         readers = {Way.TO_SERVER: from_client, Way.TO_CLIENT: from_server}
-        work = [self._read(way, reader) for way, reader in readers.items()] + [self._deliver(way) for way in BOTH_WAYS]
+        work = [self._read(way, reader) for way, reader in readers.items()] + [
+            self._deliver(way) for way in BOTH_WAYS
+        ]
         try:
             await asyncio.gather(*work)
         finally:
@@ -200,7 +225,9 @@ class Link:
         return fault
 
     def _reply_fault(self, frame: bytes) -> Fault | None:
-        """Answers come in the order of the requests, except those of pings; events belong to no request."""
+        """Answers come in the order of the requests, except those of pings; events belong to no
+        request.
+        """
         if not self._waiting:
             return None
         (xid,) = FRAME_HEAD.unpack_from(frame, FRAME_HEAD.size)
@@ -215,7 +242,9 @@ class Link:
 
 
 class Proxy:
-    """A proxy in front of the server on `server_port` of the loopback address. Use as a context manager; `port` stays the same until it is closed."""
+    """A proxy in front of the server on `server_port` of the loopback address. Use as a context
+    manager; `port` stays the same until it is closed.
+    """
 
     def __init__(self, server_port: int) -> None:
         self.server_port = server_port
@@ -231,7 +260,9 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, name=f"proxy-{self.port}", daemon=True)
         self._thread.start()
-        self._acceptor: asyncio.Server = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(CONTROL_TIMEOUT_S)
+        self._acceptor: asyncio.Server = asyncio.run_coroutine_threadsafe(
+            self._serve(), self._loop
+        ).result(CONTROL_TIMEOUT_S)
 
     @property
     def address(self) -> str:
@@ -289,11 +320,17 @@ class Proxy:
 
         self.control(change)
 
-    def swallow_replies(self, count: int = 1, operations: Iterable[int] = (), cut: bool = True) -> Fault:
-        """The server executes the next `count` requests (of these operations); the client never hears of it."""
+    def swallow_replies(
+        self, count: int = 1, operations: Iterable[int] = (), cut: bool = True
+    ) -> Fault:
+        """The server executes the next `count` requests (of these operations); the client never
+        hears of it.
+        """
         return self._add(self.reply_faults, Fault(frozenset(operations), count, cut))
 
-    def drop_requests(self, count: int = 1, operations: Iterable[int] = (), cut: bool = True) -> Fault:
+    def drop_requests(
+        self, count: int = 1, operations: Iterable[int] = (), cut: bool = True
+    ) -> Fault:
         """The next `count` requests (of these operations) never reach the server."""
         return self._add(self.request_faults, Fault(frozenset(operations), count, cut))
 
@@ -333,7 +370,9 @@ class Proxy:
     def _serve(self) -> Coroutine[None, None, asyncio.Server]:
         return asyncio.start_server(self._accept, sock=self._listener)
 
-    async def _accept(self, from_client: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, from_client: asyncio.StreamReader, client: asyncio.StreamWriter
+    ) -> None:
         if self._refusing:
             _reset(client)
             return
@@ -349,7 +388,9 @@ class Proxy:
         try:
             await link.run(from_client, from_server)
         except asyncio.CancelledError:
-            return  # the proxy is being closed; the streams library would report a cancelled handler as an error
+            # the proxy is being closed; the streams library would report a cancelled handler as an
+            # error
+            return
         finally:
             self._links.remove(link)
 
@@ -365,7 +406,9 @@ class Proxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close with a reset instead of a polite end: the peer learns it at once, and what was under way is lost."""
+    """Close with a reset instead of a polite end: the peer learns it at once, and what was under
+    way is lost.
+    """
     sock = writer.get_extra_info("socket")
     if sock is not None and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,4 +1,7 @@
-"""Java for servers that live for a minute or two, many at once: without the second compiler, which takes more processor time than it saves them (a third less for a start). Benchmarks run their servers with both."""
+"""Java for servers that live for a minute or two, many at once: without the second compiler, which
+takes more processor time than it saves them (a third less for a start). Benchmarks run their
+servers with both.
+"""
 
 from __future__ import annotations
 

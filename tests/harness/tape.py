@@ -1,4 +1,6 @@
-"""Every coordinator that a test runs records its inputs, and what it recorded must replay to what it did: in memory for a driver in the test's own process, from files for a process of its own."""
+"""Every coordinator that a test runs records its inputs, and what it recorded must replay to what
+it did: in memory for a driver in the test's own process, from files for a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,17 @@ class Tape:
 
 
 def begun(folder: Path) -> list[Recording]:
-    """The recordings in a journal's folder that have their first line: a process that was killed may have left an empty one."""
+    """The recordings in a journal's folder that have their first line: a process that was killed
+    may have left an empty one.
+    """
     files = input_files(folder) if folder.is_dir() else []
     return [Recording(str(file), file) for file in files if b"\n" in file.read_bytes()]
 
 
 def assert_replays(folder: Path) -> int:
-    """The recordings in a journal's folder again, where there are any; returns how many inputs they have."""
+    """The recordings in a journal's folder again, where there are any; returns how many inputs they
+    have.
+    """
     return sum(map(assert_same, begun(folder)))
 
 
@@ -49,5 +55,8 @@ def assert_same(recording: Recording) -> int:
     """One recording again; returns how many inputs it has."""
     verdict = Replay(recording).run()
     found = verdict.difference
-    assert found is None, f"{recording.name}, line {found.step.line}: {found.step.event} gave {found.recorded}, again {found.said}"
+    assert found is None, (
+        f"{recording.name}, line {found.step.line}: {found.step.event} gave {found.recorded}, again"
+        f" {found.said}"
+    )
     return verdict.inputs

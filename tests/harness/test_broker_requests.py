@@ -13,7 +13,10 @@ pytestmark = pytest.mark.kafka
 
 
 def test_requests_are_counted_while_they_are_logged(kafka_broker: KafkaBroker) -> None:
-    with admin(kafka_broker.address) as client, requests_logged(kafka_broker.address, kafka_broker.log) as requests:
+    with (
+        admin(kafka_broker.address) as client,
+        requests_logged(kafka_broker.address, kafka_broker.log) as requests,
+    ):
         before = requests.counted()["METADATA"]
         for _ in range(5):
             client.list_topics()

@@ -1,4 +1,6 @@
-"""The shared broker: topics, partitions and records arrive, and the znodes that the consumers read are where they look."""
+"""The shared broker: topics, partitions and records arrive, and the znodes that the consumers read
+are where they look.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def test_records_arrive_in_the_partitions_they_were_sent_to(kafka_broker: KafkaB
     assert len(harness.end_offsets(kafka_broker.address, topic, 5)) == 5
 
 
-def test_the_broker_and_its_topics_are_in_zookeeper(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_the_broker_and_its_topics_are_in_zookeeper(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = harness.create_topic(kafka_broker.address, harness.unique("orders"), 2)
     client = connect(kafka_zk_hosts)
     assert client.get_children("/brokers/ids") == ["0"]

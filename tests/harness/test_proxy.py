@@ -27,8 +27,12 @@ def direct(zk_hosts: str) -> Iterator[KazooClient]:
 
 
 @pytest.fixture(params=[CLIENT_TIMEOUT_S])
-def through(request: pytest.FixtureRequest, zk_hosts: str, zk_proxy: Proxy) -> Iterator[KazooClient]:
-    """A client through the proxy, in the same chroot as `direct`; its session timeout may be a parameter."""
+def through(
+    request: pytest.FixtureRequest, zk_hosts: str, zk_proxy: Proxy
+) -> Iterator[KazooClient]:
+    """A client through the proxy, in the same chroot as `direct`; its session timeout may be a
+    parameter.
+    """
     client = connect(zk_proxy.address + "/" + zk_hosts.partition("/")[2], timeout_s=request.param)
     yield client
     zk_proxy.heal()
@@ -44,17 +48,25 @@ def test_it_passes_everything(through: KazooClient, direct: KazooClient, zk_prox
     assert len(zk_proxy.links()) == 1
 
 
-def test_a_cut_connection_comes_back_with_the_same_session(through: KazooClient, zk_proxy: Proxy) -> None:
+def test_a_cut_connection_comes_back_with_the_same_session(
+    through: KazooClient, zk_proxy: Proxy
+) -> None:
     session = through.client_id
     states: list[str] = []
     through.add_listener(states.append)
     zk_proxy.cut()
-    wait_until(lambda: states[-2:] == [KazooState.SUSPENDED, KazooState.CONNECTED], LIMIT_S, "the client to reconnect")
+    wait_until(
+        lambda: states[-2:] == [KazooState.SUSPENDED, KazooState.CONNECTED],
+        LIMIT_S,
+        "the client to reconnect",
+    )
     assert through.client_id == session
 
 
 @pytest.mark.parametrize("through", [SHORT_S], indirect=True)
-def test_a_black_hole_tells_nobody(through: KazooClient, direct: KazooClient, zk_proxy: Proxy) -> None:
+def test_a_black_hole_tells_nobody(
+    through: KazooClient, direct: KazooClient, zk_proxy: Proxy
+) -> None:
     through.create("/here", ephemeral=True)
     session = through.client_id
     zk_proxy.black_hole()
@@ -65,7 +77,9 @@ def test_a_black_hole_tells_nobody(through: KazooClient, direct: KazooClient, zk
     wait_until(lambda: through.connected and through.client_id != session, LIMIT_S, "a new session")
 
 
-def test_one_direction_of_a_black_hole(through: KazooClient, direct: KazooClient, zk_proxy: Proxy) -> None:
+def test_one_direction_of_a_black_hole(
+    through: KazooClient, direct: KazooClient, zk_proxy: Proxy
+) -> None:
     zk_proxy.black_hole([Way.TO_CLIENT])
     answer = through.create_async("/executed")
     wait_until(lambda: direct.exists("/executed"), LIMIT_S, "the request to be executed")
@@ -82,7 +96,9 @@ def test_a_delay_is_at_least_what_was_asked_for(through: KazooClient, zk_proxy: 
     zk_proxy.heal()
 
 
-def test_a_swallowed_reply_was_executed(through: KazooClient, direct: KazooClient, zk_proxy: Proxy) -> None:
+def test_a_swallowed_reply_was_executed(
+    through: KazooClient, direct: KazooClient, zk_proxy: Proxy
+) -> None:
     fault = zk_proxy.swallow_replies(1, [Op.SET])
     through.create("/node", b"0")
     with pytest.raises(ConnectionLoss):
@@ -94,7 +110,9 @@ def test_a_swallowed_reply_was_executed(through: KazooClient, direct: KazooClien
     assert direct.get("/node")[0] == b"2"
 
 
-def test_a_dropped_request_was_not_executed(through: KazooClient, direct: KazooClient, zk_proxy: Proxy) -> None:
+def test_a_dropped_request_was_not_executed(
+    through: KazooClient, direct: KazooClient, zk_proxy: Proxy
+) -> None:
     fault = zk_proxy.drop_requests(1, [Op.DELETE])
     through.create("/node")
     with pytest.raises(ConnectionLoss):

@@ -1,4 +1,6 @@
-"""The shared servers themselves: a chroot of one's own, counters, a quorum that loses and regains members."""
+"""The shared servers themselves: a chroot of one's own, counters, a quorum that loses and regains
+members.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_a_server_survives_kill_and_pause(own_zk_server: ZooKeeperServer) -> Non
     own_zk_server.pause()
     wait_until(lambda: own_zk_server.mode() is None, WAIT_S, "the server to be silent")
     own_zk_server.resume()
-    wait_until(lambda: own_zk_server.mode() == "standalone", WAIT_S, "the server to answer after the pause")
+    wait_until(
+        lambda: own_zk_server.mode() == "standalone", WAIT_S, "the server to answer after the pause"
+    )
     disconnect(client)
 
 
@@ -72,12 +76,20 @@ def test_an_ensemble_serves_without_one_member(ensemble: Ensemble) -> None:
 
 @pytest.mark.ensemble
 def test_each_member_of_an_ensemble_is_stopped_and_continued_alone(ensemble: Ensemble) -> None:
-    """A follower that is stopped answers nobody, the others serve; continued, it catches up. Without two of three there is no quorum, and nobody serves."""
+    """A follower that is stopped answers nobody, the others serve; continued, it catches up.
+    Without two of three there is no quorum, and nobody serves.
+    """
     first, second = (member.number for member in ensemble.followers())
     client = connect(ensemble.leader().address)
     ensemble.pause(first)
     client.create("/meanwhile", b"1")
-    wait_until(lambda: ensemble.members[first].mode() is None and ensemble.members[second].mode() == "follower", WAIT_S, "one to be silent and one to serve")
+    wait_until(
+        lambda: (
+            ensemble.members[first].mode() is None and ensemble.members[second].mode() == "follower"
+        ),
+        WAIT_S,
+        "one to be silent and one to serve",
+    )
     ensemble.kill(second)
     wait_until(lambda: not client.connected, WAIT_S, "the end of service without a quorum")
     ensemble.resume(first)

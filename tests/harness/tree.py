@@ -1,4 +1,6 @@
-"""A whole tree of znodes as values: two of them are equal when nothing was written between, whatever it was."""
+"""A whole tree of znodes as values: two of them are equal when nothing was written between,
+whatever it was.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ Tree = dict[str, tuple[int, int, int, int]]
 
 
 def tree_of(client: KazooClient, root: str = "/", leave_out: tuple[str, ...] = ()) -> Tree:
-    """Path -> (mzxid, cversion, pzxid, version): every write of data moves the first, every child made or deleted the second and third. Nodes below `leave_out` belong to somebody who lives."""
+    """Path -> (mzxid, cversion, pzxid, version): every write of data moves the first, every child
+    made or deleted the second and third. Nodes below `leave_out` belong to somebody who lives.
+    """
     found: Tree = {}
     waiting = [root]
     while waiting:

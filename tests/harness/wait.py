@@ -1,6 +1,7 @@
 """Waiting for a condition instead of for a time.
 
-A test never sleeps: it says what it waits for and for how long at most. The limit is generous, because it is only spent when the test fails.
+A test never sleeps: it says what it waits for and for how long at most. The limit is generous,
+because it is only spent when the test fails.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ POLL_S = 0.01
 
 
 def wait_until(predicate: Callable[[], T], timeout_s: float, what: str) -> T:
-    """Ask `predicate` until its answer is true and return that answer; AssertionError with `what` and the last answer when it is not within `timeout_s`."""
+    """Ask `predicate` until its answer is true and return that answer; AssertionError with `what`
+    and the last answer when it is not within `timeout_s`.
+    """
     started = time.monotonic()
     while True:
         answer = predicate()
@@ -23,5 +26,7 @@ def wait_until(predicate: Callable[[], T], timeout_s: float, what: str) -> T:
             return answer
         waited = time.monotonic() - started
         if waited >= timeout_s:
-            raise AssertionError(f"Waited {waited:.1f} s in vain for {what}; the last answer was {answer!r}.")
+            raise AssertionError(
+                f"Waited {waited:.1f} s in vain for {what}; the last answer was {answer!r}."
+            )
         time.sleep(POLL_S)

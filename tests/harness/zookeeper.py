@@ -1,9 +1,12 @@
 """Real ZooKeeper servers for tests.
 
-One server per test process serves all tests that need only a server: each gets a chroot of its own (fixture `zk_hosts`), so they cannot see each other. Tests that need a quorum, a stale
-follower or a dead server start an `Ensemble`. The servers do not force their log to disk: no test cuts the power, and what a killed process has written survives in the kernel anyway.
+One server per test process serves all tests that need only a server: each gets a chroot of its own
+(fixture `zk_hosts`), so they cannot see each other. Tests that need a quorum, a stale follower or a
+dead server start an `Ensemble`. The servers do not force their log to disk: no test cuts the power,
+and what a killed process has written survives in the kernel anyway.
 
-`srvr_stats` reads the server's own counters: how many requests something costs is asked of the server, never counted in the client.
+`srvr_stats` reads the server's own counters: how many requests something costs is asked of the
+server, never counted in the client.
 """
 
 from __future__ import annotations
@@ -25,8 +28,20 @@ from zkcoord.stack.servers import ZooKeeperEnsemble, ZooKeeperOptions, ZooKeeper
 
 RELEASE_VARIABLE = "ZKCOORD_TEST_ZOOKEEPER"
 OLDEST = "3.4.14"
-RELEASES = {OLDEST: jars.Artifact("org.apache.zookeeper", "zookeeper", OLDEST, Path(__file__).parent / "zookeeper-3.4.14.lock", megabytes=2, seconds=10, alongside=(("org.apache.yetus", "audience-annotations", "0.5.0"),))}
-"""Older servers. `RELEASE_VARIABLE` names the one that every test of this process shall run on, where the test does not choose itself."""
+RELEASES = {
+    OLDEST: jars.Artifact(
+        "org.apache.zookeeper",
+        "zookeeper",
+        OLDEST,
+        Path(__file__).parent / "zookeeper-3.4.14.lock",
+        megabytes=2,
+        seconds=10,
+        alongside=(("org.apache.yetus", "audience-annotations", "0.5.0"),),
+    )
+}
+"""Older servers. `RELEASE_VARIABLE` names the one that every test of this process shall run on,
+where the test does not choose itself.
+"""
 
 TEST_OPTIONS = ZooKeeperOptions(force_sync=False)
 CLIENT_TIMEOUT_S = 10.0
@@ -35,7 +50,9 @@ ANSWER_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ServerStats:
-    """What a server says of itself. `received` and `sent` count packets since it started, pings included, and each four-letter question counts as one received."""
+    """What a server says of itself. `received` and `sent` count packets since it started, pings
+    included, and each four-letter question counts as one received.
+    """
 
     received: int
     sent: int
@@ -45,31 +62,64 @@ class ServerStats:
 
 
 def srvr_stats(port: int) -> ServerStats:
-    """The counters of the server on this port of the loopback address; AssertionError when it does not answer."""
-    answer = wait_until(lambda: four_letter(port, "srvr"), ANSWER_TIMEOUT_S, f"an answer of the server on port {port}")
-    return ServerStats(int(answer["Received"]), int(answer["Sent"]), int(answer["Connections"]), int(answer["Node count"]), answer["Mode"])
+    """The counters of the server on this port of the loopback address; AssertionError when it does
+    not answer.
+    """
+    answer = wait_until(
+        lambda: four_letter(port, "srvr"),
+        ANSWER_TIMEOUT_S,
+        f"an answer of the server on port {port}",
+    )
+    return ServerStats(
+        int(answer["Received"]),
+        int(answer["Sent"]),
+        int(answer["Connections"]),
+        int(answer["Node count"]),
+        answer["Mode"],
+    )
 
 
-def of_release(release: str, java: Java, options: ZooKeeperOptions = TEST_OPTIONS) -> ZooKeeperOptions:
-    """Options that run this release; PySpark's where it is empty. Fetches its jars if they are not there."""
+def of_release(
+    release: str, java: Java, options: ZooKeeperOptions = TEST_OPTIONS
+) -> ZooKeeperOptions:
+    """Options that run this release; PySpark's where it is empty. Fetches its jars if they are not
+    there.
+    """
     if not release:
         return options
-    return replace(options, class_path=os.pathsep.join([jars.logging_classpath(), *map(str, jars.resolve(RELEASES[release], java, print))]))
+    return replace(
+        options,
+        class_path=os.pathsep.join(
+            [jars.logging_classpath(), *map(str, jars.resolve(RELEASES[release], java, print))]
+        ),
+    )
 
 
 def wanted_release(java: Java, options: ZooKeeperOptions) -> ZooKeeperOptions:
     """What the environment asks for, where the test does not."""
-    return options if options.class_path else of_release(os.environ.get(RELEASE_VARIABLE, ""), java, options)
+    return (
+        options
+        if options.class_path
+        else of_release(os.environ.get(RELEASE_VARIABLE, ""), java, options)
+    )
 
 
 def since_3_6(why: str) -> pytest.MarkDecorator:
-    """For a test of what only newer servers can do: where all run on an older release it is left out, and says why."""
-    return pytest.mark.skipif(bool(os.environ.get(RELEASE_VARIABLE)), reason=f"servers before 3.6: {why}")
+    """For a test of what only newer servers can do: where all run on an older release it is left
+    out, and says why.
+    """
+    return pytest.mark.skipif(
+        bool(os.environ.get(RELEASE_VARIABLE)), reason=f"servers before 3.6: {why}"
+    )
 
 
-def start_server(home: Path, java: Java, options: ZooKeeperOptions = TEST_OPTIONS) -> ZooKeeperServer:
+def start_server(
+    home: Path, java: Java, options: ZooKeeperOptions = TEST_OPTIONS
+) -> ZooKeeperServer:
     """A running server in `home` that dies with this process."""
-    server = ZooKeeperServer(home, free_port(), java, owned=True, options=wanted_release(java, options))
+    server = ZooKeeperServer(
+        home, free_port(), java, owned=True, options=wanted_release(java, options)
+    )
     server.start()
     return server
 
@@ -97,9 +147,13 @@ def disconnect(client: KazooClient) -> None:
 
 
 class Ensemble(ZooKeeperEnsemble):
-    """Three servers (or `n`) with a quorum, members numbered from 1. Use as a context manager, or the fixture `ensemble`."""
+    """Three servers (or `n`) with a quorum, members numbered from 1. Use as a context manager, or
+    the fixture `ensemble`.
+    """
 
-    def __init__(self, home: Path, java: Java, n: int = 3, options: ZooKeeperOptions = TEST_OPTIONS) -> None:
+    def __init__(
+        self, home: Path, java: Java, n: int = 3, options: ZooKeeperOptions = TEST_OPTIONS
+    ) -> None:
         super().__init__(home, java, owned=True, size=n, options=wanted_release(java, options))
 
     def __enter__(self) -> Ensemble:
@@ -120,7 +174,9 @@ class Ensemble(ZooKeeperEnsemble):
         self.members[number].resume()
 
     def restart(self, number: int, wait: bool = True) -> None:
-        """Start a killed member again with its data. `wait`: until it serves (it cannot before there is a quorum)."""
+        """Start a killed member again with its data. `wait`: until it serves (it cannot before
+        there is a quorum).
+        """
         member = self.members[number]
         member.launch()
         if wait:

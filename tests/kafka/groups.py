@@ -1,4 +1,6 @@
-"""What the tests on a real broker share: a coordinator in this process, and small helpers around consumers."""
+"""What the tests on a real broker share: a coordinator in this process, and small helpers around
+consumers.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,15 @@ Taken = dict[tuple[str, int], list[int]]
 
 
 @contextmanager
-def coordinator(hosts: str, options: CoordinatorOptions | None = None, layout: Layout = Layout.DRAFT) -> Iterator[CoordinatorDriver]:
+def coordinator(
+    hosts: str, options: CoordinatorOptions | None = None, layout: Layout = Layout.DRAFT
+) -> Iterator[CoordinatorDriver]:
     """A coordinator on a thread of this process."""
     loop = Loop("coordinator")
     ensemble = KazooEnsemble(ZkOptions(hosts, session_timeout_ms=6_000), loop.post)
-    driver = CoordinatorDriver(ensemble, layout, options or CoordinatorOptions(), boot_ms, wall_ms, lambda record: None)
+    driver = CoordinatorDriver(
+        ensemble, layout, options or CoordinatorOptions(), boot_ms, wall_ms, lambda record: None
+    )
     loop.attach(driver)
     loop.post(driver.start)
     loop.start()
@@ -35,7 +41,9 @@ def coordinator(hosts: str, options: CoordinatorOptions | None = None, layout: L
         yield driver
     finally:
         loop.post(driver.stop)
-        wait_until(lambda: driver.finished or loop.failure is not None, PATIENCE_S, "the coordinator's end")
+        wait_until(
+            lambda: driver.finished or loop.failure is not None, PATIENCE_S, "the coordinator's end"
+        )
         loop.stop()
         loop.join(PATIENCE_S)
         assert loop.failure is None
@@ -62,9 +70,13 @@ def drain(consumers: Iterable[KafkaConsumer], taken: Taken, total: int) -> None:
 
 
 def iterated(consumer: KafkaConsumer, total: int) -> list[Any]:
-    """Iterate, again after each `consumer_timeout_ms`, until there are `total` records (or more)."""
+    """Iterate, again after each `consumer_timeout_ms`, until there are `total` records (or
+    more).
+    """
     found: list[Any] = []
-    wait_until(lambda: found.extend(consumer) or len(found) >= total, PATIENCE_S, f"{total} records")
+    wait_until(
+        lambda: found.extend(consumer) or len(found) >= total, PATIENCE_S, f"{total} records"
+    )
     return found
 
 
@@ -73,7 +85,13 @@ def following(consumer: KafkaConsumer) -> Any:
     return wait_until(lambda: next(consumer, None), PATIENCE_S, "the next record")
 
 
-def settled(consumers: Iterable[KafkaConsumer], topic: str, partitions: int, taken: Taken | None = None, timeout_s: float = PATIENCE_S) -> None:
+def settled(
+    consumers: Iterable[KafkaConsumer],
+    topic: str,
+    partitions: int,
+    taken: Taken | None = None,
+    timeout_s: float = PATIENCE_S,
+) -> None:
     """Poll all until they share the topic's partitions, each owned once and evenly."""
     listed = list(consumers)
     wanted = {TopicPartition(topic, n) for n in range(partitions)}
@@ -84,16 +102,31 @@ def settled(consumers: Iterable[KafkaConsumer], topic: str, partitions: int, tak
             take(consumer, into, 20)
         owned = [consumer.assignment() for consumer in listed]
         sizes = sorted(map(len, owned))
-        return set().union(*owned) == wanted and sum(sizes) == partitions and sizes[-1] - sizes[0] <= 1
+        return (
+            set().union(*owned) == wanted and sum(sizes) == partitions and sizes[-1] - sizes[0] <= 1
+        )
 
-    wait_until(shared, timeout_s, f"{partitions} partitions of {topic} shared by {len(listed)} consumers")
+    wait_until(
+        shared, timeout_s, f"{partitions} partitions of {topic} shared by {len(listed)} consumers"
+    )
 
 
 def consumer(hosts: str, group: str, *topics: str, **configs: Any) -> KafkaConsumer:
     """A consumer of the group that begins at the first record."""
-    return KafkaConsumer(*topics, **{"zookeeper_connect": hosts, "group_id": group, "auto_offset_reset": "earliest", "zookeeper_session_timeout_ms": 6_000, **configs})
+    return KafkaConsumer(
+        *topics,
+        **{
+            "zookeeper_connect": hosts,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "zookeeper_session_timeout_ms": 6_000,
+            **configs,
+        },
+    )
 
 
 def whole(taken: Taken, partitions: int, per_partition: int, topic: str) -> None:
     """Every record exactly once and in order."""
-    assert {k: v for k, v in taken.items()} == {(topic, n): list(range(per_partition)) for n in range(partitions)}
+    assert {k: v for k, v in taken.items()} == {
+        (topic, n): list(range(per_partition)) for n in range(partitions)
+    }

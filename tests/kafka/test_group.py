@@ -1,4 +1,6 @@
-"""Consumers, a coordinator and a broker, all real: records, hand-overs, offsets, callbacks, ends."""
+"""Consumers, a coordinator and a broker, all real: records, hand-overs, offsets, callbacks,
+ends.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,39 @@ from kafka.errors import CommitFailedError, IllegalStateError, NoOffsetForPartit
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer import kafka_consumer
-from consumer.errors import AgentFailedError, CommitUnavailableError, ConsumerOptionError, SessionRefusedError
+from consumer.errors import (
+    AgentFailedError,
+    CommitUnavailableError,
+    ConsumerOptionError,
+    SessionRefusedError,
+)
 from consumer.kafka_consumer import KafkaConsumer
 from tests.consumer.fakes import Recorder
 from tests.harness.kafka import add_partitions, create_topic, produce, produce_numbered, unique
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
-from tests.kafka.groups import PATIENCE_S, Taken, consumer, coordinator, drain, following, iterated, settled, take, whole
+from tests.kafka.groups import (
+    PATIENCE_S,
+    Taken,
+    consumer,
+    coordinator,
+    drain,
+    following,
+    iterated,
+    settled,
+    take,
+    whole,
+)
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.zk.clock import boot_ms
 
 pytestmark = pytest.mark.kafka
 
 
-def test_a_group_shares_a_topic_and_every_record_comes_once(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_a_group_shares_a_topic_and_every_record_comes_once(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     """Join of a second member and a clean leave under records: none lost, none twice, in order."""
     topic = create_topic(kafka_broker.address, unique("share"), 6)
     taken: Taken = {}
@@ -45,7 +65,9 @@ def test_a_group_shares_a_topic_and_every_record_comes_once(kafka_broker: KafkaB
     whole(taken, 6, 120, topic)
 
 
-def test_positions_survive_a_restart_and_nothing_is_repeated_after_a_clean_close(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_positions_survive_a_restart_and_nothing_is_repeated_after_a_clean_close(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("restart"), 2)
     produce_numbered(kafka_broker.address, topic, 2, 30)
     taken: Taken = {}
@@ -58,7 +80,9 @@ def test_positions_survive_a_restart_and_nothing_is_repeated_after_a_clean_close
     whole(taken, 2, 35, topic)
 
 
-def test_manual_commits_only_store_what_was_committed(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_manual_commits_only_store_what_was_committed(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("manual"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
     tp = TopicPartition(topic, 0)
@@ -75,18 +99,31 @@ def test_manual_commits_only_store_what_was_committed(kafka_broker: KafkaBroker,
         with consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as second:
             drain([second], taken, 6)
             answers: list[Any] = []
-            future = second.commit_async(callback=lambda offsets, answer: answers.append((offsets, answer)))
-            wait_until(lambda: take(second, taken, 10) == 0 and bool(answers), PATIENCE_S, "the callback")
-            assert future.succeeded() and answers[0][0][tp].offset == 10 and second.committed(tp) == 10
+            future = second.commit_async(
+                callback=lambda offsets, answer: answers.append((offsets, answer))
+            )
+            wait_until(
+                lambda: take(second, taken, 10) == 0 and bool(answers), PATIENCE_S, "the callback"
+            )
+            assert (
+                future.succeeded() and answers[0][0][tp].offset == 10 and second.committed(tp) == 10
+            )
     assert taken == {(topic, 0): [4, 5, 6, 7, 8, 9]}
 
 
-def test_automatic_commits_come_in_time_while_iterating(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
-    """What the loop's body has not finished is not committed: the record yielded last stays out until the next one is asked for."""
+def test_automatic_commits_come_in_time_while_iterating(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
+    """What the loop's body has not finished is not committed: the record yielded last stays out
+    until the next one is asked for.
+    """
     topic = create_topic(kafka_broker.address, unique("auto"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 20)
     tp = TopicPartition(topic, 0)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=50) as it:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=50) as it,
+    ):
         offsets: list[int] = []
         for record in it:
             assert (it.committed(tp) or 0) <= record.offset
@@ -96,22 +133,39 @@ def test_automatic_commits_come_in_time_while_iterating(kafka_broker: KafkaBroke
             if record.offset == 19:
                 break
         assert offsets == list(range(20)) and it.position(tp) == 20
-        wait_until(lambda: (it.committed(tp) or 0) >= 11, PATIENCE_S, "the commit that became due in the handler")
-        wait_until(lambda: it.poll(10) == {} and it.committed(tp) == 20, PATIENCE_S, "the commit of the rest")
+        wait_until(
+            lambda: (it.committed(tp) or 0) >= 11,
+            PATIENCE_S,
+            "the commit that became due in the handler",
+        )
+        wait_until(
+            lambda: it.poll(10) == {} and it.committed(tp) == 20,
+            PATIENCE_S,
+            "the commit of the rest",
+        )
 
 
-def test_iteration_ends_after_its_timeout_and_goes_on_later(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_iteration_ends_after_its_timeout_and_goes_on_later(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("iterate"), 3)
     produce_numbered(kafka_broker.address, topic, 3, 40)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, consumer_timeout_ms=1_500, max_poll_records=7) as it:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, consumer_timeout_ms=1_500, max_poll_records=7) as it,
+    ):
         first = [(r.partition, r.offset) for r in iterated(it, 120)]
         produce_numbered(kafka_broker.address, topic, 3, 2, 40)
         second = [(r.partition, r.offset) for r in iterated(it, 6)]
-    assert sorted(first + second) == [(p, o) for p in range(3) for o in range(42)] and len(second) == 6
+    assert (
+        sorted(first + second) == [(p, o) for p in range(3) for o in range(42)] and len(second) == 6
+    )
     assert all([o for q, o in first + second if q == p] == list(range(42)) for p in range(3))
 
 
-def test_a_hand_over_during_iteration_keeps_what_was_not_yielded(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_a_hand_over_during_iteration_keeps_what_was_not_yielded(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("halfway"), 2)
     produce_numbered(kafka_broker.address, topic, 2, 30)
     taken: Taken = {}
@@ -122,7 +176,8 @@ def test_a_hand_over_during_iteration_keeps_what_was_not_yielded(kafka_broker: K
         with consumer(kafka_zk_hosts, topic, topic) as two:
 
             def moved() -> bool:
-                if one._member.tasks:  # the partition that moves is that of the record in hand: iteration must go on
+                # the partition that moves is that of the record in hand: iteration must go on
+                if one._member.tasks:
                     record = next(one)
                     taken.setdefault((topic, record.partition), []).append(record.offset)
                 return take(two, taken) >= 0 and len(two.assignment()) == 1
@@ -132,13 +187,18 @@ def test_a_hand_over_during_iteration_keeps_what_was_not_yielded(kafka_broker: K
     whole(taken, 2, 30, topic)
 
 
-def test_callbacks_come_on_the_application_thread_in_kafkas_order(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_callbacks_come_on_the_application_thread_in_kafkas_order(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("callbacks"), 4)
     produce_numbered(kafka_broker.address, topic, 4, 10)
     listener = Recorder()
     threads: set[str] = set()
     committed: list[int] = []
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, enable_auto_commit=False) as one:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, enable_auto_commit=False) as one,
+    ):
 
         def act(name: str) -> None:
             threads.add(threading.current_thread().name)
@@ -153,39 +213,76 @@ def test_callbacks_come_on_the_application_thread_in_kafkas_order(kafka_broker: 
         assert listener.calls == [("assigned", (0, 1, 2, 3))]
         with consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as two:
             settled([one, two], topic, 4, taken)
-            assert listener.calls[1][0] == "revoked" and len(listener.calls[1][1]) == 2 and committed
+            assert (
+                listener.calls[1][0] == "revoked" and len(listener.calls[1][1]) == 2 and committed
+            )
             kept = one.assignment()
-        wait_until(lambda: take(one, taken) >= 0 and len(listener.calls) == 3, PATIENCE_S, "the partitions' return")
+        wait_until(
+            lambda: take(one, taken) >= 0 and len(listener.calls) == 3,
+            PATIENCE_S,
+            "the partitions' return",
+        )
         assert listener.calls[2] == ("assigned", listener.calls[1][1])
-        assert kept == {TopicPartition(topic, n) for n in range(4)} - {TopicPartition(topic, n) for n in listener.calls[1][1]}
-    assert listener.calls[3] == ("revoked", (0, 1, 2, 3)) and threads == {threading.current_thread().name}
+        assert kept == {TopicPartition(topic, n) for n in range(4)} - {
+            TopicPartition(topic, n) for n in listener.calls[1][1]
+        }
+    assert listener.calls[3] == ("revoked", (0, 1, 2, 3)) and threads == {
+        threading.current_thread().name
+    }
     whole(taken, 4, 10, topic)
 
 
-def test_a_slow_handler_delays_only_what_it_works_on(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
-    """While the first member is inside its handler, partitions that it is not working on move without it."""
+def test_a_slow_handler_delays_only_what_it_works_on(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
+    """While the first member is inside its handler, partitions that it is not working on move
+    without it.
+    """
     topic = create_topic(kafka_broker.address, unique("slow"), 4)
     produce(kafka_broker.address, topic, {0: [b"x"]})
     taken: Taken = {}
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range") as one:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range") as one,
+    ):
         drain([one], taken, 1)
         assert one.assignment() == {TopicPartition(topic, n) for n in range(4)}
         with consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range") as two:
-            wait_until(lambda: take(two, taken) >= 0 and len(two.assignment()) == 2, PATIENCE_S, "two partitions while the first member does not poll")
+            wait_until(
+                lambda: take(two, taken) >= 0 and len(two.assignment()) == 2,
+                PATIENCE_S,
+                "two partitions while the first member does not poll",
+            )
             assert one.assignment() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
 
 
 @pytest.mark.parametrize("iterating", [False, True])
-def test_what_is_being_processed_moves_only_after_the_next_turn(kafka_broker: KafkaBroker, kafka_zk_hosts: str, iterating: bool) -> None:
+def test_what_is_being_processed_moves_only_after_the_next_turn(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, iterating: bool
+) -> None:
     topic = create_topic(kafka_broker.address, unique("busy"), 2)
     produce(kafka_broker.address, topic, {1: [b"x"] * 3})
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range", consumer_timeout_ms=PATIENCE_S * 1_000, max_poll_records=2) as one:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(
+            kafka_zk_hosts,
+            topic,
+            topic,
+            partition_assignment_strategy="range",
+            consumer_timeout_ms=PATIENCE_S * 1_000,
+            max_poll_records=2,
+        ) as one,
+    ):
         if iterating:
             assert (next(one).offset, next(one).offset) == (0, 1)
         else:
             wait_until(lambda: one.poll(50), PATIENCE_S, "records")
         with consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range") as two:
-            wait_until(lambda: take(two, {}) == 0 and one._member.tasks, PATIENCE_S, "the revocation, which waits")
+            wait_until(
+                lambda: take(two, {}) == 0 and one._member.tasks,
+                PATIENCE_S,
+                "the revocation, which waits",
+            )
             assert two.assignment() == set() and TopicPartition(topic, 1) in one.assignment()
             one.poll(0)
             taken: Taken = {}
@@ -214,8 +311,15 @@ def test_seek_pause_and_resume(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -
         assert again == {(topic, 0): list(range(10))}
         c.seek_to_end(one)
         assert c.position(one) == 10 and c.highwater(zero) == 10
-        assert c.beginning_offsets([zero]) == {zero: 0} and c.end_offsets([zero, one]) == {zero: 10, one: 10}
-        assert c.partitions_for_topic(topic) == {0, 1} and topic in c.topics() and c.offsets_for_times({zero: 0})[zero].offset == 0
+        assert c.beginning_offsets([zero]) == {zero: 0} and c.end_offsets([zero, one]) == {
+            zero: 10,
+            one: 10,
+        }
+        assert (
+            c.partitions_for_topic(topic) == {0, 1}
+            and topic in c.topics()
+            and c.offsets_for_times({zero: 0})[zero].offset == 0
+        )
         with pytest.raises(ValueError):
             c.seek(TopicPartition(topic, 9), 1)
 
@@ -224,7 +328,10 @@ def test_iteration_notices_pause_and_seek(kafka_broker: KafkaBroker, kafka_zk_ho
     topic = create_topic(kafka_broker.address, unique("itseek"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
     tp = TopicPartition(topic, 0)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, consumer_timeout_ms=1_500) as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, consumer_timeout_ms=1_500) as c,
+    ):
         assert following(c).offset == 0 and following(c).offset == 1
         c.seek(tp, 8)
         assert [r.offset for r in iterated(c, 2)] == [8, 9]
@@ -236,9 +343,14 @@ def test_iteration_notices_pause_and_seek(kafka_broker: KafkaBroker, kafka_zk_ho
         assert following(c).offset == 4
 
 
-def test_without_a_stored_offset_and_a_policy_poll_says_so(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_without_a_stored_offset_and_a_policy_poll_says_so(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("none"), 1)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, auto_offset_reset="none") as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, auto_offset_reset="none") as c,
+    ):
         with pytest.raises(NoOffsetForPartitionError, match=f"{topic}-0"):
             wait_until(lambda: c.poll(100) is None, PATIENCE_S, "an error")
 
@@ -246,7 +358,10 @@ def test_without_a_stored_offset_and_a_policy_poll_says_so(kafka_broker: KafkaBr
 def test_latest_begins_after_what_is_there(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
     topic = create_topic(kafka_broker.address, unique("latest"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 5)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, auto_offset_reset="latest") as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, auto_offset_reset="latest") as c,
+    ):
         settled([c], topic, 1)
         produce_numbered(kafka_broker.address, topic, 1, 1, 5)
         taken: Taken = {}
@@ -254,19 +369,33 @@ def test_latest_begins_after_what_is_there(kafka_broker: KafkaBroker, kafka_zk_h
     assert taken == {(topic, 0): [5]}
 
 
-def test_a_topic_that_does_not_exist_yet_is_one_warning_and_served_when_it_does(kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_does_not_exist_yet_is_one_warning_and_served_when_it_does(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = unique("later")
-    with caplog.at_level(logging.WARNING), coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as c:
-        wait_until(lambda: c.poll(100) == {} and any(topic in r.getMessage() for r in caplog.records), PATIENCE_S, "the warning")
+    with (
+        caplog.at_level(logging.WARNING),
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic) as c,
+    ):
+        wait_until(
+            lambda: c.poll(100) == {} and any(topic in r.getMessage() for r in caplog.records),
+            PATIENCE_S,
+            "the warning",
+        )
         create_topic(kafka_broker.address, topic, 2)
         produce_numbered(kafka_broker.address, topic, 2, 3)
         taken: Taken = {}
         drain([c], taken, 6)
-    assert len([r for r in caplog.records if topic in r.getMessage()]) == 1, "and no noise from kafka-python"
+    assert len([r for r in caplog.records if topic in r.getMessage()]) == 1, (
+        "and no noise from kafka-python"
+    )
     whole(taken, 2, 3, topic)
 
 
-def test_new_partitions_and_new_topics_of_a_pattern_are_picked_up(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_new_partitions_and_new_topics_of_a_pattern_are_picked_up(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     stem = unique("wild")
     create_topic(kafka_broker.address, f"{stem}-a", 1)
     produce_numbered(kafka_broker.address, f"{stem}-a", 1, 2)
@@ -280,17 +409,32 @@ def test_new_partitions_and_new_topics_of_a_pattern_are_picked_up(kafka_broker: 
         produce(kafka_broker.address, f"{stem}-a", {1: [b"x"]})
         drain([c], taken, 5)
         assert c.subscription() == {f"{stem}-a", f"{stem}-b"}
-    assert {k: len(v) for k, v in taken.items()} == {(f"{stem}-a", 0): 2, (f"{stem}-b", 0): 2, (f"{stem}-a", 1): 1}
+    assert {k: len(v) for k, v in taken.items()} == {
+        (f"{stem}-a", 0): 2,
+        (f"{stem}-b", 0): 2,
+        (f"{stem}-a", 1): 1,
+    }
 
 
-def test_another_subscription_keeps_what_stays(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
-    stay, go, come = (create_topic(kafka_broker.address, unique(name), 1) for name in ("stay", "go", "come"))
+def test_another_subscription_keeps_what_stays(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
+    stay, go, come = (
+        create_topic(kafka_broker.address, unique(name), 1) for name in ("stay", "go", "come")
+    )
     listener = Recorder()
     with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, stay) as c:
         c.subscribe([stay, go], listener=listener)
         wait_until(lambda: c.poll(20) == {} and len(c.assignment()) == 2, PATIENCE_S, "two topics")
         c.subscribe([stay, come], listener=listener)
-        wait_until(lambda: c.poll(20) == {} and c.assignment() == {TopicPartition(stay, 0), TopicPartition(come, 0)}, PATIENCE_S, "the other topic")
+        wait_until(
+            lambda: (
+                c.poll(20) == {}
+                and c.assignment() == {TopicPartition(stay, 0), TopicPartition(come, 0)}
+            ),
+            PATIENCE_S,
+            "the other topic",
+        )
         told = list(listener.calls)
         assert c.subscription() == {stay, come}
         c.unsubscribe()
@@ -300,11 +444,26 @@ def test_another_subscription_keeps_what_stays(kafka_broker: KafkaBroker, kafka_
     assert told.count(("revoked", (0,))) == 1, "only what went"
 
 
-def test_without_a_coordinator_one_warning_names_what_to_start(kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_coordinator_one_warning_names_what_to_start(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = create_topic(kafka_broker.address, unique("nobody"), 1)
-    with caplog.at_level(logging.WARNING), consumer(kafka_zk_hosts, topic, topic, coordinator_warning_ms=300) as c:
-        (warning,) = wait_until(lambda: c.poll(50) == {} and [r.getMessage() for r in caplog.records if "coordinator" in r.getMessage()], PATIENCE_S, "the warning")
-        assert f"zkcoord coordinator --zookeeper {kafka_zk_hosts}" in warning and "/consumers/coordinator" in warning
+    with (
+        caplog.at_level(logging.WARNING),
+        consumer(kafka_zk_hosts, topic, topic, coordinator_warning_ms=300) as c,
+    ):
+        (warning,) = wait_until(
+            lambda: (
+                c.poll(50) == {}
+                and [r.getMessage() for r in caplog.records if "coordinator" in r.getMessage()]
+            ),
+            PATIENCE_S,
+            "the warning",
+        )
+        assert (
+            f"zkcoord coordinator --zookeeper {kafka_zk_hosts}" in warning
+            and "/consumers/coordinator" in warning
+        )
         produce_numbered(kafka_broker.address, topic, 1, 1)
         with coordinator(kafka_zk_hosts):
             drain([c], {}, 1)
@@ -313,22 +472,35 @@ def test_without_a_coordinator_one_warning_names_what_to_start(kafka_broker: Kaf
 def test_a_reset_by_an_operator_is_followed(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
     topic = create_topic(kafka_broker.address, unique("reset"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=100) as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=100) as c,
+    ):
         drain([c], {}, 10)
         zookeeper = connect(kafka_zk_hosts)
         zookeeper.set(f"/consumers/{topic}/offsets/{topic}/0", b"4")
         disconnect(zookeeper)
         produce_numbered(kafka_broker.address, topic, 1, 1, 10)
         taken: Taken = {}
-        wait_until(lambda: take(c, taken) >= 0 and taken.get((topic, 0), [])[-7:] == [4, 5, 6, 7, 8, 9, 10], PATIENCE_S, "the records from the reset offset on")
+        wait_until(
+            lambda: (
+                take(c, taken) >= 0 and taken.get((topic, 0), [])[-7:] == [4, 5, 6, 7, 8, 9, 10]
+            ),
+            PATIENCE_S,
+            "the records from the reset offset on",
+        )
 
 
-def test_while_zookeeper_is_away_commits_end_in_time_and_nothing_is_handed_out_after_the_lease(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_while_zookeeper_is_away_commits_end_in_time_and_nothing_is_handed_out_after_the_lease(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("away"), 1)
     server, chroot = kafka_zk_hosts.split("/", 1)
     with coordinator(kafka_zk_hosts), Proxy(int(server.rsplit(":", 1)[1])) as proxy:
         hosts = f"{proxy.address}/{chroot}"
-        with consumer(hosts, topic, topic, guardian=False, bootstrap_servers=kafka_broker.address) as c:
+        with consumer(
+            hosts, topic, topic, guardian=False, bootstrap_servers=kafka_broker.address
+        ) as c:
             produce_numbered(kafka_broker.address, topic, 1, 2)
             drain([c], {}, 2)
             proxy.refuse()
@@ -337,19 +509,31 @@ def test_while_zookeeper_is_away_commits_end_in_time_and_nothing_is_handed_out_a
             with pytest.raises(CommitUnavailableError):
                 c.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)}, timeout_ms=300)
             assert time.monotonic() - began < PATIENCE_S
-            wait_until(lambda: c.metrics()["zkcoord"]["lease-left-ms"] == 0, PATIENCE_S, "the end of the lease")
+            wait_until(
+                lambda: c.metrics()["zkcoord"]["lease-left-ms"] == 0,
+                PATIENCE_S,
+                "the end of the lease",
+            )
             produce_numbered(kafka_broker.address, topic, 1, 5, 2)
             assert [c.poll(100) for _ in range(5)] == [{}] * 5
             proxy.refuse(False)
             taken: Taken = {}
-            wait_until(lambda: take(c, taken) >= 0 and taken.get((topic, 0), [])[-1:] == [6], PATIENCE_S, "the records after the lease is back")
+            wait_until(
+                lambda: take(c, taken) >= 0 and taken.get((topic, 0), [])[-1:] == [6],
+                PATIENCE_S,
+                "the records after the lease is back",
+            )
     offsets = taken[(topic, 0)]
     assert offsets == list(range(offsets[0], 7)) and offsets[0] <= 2
 
 
 @pytest.mark.parametrize("where", ["take", "fetch_soon", "put_back"])
-def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goes_on(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """While it decodes; while it asks for more, which is a system call and lets other threads run; while it puts its positions back, where they shall stay. The lease is looked at after each."""
+def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goes_on(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """While it decodes; while it asks for more, which is a system call and lets other threads run;
+    while it puts its positions back, where they shall stay. The lease is looked at after each.
+    """
     topic = create_topic(kafka_broker.address, unique("still"), 2)
     polls: list[Any] = []
     ahead_ms = 0
@@ -370,7 +554,11 @@ def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goe
             side = one._data if where == "put_back" else one._data.fetcher
             patched.setattr(side, where, then_late(getattr(side, where)))
             produce_numbered(kafka_broker.address, topic, 2, 5)
-            wait_until(lambda: polls.append(one.poll(50, update_offsets=where != "put_back")) or ahead_ms, PATIENCE_S, "records that come too late")
+            wait_until(
+                lambda: polls.append(one.poll(50, update_offsets=where != "put_back")) or ahead_ms,
+                PATIENCE_S,
+                "records that come too late",
+            )
         assert not any(polls)
         ahead_ms = 0
         taken: Taken = {}
@@ -379,8 +567,16 @@ def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goe
 
 
 @pytest.mark.parametrize("update_offsets", [True, False])
-def test_the_lease_is_the_last_that_a_poll_looks_at(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, update_offsets: bool) -> None:
-    """And of that at the clock: nothing is called after it, no lock is let go (where another thread waits for that, it is a system call), for whoever is stopped there hands out what is another's (chaos seeds 2180, 3234)."""
+def test_the_lease_is_the_last_that_a_poll_looks_at(
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    monkeypatch: pytest.MonkeyPatch,
+    update_offsets: bool,
+) -> None:
+    """And of that at the clock: nothing is called after it, no lock is let go (where another thread
+    waits for that, it is a system call), for whoever is stopped there hands out what is another's
+    (chaos seeds 2180, 3234).
+    """
     topic = create_topic(kafka_broker.address, unique("last"), 2)
     called: list[str] = []
 
@@ -396,7 +592,13 @@ def test_the_lease_is_the_last_that_a_poll_looks_at(kafka_broker: KafkaBroker, k
 
     def watched_poll(one: KafkaConsumer) -> Any:
         called.clear()
-        sys.setprofile(lambda frame, event, what: called.append(frame.f_code.co_name if event == "call" else what.__name__) if event in ("call", "c_call") else None)
+        sys.setprofile(
+            lambda frame, event, what: (
+                called.append(frame.f_code.co_name if event == "call" else what.__name__)
+                if event in ("call", "c_call")
+                else None
+            )
+        )
         try:
             return one.poll(50, update_offsets=update_offsets)
         finally:
@@ -411,7 +613,9 @@ def test_the_lease_is_the_last_that_a_poll_looks_at(kafka_broker: KafkaBroker, k
             assert "__exit__" in called and called[-2:] == ["clock_gettime_ns", "setprofile"]
 
 
-def test_what_was_lost_meanwhile_is_not_put_back(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_lost_meanwhile_is_not_put_back(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may have come back, from where another member had got to."""
     topic = create_topic(kafka_broker.address, unique("gone"), 2)
     lost, kept = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -421,12 +625,22 @@ def test_what_was_lost_meanwhile_is_not_put_back(kafka_broker: KafkaBroker, kafk
         begun = {tp: one.position(tp) for tp in (lost, kept)}
         with monkeypatch.context() as patched:
             patched.setattr(one._member, "lost_of", lambda partitions: {lost: "a test says so"})
-            last = wait_until(lambda: one.poll(50, update_offsets=False).get(lost), PATIENCE_S, "records of the one")[-1]
-            wait_until(lambda: one.poll(50, update_offsets=False).get(kept), PATIENCE_S, "records of the other")
+            last = wait_until(
+                lambda: one.poll(50, update_offsets=False).get(lost),
+                PATIENCE_S,
+                "records of the one",
+            )[-1]
+            wait_until(
+                lambda: one.poll(50, update_offsets=False).get(kept),
+                PATIENCE_S,
+                "records of the other",
+            )
         assert one.position(kept) == begun[kept] and one.position(lost) > last.offset
 
 
-def test_records_that_a_poll_could_not_hand_out_come_again(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_a_poll_could_not_hand_out_come_again(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """kafka-python's IO thread may have ended by an error, which whoever wakes it is told."""
     topic = create_topic(kafka_broker.address, unique("again"), 2)
     taken: Taken = {}
@@ -445,7 +659,9 @@ def test_records_that_a_poll_could_not_hand_out_come_again(kafka_broker: KafkaBr
     whole(taken, 2, 5, topic)
 
 
-def test_a_closed_consumer_says_so_and_frees_its_partitions_at_once(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_a_closed_consumer_says_so_and_frees_its_partitions_at_once(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("closed"), 2)
     with coordinator(kafka_zk_hosts):
         one = consumer(kafka_zk_hosts, topic, topic)
@@ -462,9 +678,14 @@ def test_a_closed_consumer_says_so_and_frees_its_partitions_at_once(kafka_broker
         assert list(one) == []
 
 
-def test_a_second_process_with_the_same_consumer_id_is_refused(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_a_second_process_with_the_same_consumer_id_is_refused(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     topic = create_topic(kafka_broker.address, unique("twice"), 1)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, consumer_id="me") as one:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, consumer_id="me") as one,
+    ):
         settled([one], topic, 1)
         with consumer(kafka_zk_hosts, topic, topic, consumer_id="me") as two:
             with pytest.raises(Exception, match="'me' is in use"):
@@ -472,14 +693,20 @@ def test_a_second_process_with_the_same_consumer_id_is_refused(kafka_broker: Kaf
         assert len(one.assignment()) == 1
 
 
-def test_a_defect_of_the_agent_ends_the_membership_and_says_so(kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_of_the_agent_ends_the_membership_and_says_so(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """A session that nobody drives any more must not go on holding partitions."""
     topic = create_topic(kafka_broker.address, unique("defect"), 1)
 
     def fail() -> None:
         raise ZeroDivisionError("a defect")
 
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one, consumer(kafka_zk_hosts, topic) as two:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic) as one,
+        consumer(kafka_zk_hosts, topic) as two,
+    ):
         settled([one], topic, 1)
         assert one._agent is not None
         one._agent._post(fail)
@@ -503,7 +730,9 @@ def test_manual_assignment_needs_no_group(kafka_broker: KafkaBroker) -> None:
     assert taken == {(topic, 1): list(range(5))}
 
 
-def test_bad_places_are_refused_in_one_sentence(kafka_broker: KafkaBroker, zk_hosts: str, kafka_zk_hosts: str) -> None:
+def test_bad_places_are_refused_in_one_sentence(
+    kafka_broker: KafkaBroker, zk_hosts: str, kafka_zk_hosts: str
+) -> None:
     with pytest.raises(ConsumerOptionError, match="no live broker"):
         consumer(zk_hosts, "g", "t")
     with pytest.raises(SessionRefusedError, match="chroot"):

@@ -1,4 +1,6 @@
-"""A group that cannot be rebalanced, as the application of one member sees it. The test is the coordinator."""
+"""A group that cannot be rebalanced, as the application of one member sees it. The test is the
+coordinator.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,14 @@ WHY = "ConsumerRebalanceFailedException: 4 evictions in a row"
 def news(rig: Rig, one: KafkaConsumer, seq: int, code: str, message: str = "") -> None:
     """Tell the only member something, and let it poll until it has taken it."""
     (member,) = rig.names(rig.layout.ids(GROUP))
-    command = Command(member, rig.incarnation(member), Option.NOTIFY, 5, seq, 1, code=code, message=message)
-    rig.zk.create(rig.layout.command_prefix(GROUP, member, 5, seq), codec.encode_command(command), sequence=True)
+    command = Command(
+        member, rig.incarnation(member), Option.NOTIFY, 5, seq, 1, code=code, message=message
+    )
+    rig.zk.create(
+        rig.layout.command_prefix(GROUP, member, 5, seq),
+        codec.encode_command(command),
+        sequence=True,
+    )
     wait_until(lambda: rig.commands(member) == [], PATIENCE_S, "the ack")
 
 
@@ -36,9 +44,15 @@ def failure(one: KafkaConsumer) -> str:
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_quarantine_is_a_warning_a_metric_and_on_request_one_error(kafka_broker: KafkaBroker, kafka_zk_hosts: str, raises: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_quarantine_is_a_warning_a_metric_and_on_request_one_error(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, raises: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = create_topic(kafka_broker.address, unique("quarantine"), 1)
-    with caplog.at_level(logging.WARNING, "consumer"), rigged(kafka_zk_hosts) as rig, consumer(kafka_zk_hosts, GROUP, topic, raise_on_rebalance_failure=raises) as one:
+    with (
+        caplog.at_level(logging.WARNING, "consumer"),
+        rigged(kafka_zk_hosts) as rig,
+        consumer(kafka_zk_hosts, GROUP, topic, raise_on_rebalance_failure=raises) as one,
+    ):
         rig.reign()
         wait_until(lambda: rig.names(rig.layout.ids(GROUP)), PATIENCE_S, "the registration")
         news(rig, one, 1, "REBALANCE_FAILED", WHY)

@@ -1,4 +1,6 @@
-"""A topic that is deleted and created again, on a real broker: the new topic is consumed from its first record, and nothing of the old one is written over it."""
+"""A topic that is deleted and created again, on a real broker: the new topic is consumed from its
+first record, and nothing of the old one is written over it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ def recreate(broker: KafkaBroker, hosts: str, topic: str, partitions: int) -> No
     delete_topic(broker.address, topic)
     client = connect(hosts)
     try:
-        wait_until(lambda: client.exists(f"/brokers/topics/{topic}") is None and not client.exists(f"/admin/delete_topics/{topic}"), PATIENCE_S, "the end of the topic")
+        wait_until(
+            lambda: (
+                client.exists(f"/brokers/topics/{topic}") is None
+                and not client.exists(f"/admin/delete_topics/{topic}")
+            ),
+            PATIENCE_S,
+            "the end of the topic",
+        )
     finally:
         disconnect(client)
     create_topic(broker.address, topic, partitions)
@@ -34,13 +43,17 @@ def stored(hosts: str, group: str, topic: str, partitions: int) -> list[int]:
     """What is stored in ZooKeeper."""
     client = connect(hosts)
     try:
-        return [int(client.get(f"/consumers/{group}/offsets/{topic}/{n}")[0]) for n in range(partitions)]
+        return [
+            int(client.get(f"/consumers/{group}/offsets/{topic}/{n}")[0]) for n in range(partitions)
+        ]
     finally:
         disconnect(client)
 
 
 def committed(looker: KafkaConsumer, tp: TopicPartition) -> int | None:
-    """What a consumer says of a partition that is not its own, once it has a session to ask with."""
+    """What a consumer says of a partition that is not its own, once it has a session to ask
+    with.
+    """
     found: list[Any] = []
 
     def asked() -> bool:
@@ -55,8 +68,12 @@ def committed(looker: KafkaConsumer, tp: TopicPartition) -> int | None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-def test_a_topic_made_again_while_its_group_was_away(kafka_broker: KafkaBroker, kafka_zk_hosts: str, reset: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The old topic had more records than the new one, so an old offset would be out of range; with `latest` the new records would be skipped."""
+def test_a_topic_made_again_while_its_group_was_away(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, reset: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The old topic had more records than the new one, so an old offset would be out of range; with
+    `latest` the new records would be skipped.
+    """
     topic = create_topic(kafka_broker.address, unique("again"), 2)
     produce_numbered(kafka_broker.address, topic, 2, 40)
     with coordinator(kafka_zk_hosts):
@@ -68,11 +85,18 @@ def test_a_topic_made_again_while_its_group_was_away(kafka_broker: KafkaBroker, 
         with consumer(kafka_zk_hosts, topic, unique("other")) as looker:
             assert committed(looker, TopicPartition(topic, 0)) is None
         taken: Taken = {}
-        with caplog.at_level(logging.WARNING, "consumer"), consumer(kafka_zk_hosts, topic, topic, auto_offset_reset=reset) as after:
+        with (
+            caplog.at_level(logging.WARNING, "consumer"),
+            consumer(kafka_zk_hosts, topic, topic, auto_offset_reset=reset) as after,
+        ):
             drain([after], taken, 50)
         whole(taken, 2, 25, topic)
         warned = [r.getMessage() for r in caplog.records if "created again" in r.getMessage()]
-        assert len(warned) == 1 and f"zkcoord offsets accept {topic} " in warned[0] and f"{topic}-0=40" in warned[0]
+        assert (
+            len(warned) == 1
+            and f"zkcoord offsets accept {topic} " in warned[0]
+            and f"{topic}-0=40" in warned[0]
+        )
         assert stored(kafka_zk_hosts, topic, topic, 2) == [25, 25]
         with consumer(kafka_zk_hosts, topic, unique("other")) as looker:
             assert committed(looker, TopicPartition(topic, 0)) == 25
@@ -82,14 +106,29 @@ def test_a_topic_made_again_while_its_group_was_away(kafka_broker: KafkaBroker, 
     whole(taken, 2, 30, topic)
 
 
-def test_a_topic_made_again_under_its_consumers(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
-    """Two members go over to the new topic by themselves; every record of it is delivered, and what is stored at the end is the new topic's."""
+def test_a_topic_made_again_under_its_consumers(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
+    """Two members go over to the new topic by themselves; every record of it is delivered, and what
+    is stored at the end is the new topic's.
+    """
     topic = create_topic(kafka_broker.address, unique("under"), 4)
     produce_numbered(kafka_broker.address, topic, 4, 40)
     often: dict[str, Any] = {"auto_commit_interval_ms": 100}
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, **often) as one, consumer(kafka_zk_hosts, topic, topic, **often) as two:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, **often) as one,
+        consumer(kafka_zk_hosts, topic, topic, **often) as two,
+    ):
         settled([one, two], topic, 4)
-        wait_until(lambda: [take(c, {}) for c in (one, two)] == [0, 0] and stored(kafka_zk_hosts, topic, topic, 4) == [40] * 4, PATIENCE_S, "the commits of the old topic")
+        wait_until(
+            lambda: (
+                [take(c, {}) for c in (one, two)] == [0, 0]
+                and stored(kafka_zk_hosts, topic, topic, 4) == [40] * 4
+            ),
+            PATIENCE_S,
+            "the commits of the old topic",
+        )
         recreate(kafka_broker, kafka_zk_hosts, topic, 4)
         produce_numbered(kafka_broker.address, topic, 4, 25)
         taken: Taken = {}
@@ -97,7 +136,10 @@ def test_a_topic_made_again_under_its_consumers(kafka_broker: KafkaBroker, kafka
         def delivered(consumers: list[KafkaConsumer]) -> bool:
             for c in consumers:
                 take(c, taken)
-            return all(set(range(25)) <= set(taken.get((topic, n), ())) for n in range(4)) and stored(kafka_zk_hosts, topic, topic, 4) == [25] * 4
+            return (
+                all(set(range(25)) <= set(taken.get((topic, n), ())) for n in range(4))
+                and stored(kafka_zk_hosts, topic, topic, 4) == [25] * 4
+            )
 
         wait_until(lambda: delivered([one, two]), PATIENCE_S, "every record of the new topic")
         assert one.assignment() | two.assignment() == {TopicPartition(topic, n) for n in range(4)}

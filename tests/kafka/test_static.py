@@ -1,4 +1,6 @@
-"""Static members on a real broker: a restart that the rest of the group does not notice, and two processes that claim one instance."""
+"""Static members on a real broker: a restart that the rest of the group does not notice, and two
+processes that claim one instance.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,17 @@ from zkcoord.stack.servers import KafkaBroker
 pytestmark = pytest.mark.kafka
 
 
-def test_a_restart_within_the_grace_calls_no_listener_of_the_others(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
+def test_a_restart_within_the_grace_calls_no_listener_of_the_others(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
     """It comes back to the partitions that it had, and every record comes once."""
     topic = create_topic(kafka_broker.address, unique("static"), 4)
     produce_numbered(kafka_broker.address, topic, 4, 10)
     listener, taken = Recorder(), Taken()
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, group_instance_id="stays") as stays:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, group_instance_id="stays") as stays,
+    ):
         stays.subscribe([topic], listener=listener)
         with consumer(kafka_zk_hosts, topic, topic, group_instance_id="restarts") as first:
             settled([stays, first], topic, 4, taken)
@@ -34,12 +41,19 @@ def test_a_restart_within_the_grace_calls_no_listener_of_the_others(kafka_broker
     whole(taken, 4, 15, topic)
 
 
-def test_the_process_whose_instance_was_taken_over_raises(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
-    """For ever, from poll, as kafka-python's error; the other has its partitions, from where it committed."""
+def test_the_process_whose_instance_was_taken_over_raises(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
+    """For ever, from poll, as kafka-python's error; the other has its partitions, from where it
+    committed.
+    """
     topic = create_topic(kafka_broker.address, unique("fenced"), 2)
     produce_numbered(kafka_broker.address, topic, 2, 10)
     taken: Taken = {}
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, group_instance_id="i") as old:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, group_instance_id="i") as old,
+    ):
         drain([old], taken, 20)
         old.commit()
         produce_numbered(kafka_broker.address, topic, 2, 5, 10)
@@ -55,7 +69,11 @@ def test_the_process_whose_instance_was_taken_over_raises(kafka_broker: KafkaBro
                 return bool(raised)
 
             wait_until(fenced, PATIENCE_S, "the error")
-            assert isinstance(raised[0], FencedInstanceError) and "'i'" in str(raised[0]) and old.assignment() == set()
+            assert (
+                isinstance(raised[0], FencedInstanceError)
+                and "'i'" in str(raised[0])
+                and old.assignment() == set()
+            )
             with pytest.raises(FencedInstanceIdError):
                 old.poll(0)
     whole(taken, 2, 15, topic)

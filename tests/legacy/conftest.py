@@ -1,4 +1,6 @@
-"""Fixtures of the old consumers' suite: topics on the test process's broker (Kafka 3.9, which still speaks to clients of 0.8), a group of its own, and a look at ZooKeeper."""
+"""Fixtures of the old consumers' suite: topics on the test process's broker (Kafka 3.9, which still
+speaks to clients of 0.8), a group of its own, and a look at ZooKeeper.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,10 @@
         member = process.consumer("group", topics={"orders": 2})
         member.wait("assigned"); member.commit(); process.kill()
 
-One process (one Java virtual machine, about a second and 100 MB) holds as many consumers as wanted, each with its own connection and session; what is done to the process (`pause`, `kill`) happens to all of
-them. What they say is in `lines` (see java/LegacyHarness.java) and can be judged by `zkcoord.verdict.lines.consumer`; what they only log is in `gave_up`.
+One process (one Java virtual machine, about a second and 100 MB) holds as many consumers as wanted,
+each with its own connection and session; what is done to the process (`pause`, `kill`) happens to
+all of them. What they say is in `lines` (see java/LegacyHarness.java) and can be judged by
+`zkcoord.verdict.lines.consumer`; what they only log is in `gave_up`.
 """
 
 from __future__ import annotations
@@ -33,8 +35,13 @@ ANSWER_TIMEOUT_S = 120.0
 CLOSE_TIMEOUT_S = 60.0
 LAST_ATTEMPT_S = 4.0
 DEFAULTS = {"auto.offset.reset": "smallest"}
-GAVE_UP = re.compile(r"^(\d+) .*ConsumerRebalanceFailedException: (\S+) can't rebalance after \d+ retries", re.MULTILINE)
-CONFLICT = re.compile(r"^(\d+) .*conflict in (\S+) data: (\S+)-\d+ stored data: (\S+)", re.MULTILINE)
+GAVE_UP = re.compile(
+    r"^(\d+) .*ConsumerRebalanceFailedException: (\S+) can't rebalance after \d+ retries",
+    re.MULTILINE,
+)
+CONFLICT = re.compile(
+    r"^(\d+) .*conflict in (\S+) data: (\S+)-\d+ stored data: (\S+)", re.MULTILINE
+)
 
 # What was thrown begins on the line of its message; times in milliseconds since 1970.
 _LOG_CONFIG = """status = error
@@ -51,9 +58,19 @@ Line = dict[str, Any]
 
 
 class LegacyProcess:
-    """A virtual machine with old consumers of one release. `zookeeper` is a connect string, chroot included."""
+    """A virtual machine with old consumers of one release. `zookeeper` is a connect string, chroot
+    included.
+    """
 
-    def __init__(self, home: Path, version: str, zookeeper: str, java: Java, heap_mb: int = HEAP_MB, log_level: str = "info") -> None:
+    def __init__(
+        self,
+        home: Path,
+        version: str,
+        zookeeper: str,
+        java: Java,
+        heap_mb: int = HEAP_MB,
+        log_level: str = "info",
+    ) -> None:
         self.home = home.absolute()
         self.version = version
         self.zookeeper = zookeeper
@@ -73,7 +90,12 @@ class LegacyProcess:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._process is not None:
             self.kill()
 
@@ -82,14 +104,36 @@ class LegacyProcess:
         self.home.mkdir(parents=True, exist_ok=True)
         logging = self.home / "log4j2.properties"
         logging.write_text(_LOG_CONFIG.format(log=self.log, level=self.log_level), encoding="utf-8")
-        options = [f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j2.configurationFile={logging}"]
-        command = [str(self.java.executable), *options, "-cp", harness_classpath(self.version, self.java), MAIN_CLASS, self.zookeeper]
+        options = [
+            f"-Xmx{self.heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+            f"-Dlog4j2.configurationFile={logging}",
+        ]
+        command = [
+            str(self.java.executable),
+            *options,
+            "-cp",
+            harness_classpath(self.version, self.java),
+            MAIN_CLASS,
+            self.zookeeper,
+        ]
         with self.said.open("ab") as said, self.log.open("ab") as log:
-            self._child = subprocess.Popen(owned_command(command), stdin=subprocess.PIPE, stdout=said, stderr=log, start_new_session=True, cwd=self.home)
+            self._child = subprocess.Popen(
+                owned_command(command),
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=log,
+                start_new_session=True,
+                cwd=self.home,
+            )
         process_id = identify(self._child.pid)
         assert process_id is not None, "a child that is not reaped is in /proc"
         self._process = ServerProcess(process_id, self._child, self.log)
-        self._process.wait_ready(lambda: bool(self.lines), ANSWER_TIMEOUT_S, f"The old consumer {self.version}")
+        self._process.wait_ready(
+            lambda: bool(self.lines), ANSWER_TIMEOUT_S, f"The old consumer {self.version}"
+        )
 
     @property
     def pid(self) -> int:
@@ -121,28 +165,69 @@ class LegacyProcess:
 
     @property
     def gave_up(self) -> list[tuple[float, str]]:
-        """(seconds since 1970, consumer id) of each rebalance that a running consumer gave up: these are only logged. (One that gives up while it is opened says `failed`.)"""
-        return [(int(ms) / 1000, member) for ms, member in GAVE_UP.findall(self.log.read_text(encoding="utf-8", errors="replace"))]
+        """(seconds since 1970, consumer id) of each rebalance that a running consumer gave up:
+        these are only logged. (One that gives up while it is opened says `failed`.)
+        """
+        return [
+            (int(ms) / 1000, member)
+            for ms, member in GAVE_UP.findall(
+                self.log.read_text(encoding="utf-8", errors="replace")
+            )
+        ]
 
     @property
     def conflicts(self) -> list[tuple[float, str, str]]:
-        """(seconds since 1970, consumer id, thread id) of each claim that failed because the owner node was there, with whom it named."""
-        return [(int(ms) / 1000, member, stored) for ms, _, member, stored in CONFLICT.findall(self.log.read_text(encoding="utf-8", errors="replace"))]
+        """(seconds since 1970, consumer id, thread id) of each claim that failed because the owner
+        node was there, with whom it named.
+        """
+        return [
+            (int(ms) / 1000, member, stored)
+            for ms, _, member, stored in CONFLICT.findall(
+                self.log.read_text(encoding="utf-8", errors="replace")
+            )
+        ]
 
     def consumer(
-        self, group: str, topics: Mapping[str, int] | None = None, whitelist: str = "", blacklist: str = "", threads: int = 1, name: str = "", strategy: str = "", batch: int = 1, delay_ms: int = 0, wait: bool = True,
+        self,
+        group: str,
+        topics: Mapping[str, int] | None = None,
+        whitelist: str = "",
+        blacklist: str = "",
+        threads: int = 1,
+        name: str = "",
+        strategy: str = "",
+        batch: int = 1,
+        delay_ms: int = 0,
+        wait: bool = True,
         **configs: str | int,
     ) -> LegacyConsumer:
-        """Open a consumer: of `topics` (topic -> streams) or of a pattern with `threads` streams. Its id is `<group>_<name>`; without a name, one as the old consumer makes it.
+        """Open a consumer: of `topics` (topic -> streams) or of a pattern with `threads` streams.
+        Its id is `<group>_<name>`; without a name, one as the old consumer makes it.
 
-        `wait`: until it is registered and has its streams; AssertionError when it fails. `configs` are the old consumer's own, with _ for dots (`auto_commit_enable="false"`); `delay_ms` is what the
-        application does with each record; `batch` > 1: so many records are told in one line, and those of the last, unfinished one not at all when the process is killed."""
+        `wait`: until it is registered and has its streams; AssertionError when it fails. `configs`
+        are the old consumer's own, with _ for dots (`auto_commit_enable="false"`); `delay_ms` is
+        what the application does with each record; `batch` > 1: so many records are told in one
+        line, and those of the last, unfinished one not at all when the process is killed.
+        """
         name = name or f"host-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-        settings = {**DEFAULTS, "group.id": group, "consumer.id": name, **{key.replace("_", "."): str(value) for key, value in configs.items()}}
+        settings = {
+            **DEFAULTS,
+            "group.id": group,
+            "consumer.id": name,
+            **{key.replace("_", "."): str(value) for key, value in configs.items()},
+        }
         if strategy:
             settings["partition.assignment.strategy"] = strategy
-        chosen = {"@whitelist": whitelist, "@blacklist": blacklist, "@topics": ",".join(f"{topic}:{streams}" for topic, streams in (topics or {}).items())}
-        settings |= {key: value for key, value in chosen.items() if value} | {"@threads": str(threads), "@batch": str(batch), "@delay.ms": str(delay_ms)}
+        chosen = {
+            "@whitelist": whitelist,
+            "@blacklist": blacklist,
+            "@topics": ",".join(f"{topic}:{streams}" for topic, streams in (topics or {}).items()),
+        }
+        settings |= {key: value for key, value in chosen.items() if value} | {
+            "@threads": str(threads),
+            "@batch": str(batch),
+            "@delay.ms": str(delay_ms),
+        }
         member = LegacyConsumer(self, f"{len(self.consumers)}", group, name)
         self.consumers.append(member)
         self.tell("open", member.key, *(f"{key}={value}" for key, value in settings.items()))
@@ -205,46 +290,81 @@ class LegacyConsumer:
         return [line for line in self.lines if line["event"] == event]
 
     def wait(self, event: str, count: int = 1, timeout_s: float = ANSWER_TIMEOUT_S) -> Line:
-        """The `count`-th line of this kind, waited for; AssertionError when a command of it failed or the process ended meanwhile."""
+        """The `count`-th line of this kind, waited for; AssertionError when a command of it failed
+        or the process ended meanwhile.
+        """
 
         def look() -> Line | None:
             found = self.said(event)
             if len(found) < count:
                 failed = self.said("failed")
-                assert not failed, f"{self.id} was asked to {failed[-1]['command']}: {failed[-1]['type']}: {failed[-1]['message']}"
-                assert self.process.alive(), f"the process of {self.id} is gone: {last_line(self.process.log)}"
+                assert not failed, (
+                    f"{self.id} was asked to {failed[-1]['command']}: {failed[-1]['type']}:"
+                    f" {failed[-1]['message']}"
+                )
+                assert self.process.alive(), (
+                    f"the process of {self.id} is gone: {last_line(self.process.log)}"
+                )
             return found[count - 1] if len(found) >= count else None
 
         return wait_until(look, timeout_s, f"{event} of {self.id}")
 
     @property
     def records(self) -> dict[TopicPartition, list[int]]:
-        """Offsets in the order in which the application got them; what came twice is there twice."""
+        """Offsets in the order in which the application got them; what came twice is there
+        twice.
+        """
         found: dict[TopicPartition, list[int]] = {}
         for line in self.said("records"):
             for text, ranges in line["ranges"].items():
                 topic, _, number = text.rpartition("-")
-                found.setdefault(TopicPartition(topic, int(number)), []).extend(itertools.chain.from_iterable(range(first, last + 1) for first, last, *_ in ranges))
+                found.setdefault(TopicPartition(topic, int(number)), []).extend(
+                    itertools.chain.from_iterable(
+                        range(first, last + 1) for first, last, *_ in ranges
+                    )
+                )
         return found
 
     @property
     def owned(self) -> set[str]:
-        """What the consumer itself says that it owns, as topic-number (from 0.9 on: older ones do not say)."""
+        """What the consumer itself says that it owns, as topic-number (from 0.9 on: older ones do
+        not say).
+        """
         told = [line for line in self.lines if line["event"] in ("assigned", "revoked", "closed")]
         return set(told[-1]["offsets"]) if told and told[-1]["event"] == "assigned" else set()
 
     def gave_up(self) -> list[float]:
         """When (seconds since 1970) it gave up a rebalance, also while it was opened."""
-        opening = [line["t"] / 1e9 for line in self.said("failed") if line["type"] == "ConsumerRebalanceFailedException"]
+        opening = [
+            line["t"] / 1e9
+            for line in self.said("failed")
+            if line["type"] == "ConsumerRebalanceFailedException"
+        ]
         return opening + [when for when, member in self.process.gave_up if member == self.id]
 
     def gave_up_before(self) -> list[str]:
-        """For each rebalance that it gave up the thread that its last attempt found in its way ("": none, something else failed)."""
-        mine = [(when, stored) for when, member, stored in self.process.conflicts if member == self.id]
-        return [next((stored for when, stored in reversed(mine) if gave_up_s - LAST_ATTEMPT_S <= when <= gave_up_s), "") for gave_up_s in self.gave_up()]
+        """For each rebalance that it gave up the thread that its last attempt found in its way ("":
+        none, something else failed).
+        """
+        mine = [
+            (when, stored) for when, member, stored in self.process.conflicts if member == self.id
+        ]
+        return [
+            next(
+                (
+                    stored
+                    for when, stored in reversed(mine)
+                    if gave_up_s - LAST_ATTEMPT_S <= when <= gave_up_s
+                ),
+                "",
+            )
+            for gave_up_s in self.gave_up()
+        ]
 
     def commit(self) -> dict[str, int]:
-        """Commit what was handed out; what is stored then, by topic-number (of partitions that it says it owns)."""
+        """Commit what was handed out; what is stored then, by topic-number (of partitions that it
+        says it owns).
+        """
         before = len(self.said("committed"))
         self.process.tell("commit", self.key)
         return self.wait("committed", before + 1)["offsets"]

@@ -1,9 +1,12 @@
-"""Where the old consumers' classes come from: Maven artifacts with lock files like Kafka's own, and the harness, compiled against each release by a compiler that is a jar too.
+"""Where the old consumers' classes come from: Maven artifacts with lock files like Kafka's own, and
+the harness, compiled against each release by a compiler that is a jar too.
 
-A Java runtime brings no compiler, and the tests ask for nothing but a runtime: so the compiler (Eclipse's) is fetched and verified like the rest. What it makes is kept in the cache under a name that
-changes with the source and the release, so it is made once.
+A Java runtime brings no compiler, and the tests ask for nothing but a runtime: so the compiler
+(Eclipse's) is fetched and verified like the rest. What it makes is kept in the cache under a name
+that changes with the source and the release, so it is made once.
 
-    python -m tests.legacy.jars [1.1.1 ...]     fetches and compiles what is missing of these releases (of all), for later without a network
+    python -m tests.legacy.jars [1.1.1 ...]     fetches and compiles what is missing of these
+                                                releases (of all), for later without a network
 """
 
 from __future__ import annotations
@@ -31,16 +34,38 @@ LANGUAGE = "8"
 
 V1_1, V0_11, V0_8 = "1.1.1", "0.11.0.3", "0.8.2.2"
 RELEASES = {
-    V1_1: jars.Artifact("org.apache.kafka", "kafka_2.12", V1_1, HERE / "kafka-1.1.1.lock", megabytes=20, seconds=40),
-    V0_11: jars.Artifact("org.apache.kafka", "kafka_2.12", V0_11, HERE / "kafka-0.11.0.3.lock", megabytes=16, seconds=40),
-    V0_8: jars.Artifact("org.apache.kafka", "kafka_2.11", V0_8, HERE / "kafka-0.8.2.2.lock", megabytes=14, seconds=40),
+    V1_1: jars.Artifact(
+        "org.apache.kafka", "kafka_2.12", V1_1, HERE / "kafka-1.1.1.lock", megabytes=20, seconds=40
+    ),
+    V0_11: jars.Artifact(
+        "org.apache.kafka",
+        "kafka_2.12",
+        V0_11,
+        HERE / "kafka-0.11.0.3.lock",
+        megabytes=16,
+        seconds=40,
+    ),
+    V0_8: jars.Artifact(
+        "org.apache.kafka",
+        "kafka_2.11",
+        V0_8,
+        HERE / "kafka-0.8.2.2.lock",
+        megabytes=14,
+        seconds=40,
+    ),
 }
-COMPILER = jars.Artifact("org.eclipse.jdt", "ecj", "3.39.0", HERE / "ecj-3.39.0.lock", megabytes=4, seconds=20)
+COMPILER = jars.Artifact(
+    "org.eclipse.jdt", "ecj", "3.39.0", HERE / "ecj-3.39.0.lock", megabytes=4, seconds=20
+)
 
 
 def release_classpath(version: str, java: Java, progress: jars.Progress = lambda _: None) -> str:
-    """Class path of a release, a logger first; it holds the consumer, the tools and the broker. Fetched if it is not there."""
-    return os.pathsep.join([jars.logging_classpath(), *map(str, jars.resolve(RELEASES[version], java, progress))])
+    """Class path of a release, a logger first; it holds the consumer, the tools and the broker.
+    Fetched if it is not there.
+    """
+    return os.pathsep.join(
+        [jars.logging_classpath(), *map(str, jars.resolve(RELEASES[version], java, progress))]
+    )
 
 
 def harness_classpath(version: str, java: Java, progress: jars.Progress = lambda _: None) -> str:
@@ -65,9 +90,33 @@ def harness_classpath(version: str, java: Java, progress: jars.Progress = lambda
 
 def _compile(class_path: str, java: Java, target: Path, progress: jars.Progress) -> None:
     compiler = os.pathsep.join(map(str, jars.resolve(COMPILER, java, progress)))
-    command = [str(java.executable), "-XX:+UseSerialGC", "-cp", compiler, "org.eclipse.jdt.internal.compiler.batch.Main"]
-    command += [f"-{LANGUAGE}", "-proc:none", "-nowarn", "-encoding", "UTF-8", "-cp", class_path, "-d", str(target), str(SOURCE)]
-    answer = subprocess.run(owned_command(command), capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
+    command = [
+        str(java.executable),
+        "-XX:+UseSerialGC",
+        "-cp",
+        compiler,
+        "org.eclipse.jdt.internal.compiler.batch.Main",
+    ]
+    command += [
+        f"-{LANGUAGE}",
+        "-proc:none",
+        "-nowarn",
+        "-encoding",
+        "UTF-8",
+        "-cp",
+        class_path,
+        "-d",
+        str(target),
+        str(SOURCE),
+    ]
+    answer = subprocess.run(
+        owned_command(command),
+        capture_output=True,
+        text=True,
+        timeout=COMPILE_TIMEOUT_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     if answer.returncode != 0:
         raise StackError(f"{SOURCE.name} does not compile: {answer.stdout}{answer.stderr}")
 

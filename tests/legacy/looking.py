@@ -1,4 +1,6 @@
-"""What ZooKeeper shows of a group in the old layout (`/consumers/[group]`): the truth to which assignments are compared. Every function takes a started kazoo client."""
+"""What ZooKeeper shows of a group in the old layout (`/consumers/[group]`): the truth to which
+assignments are compared. Every function takes a started kazoo client.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,34 @@ def _leaves(client: KazooClient, group: str, kind: str) -> dict[TopicPartition, 
 
 
 def owners(client: KazooClient, group: str) -> dict[TopicPartition, str]:
-    """Partition -> the text of its owner node (a thread id). Not one moment: each node is read by itself."""
+    """Partition -> the text of its owner node (a thread id). Not one moment: each node is read by
+    itself.
+    """
     return {partition: text for partition, (text, _) in _leaves(client, group, "owners").items()}
 
 
 def owners_since_last_join(client: KazooClient, group: str) -> dict[TopicPartition, str]:
-    """Those owner nodes that are younger than every registration: made by members that had seen them all."""
+    """Those owner nodes that are younger than every registration: made by members that had seen
+    them all.
+    """
     ids = f"/consumers/{group}/ids"
-    joins = [stat.czxid for member in _children(client, ids) if (stat := client.exists(f"{ids}/{member}")) is not None]
-    return {partition: text for partition, (text, made) in _leaves(client, group, "owners").items() if made > max(joins, default=0)}
+    joins = [
+        stat.czxid
+        for member in _children(client, ids)
+        if (stat := client.exists(f"{ids}/{member}")) is not None
+    ]
+    return {
+        partition: text
+        for partition, (text, made) in _leaves(client, group, "owners").items()
+        if made > max(joins, default=0)
+    }
 
 
 def stored_offsets(client: KazooClient, group: str) -> dict[TopicPartition, int]:
     """Partition -> the stored offset, that of the next record."""
-    return {partition: int(text) for partition, (text, _) in _leaves(client, group, "offsets").items()}
+    return {
+        partition: int(text) for partition, (text, _) in _leaves(client, group, "offsets").items()
+    }
 
 
 def registered(client: KazooClient, group: str) -> dict[str, bytes]:

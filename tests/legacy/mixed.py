@@ -1,9 +1,14 @@
-"""A group of old consumers and ours: members of both kinds join, leave and are killed with -9 at random while records flow; and the same seed with old consumers only, as control.
+"""A group of old consumers and ours: members of both kinds join, leave and are killed with -9 at
+random while records flow; and the same seed with old consumers only, as control.
 
     python -m tests.legacy.mixed [--events 60] [--seed 1] [--partitions 48] [--only revival]
 
-Judged: a record is delivered twice only where who delivered it last was killed before; after the last event everything is owned, by the old maths over all registrations; old consumers give up a rebalance
-not more often than in the control, and never because a node of ours was in their last attempt's way. Then old consumers that gave up are revived (`tests.legacy.revival`). Prints a table and writes build/reports/legacy-mixed.json; exit status 1 when a bar is missed. Each member is a process of its own.
+Judged: a record is delivered twice only where who delivered it last was killed before; after the
+last event everything is owned, by the old maths over all registrations; old consumers give up a
+rebalance not more often than in the control, and never because a node of ours was in their last
+attempt's way. Then old consumers that gave up are revived (`tests.legacy.revival`). Prints a table
+and writes build/reports/legacy-mixed.json; exit status 1 when a bar is missed. Each member is a
+process of its own.
 """
 
 from __future__ import annotations
@@ -76,11 +81,20 @@ class Old:
 
     old = True
 
-    def __init__(self, folder: Path, zookeeper: str, java: Java, group: str, topic: str, name: str) -> None:
+    def __init__(
+        self, folder: Path, zookeeper: str, java: Java, group: str, topic: str, name: str
+    ) -> None:
         self.killed_ns: int | None = None
         self.process = LegacyProcess(folder / name, V1_1, zookeeper, java)
         self.process.start()
-        self.member = self.process.consumer(group, {topic: 1}, name=name, auto_commit_interval_ms=500, zookeeper_session_timeout_ms=SESSION_MS, wait=False)
+        self.member = self.process.consumer(
+            group,
+            {topic: 1},
+            name=name,
+            auto_commit_interval_ms=500,
+            zookeeper_session_timeout_ms=SESSION_MS,
+            wait=False,
+        )
 
     def delivered(self) -> list[tuple[int, int, int]]:
         """As `Subject`."""
@@ -112,7 +126,22 @@ class Ours:
 
     def __init__(self, zookeeper: str, group: str, topic: str, name: str) -> None:
         self.killed_ns: int | None = None
-        self.process = Process("--zookeeper", zookeeper, "--group", group, "--topic", topic, "--layout", "isolated", "--session-timeout-ms", str(SESSION_MS), "--commit-interval-ms", "500", "--client-id", name)
+        self.process = Process(
+            "--zookeeper",
+            zookeeper,
+            "--group",
+            group,
+            "--topic",
+            topic,
+            "--layout",
+            "isolated",
+            "--session-timeout-ms",
+            str(SESSION_MS),
+            "--commit-interval-ms",
+            "500",
+            "--client-id",
+            name,
+        )
 
     def delivered(self) -> list[tuple[int, int, int]]:
         """As `Subject`."""
@@ -121,7 +150,11 @@ class Ours:
     def leave(self) -> None:
         """As `Subject`."""
         self.process.child.terminate()
-        wait_until(lambda: self.process.child.poll() is not None, OWNED_TIMEOUT_S, f"the end of a member of ours; {self.process.errors}")
+        wait_until(
+            lambda: self.process.child.poll() is not None,
+            OWNED_TIMEOUT_S,
+            f"the end of a member of ours; {self.process.errors}",
+        )
         self.process.end()
 
     def kill(self) -> None:
@@ -144,12 +177,18 @@ def _delivered(lines: Sequence[dict]) -> list[tuple[int, int, int]]:  # type: ig
     for line in lines:
         for text, ranges in line["ranges"].items():
             number = int(text.rpartition("-")[2])
-            found += [(number, offset, line["t"]) for first, last, *_ in ranges for offset in range(first, last + 1)]
+            found += [
+                (number, offset, line["t"])
+                for first, last, *_ in ranges
+                for offset in range(first, last + 1)
+            ]
     return found
 
 
 class Producer:
-    """Writes numbered records round the partitions until it is told to end; `ends` is then how many each has."""
+    """Writes numbered records round the partitions until it is told to end; `ends` is then how many
+    each has.
+    """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.ends = [0] * partitions
@@ -176,7 +215,10 @@ class Producer:
 
 @dataclass
 class Outcome:
-    """What one run showed. `doubles`: records that somebody delivered again though who had them was not killed; `after_kill_ms`: of the others, how long after the kill. `blocked`: of the rebalances given up, those whose last attempt found a node of ours."""
+    """What one run showed. `doubles`: records that somebody delivered again though who had them was
+    not killed; `after_kill_ms`: of the others, how long after the kill. `blocked`: of the
+    rebalances given up, those whose last attempt found a node of ours.
+    """
 
     events: list[str] = field(default_factory=list)
     records: int = 0
@@ -192,7 +234,16 @@ class Outcome:
 class Run:
     """One run: `mixed` with members of both kinds, else old consumers only."""
 
-    def __init__(self, folder: Path, broker: KafkaBroker, client: KazooClient, mixed: bool, seed: int, events: int, partitions: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        broker: KafkaBroker,
+        client: KazooClient,
+        mixed: bool,
+        seed: int,
+        events: int,
+        partitions: int,
+    ) -> None:
         self.folder = folder
         self.broker = broker
         self.client = client
@@ -232,7 +283,12 @@ class Run:
             producer.end()
             for member in self.members:
                 member.kill()
-        judge(found, [*self.members, *self.gone], producer.ends, {f"{self.group}_{name}" for name in self.old})
+        judge(
+            found,
+            [*self.members, *self.gone],
+            producer.ends,
+            {f"{self.group}_{name}" for name in self.old},
+        )
         return found
 
     def _join(self, old: bool) -> str:
@@ -240,7 +296,16 @@ class Run:
         self.made += 1
         if old:
             self.old.add(name)
-            self.members.append(Old(self.folder / self.group, self.broker.zookeeper, self.broker.java, self.group, self.topic, name))
+            self.members.append(
+                Old(
+                    self.folder / self.group,
+                    self.broker.zookeeper,
+                    self.broker.java,
+                    self.group,
+                    self.topic,
+                    name,
+                )
+            )
         else:
             self.members.append(Ours(self.broker.zookeeper, self.group, self.topic, name))
         return f"join {name}"
@@ -279,35 +344,59 @@ class Run:
         def as_computed() -> bool:
             self._bury()
             names = registered(self.client, self.group)
-            wanted = range_owners({name: {self.topic: 1} for name in names}, {self.topic: range(self.partitions)})
+            wanted = range_owners(
+                {name: {self.topic: 1} for name in names}, {self.topic: range(self.partitions)}
+            )
             return len(names) == len(self.members) and owners(self.client, self.group) == wanted
-        wait_until(as_computed, OWNED_TIMEOUT_S, f"the owners that the maths says; registered: {sorted(registered(self.client, self.group))}")
+
+        wait_until(
+            as_computed,
+            OWNED_TIMEOUT_S,
+            "the owners that the maths says; registered:"
+            f" {sorted(registered(self.client, self.group))}",
+        )
         return time.monotonic() - began
 
     def _all_delivered(self, ends: Sequence[int]) -> None:
         def all_there() -> bool:
-            seen = {(number, offset) for member in [*self.members, *self.gone] for number, offset, _ in member.delivered()}
+            seen = {
+                (number, offset)
+                for member in [*self.members, *self.gone]
+                for number, offset, _ in member.delivered()
+            }
             return len(seen) >= sum(ends)
+
         wait_until(all_there, LAST_RECORDS_TIMEOUT_S, "every record at somebody")
 
 
-def judge(found: Outcome, everybody: Sequence[Subject], ends: Sequence[int], old: Collection[str]) -> None:
-    """What all that everybody delivered, and gave up, says. `old` are the ids of the old consumers."""
+def judge(
+    found: Outcome, everybody: Sequence[Subject], ends: Sequence[int], old: Collection[str]
+) -> None:
+    """What all that everybody delivered, and gave up, says. `old` are the ids of the old
+    consumers.
+    """
     last: dict[tuple[int, int], tuple[int, Subject]] = {}
-    for when, number, offset, member in sorted(((t, n, o, m) for m in everybody for n, o, t in m.delivered()), key=lambda d: d[:3]):
+    for when, number, offset, member in sorted(
+        ((t, n, o, m) for m in everybody for n, o, t in m.delivered()), key=lambda d: d[:3]
+    ):
         before, last[(number, offset)] = last.get((number, offset)), (when, member)
         if before is None:
             continue
         found.again += 1
         if before[1].killed_ns is None or when < before[1].killed_ns:
-            found.doubles.append(f"partition {number} @{offset}: {'old' if before[1].old else 'ours'}, then {'old' if member.old else 'ours'} {(when - before[0]) / 1e9:.1f} s later")
+            found.doubles.append(
+                f"partition {number} @{offset}: {'old' if before[1].old else 'ours'}, then"
+                f" {'old' if member.old else 'ours'} {(when - before[0]) / 1e9:.1f} s later"
+            )
         else:
             found.after_kill_ms.append((when - before[1].killed_ns) / 1e6)
     found.records = sum(ends)
     found.lost = found.records - len(last)
     threads = [thread for member in everybody for thread in member.gave_up()]
     found.gave_up = len(threads)
-    found.blocked = [thread for thread in threads if thread and thread.rpartition("-")[0] not in old]
+    found.blocked = [
+        thread for thread in threads if thread and thread.rpartition("-")[0] not in old
+    ]
 
 
 def section_of(title: str, name: str, found: Outcome, control: Outcome | None) -> Section:
@@ -316,17 +405,54 @@ def section_of(title: str, name: str, found: Outcome, control: Outcome | None) -
     limit = (Bar("max", control.gave_up),) if control is not None else ()
     mixed = name == MIXED
     section.rows += [
-        Row("records that nobody delivered", f"of {found.records}", [float(found.lost)], NONE if mixed else (), unit="records"),
-        Row("records of a member that lives, delivered by another", f"{found.again} in all were delivered again", [float(len(found.doubles))], NONE if mixed else (), unit="records", note="; ".join(found.doubles[:3])),
-        Row("not committed when its member was killed, delivered again", "since the kill", found.after_kill_ms),
-        Row("rebalances given up by old consumers", "their logs", [float(found.gave_up)], limit, unit=""),
-        Row("of these, a node of ours in the last attempt's way", "their logs", [float(len(found.blocked))], NONE if mixed else (), unit="", note="; ".join(found.blocked[:3])),
-        Row("everything owned after the last event", "owner nodes", [found.owned_s * 1000], (Bar("max", 10_000),) if mixed else ()),
+        Row(
+            "records that nobody delivered",
+            f"of {found.records}",
+            [float(found.lost)],
+            NONE if mixed else (),
+            unit="records",
+        ),
+        Row(
+            "records of a member that lives, delivered by another",
+            f"{found.again} in all were delivered again",
+            [float(len(found.doubles))],
+            NONE if mixed else (),
+            unit="records",
+            note="; ".join(found.doubles[:3]),
+        ),
+        Row(
+            "not committed when its member was killed, delivered again",
+            "since the kill",
+            found.after_kill_ms,
+        ),
+        Row(
+            "rebalances given up by old consumers",
+            "their logs",
+            [float(found.gave_up)],
+            limit,
+            unit="",
+        ),
+        Row(
+            "of these, a node of ours in the last attempt's way",
+            "their logs",
+            [float(len(found.blocked))],
+            NONE if mixed else (),
+            unit="",
+            note="; ".join(found.blocked[:3]),
+        ),
+        Row(
+            "everything owned after the last event",
+            "owner nodes",
+            [found.owned_s * 1000],
+            (Bar("max", 10_000),) if mixed else (),
+        ),
     ]
     return section
 
 
-def play_all(folder: Path, java: Java, seed: int, events: int, partitions: int, chosen: Sequence[str]) -> list[Section]:
+def play_all(
+    folder: Path, java: Java, seed: int, events: int, partitions: int, chosen: Sequence[str]
+) -> list[Section]:
     """Those of `PARTS` that are `chosen`, on servers of their own."""
     server = start_server(folder / "zookeeper", java)
     try:
@@ -336,12 +462,32 @@ def play_all(folder: Path, java: Java, seed: int, events: int, partitions: int, 
 
         def part(name: str) -> Callable[[list[Section]], None]:
             def play(into: list[Section]) -> None:
-                outcomes[name] = found = Run(folder, broker, client, name == MIXED, seed, events, partitions).play()
-                title = f"{events} joins, leaves and kill -9, {partitions} partitions, seed {seed}: " + ("old consumers 1.1.1 and ours" if name == MIXED else "old consumers 1.1.1 only (control)")
-                into.append(section_of(title, name, found, outcomes.get(CONTROL) if name == MIXED else None))
+                outcomes[name] = found = Run(
+                    folder, broker, client, name == MIXED, seed, events, partitions
+                ).play()
+                title = (
+                    f"{events} joins, leaves and kill -9, {partitions} partitions, seed {seed}: "
+                    + (
+                        "old consumers 1.1.1 and ours"
+                        if name == MIXED
+                        else "old consumers 1.1.1 only (control)"
+                    )
+                )
+                into.append(
+                    section_of(title, name, found, outcomes.get(CONTROL) if name == MIXED else None)
+                )
+
             return play
+
         try:
-            return measure_all({CONTROL: part(CONTROL), MIXED: part(MIXED), REVIVAL: partial(revive, folder, broker, client, ROUNDS)}, chosen)
+            return measure_all(
+                {
+                    CONTROL: part(CONTROL),
+                    MIXED: part(MIXED),
+                    REVIVAL: partial(revive, folder, broker, client, ROUNDS),
+                },
+                chosen,
+            )
         finally:
             disconnect(client)
             broker.kill()
@@ -351,7 +497,11 @@ def play_all(folder: Path, java: Java, seed: int, events: int, partitions: int, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.legacy.mixed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.legacy.mixed",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
@@ -362,9 +512,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         java = find_java()
         chosen = args.only or list(PARTS)
         sections = play_all(folder, java, args.seed, args.events, args.partitions, chosen)
-        size = [] if (args.events, args.seed, args.partitions) == (EVENTS, 1, PARTITIONS) else [f"{args.events}"]
-        settings = {"events": args.events, "seed": args.seed, "partitions": args.partitions, "parts": chosen}
-        return conclude(sections, settings, str(java.major), report_named("legacy-mixed", [*(chosen if len(chosen) < len(PARTS) else ()), *size] or PARTS, PARTS), "legacy-mixed")
+        size = (
+            []
+            if (args.events, args.seed, args.partitions) == (EVENTS, 1, PARTITIONS)
+            else [f"{args.events}"]
+        )
+        settings = {
+            "events": args.events,
+            "seed": args.seed,
+            "partitions": args.partitions,
+            "parts": chosen,
+        }
+        return conclude(
+            sections,
+            settings,
+            str(java.major),
+            report_named(
+                "legacy-mixed",
+                [*(chosen if len(chosen) < len(PARTS) else ()), *size] or PARTS,
+                PARTS,
+            ),
+            "legacy-mixed",
+        )
 
     return measured_in_a_folder(measure)
 

@@ -1,6 +1,8 @@
-"""Registrations that other clients and tools have written, and which releases of the old consumer they kill: every member of a group reads every registration, and gives up when it cannot.
+"""Registrations that other clients and tools have written, and which releases of the old consumer
+they kill: every member of a group reads every registration, and gives up when it cannot.
 
-What each does to the real consumers is shown by test_poison.py, release by release; a group of ours goes on beside all of them.
+What each does to the real consumers is shown by test_poison.py, release by release; a group of ours
+goes on beside all of them.
 """
 
 from __future__ import annotations
@@ -26,9 +28,19 @@ class Registration:
 
 
 def _document(**fields: Any) -> bytes:
-    """A valid registration for a topic that does not exist, some fields changed; None leaves one out."""
-    usual: dict[str, Any] = {"version": 1, "subscription": {ELSEWHERE: 1}, "pattern": "static", "timestamp": "1700000000000"}
-    return json.dumps({name: value for name, value in {**usual, **fields}.items() if value is not None}, ensure_ascii=False).encode()
+    """A valid registration for a topic that does not exist, some fields changed; None leaves one
+    out.
+    """
+    usual: dict[str, Any] = {
+        "version": 1,
+        "subscription": {ELSEWHERE: 1},
+        "pattern": "static",
+        "timestamp": "1700000000000",
+    }
+    return json.dumps(
+        {name: value for name, value in {**usual, **fields}.items() if value is not None},
+        ensure_ascii=False,
+    ).encode()
 
 
 POISON = (

@@ -1,4 +1,6 @@
-"""Our maths of the old assignors beside real owner nodes: a few telling cells of 1.1.1 in each run, every cell at night. The releases' own process serves all of its cells."""
+"""Our maths of the old assignors beside real owner nodes: a few telling cells of 1.1.1 in each run,
+every cell at night. The releases' own process serves all of its cells.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from zkcoord.stack.servers import KafkaBroker
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 # Threads that sort as text, more threads than partitions, and members that are passed over.
-DAILY = (Cell(V1_1, "range", "unequal", 12), Cell(V1_1, "roundrobin", "unequal", 12), Cell(V1_1, "roundrobin", "equal", 2))
+DAILY = (
+    Cell(V1_1, "range", "unequal", 12),
+    Cell(V1_1, "roundrobin", "unequal", 12),
+    Cell(V1_1, "roundrobin", "equal", 2),
+)
 NIGHTLY = [cell for version in RELEASES for cell in cells(version) if cell not in DAILY]
 
 
@@ -27,14 +33,18 @@ def topics(kafka_broker: KafkaBroker) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def process_of(kafka_broker: KafkaBroker, java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], LegacyProcess]]:
+def process_of(
+    kafka_broker: KafkaBroker, java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], LegacyProcess]]:
     """Release -> the process of its consumers, started when it is first asked for."""
     running: dict[str, LegacyProcess] = {}
     home: Path = tmp_path_factory.mktemp("matrix")
 
     def of(version: str) -> LegacyProcess:
         if version not in running:
-            running[version] = LegacyProcess(home / version, version, kafka_broker.zookeeper, java, heap_mb=HEAP_MB)
+            running[version] = LegacyProcess(
+                home / version, version, kafka_broker.zookeeper, java, heap_mb=HEAP_MB
+            )
             running[version].start()
         return running[version]
 
@@ -43,7 +53,16 @@ def process_of(kafka_broker: KafkaBroker, java: Java, tmp_path_factory: pytest.T
         process.kill()
 
 
-@pytest.mark.parametrize("cell", [*DAILY, *(pytest.param(cell, marks=pytest.mark.nightly) for cell in NIGHTLY)], ids=lambda cell: f"{cell.version}, {cell.title}")
-def test_owners_are_as_computed(cell: Cell, process_of: Callable[[str], LegacyProcess], looking: KazooClient, topics: Mapping[str, str]) -> None:
+@pytest.mark.parametrize(
+    "cell",
+    [*DAILY, *(pytest.param(cell, marks=pytest.mark.nightly) for cell in NIGHTLY)],
+    ids=lambda cell: f"{cell.version}, {cell.title}",
+)
+def test_owners_are_as_computed(
+    cell: Cell,
+    process_of: Callable[[str], LegacyProcess],
+    looking: KazooClient,
+    topics: Mapping[str, str],
+) -> None:
     outcome = play(cell, process_of(cell.version), looking, topics)
     assert outcome.agreeing == outcome.partitions, outcome.difference

@@ -1,4 +1,6 @@
-"""Real old consumers and ours in one group. The long run, with its control, is `make legacy-mixed`."""
+"""Real old consumers and ours in one group. The long run, with its control, is `make
+legacy-mixed`.
+"""
 
 from __future__ import annotations
 
@@ -28,35 +30,78 @@ PARTITIONS, RECORDS = 6, 20
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-def owned_as_the_maths_says(looking: KazooClient, group: str, topic: str, members: int, ours: list[KafkaConsumer], taken: Taken) -> None:
+def owned_as_the_maths_says(
+    looking: KazooClient,
+    group: str,
+    topic: str,
+    members: int,
+    ours: list[KafkaConsumer],
+    taken: Taken,
+) -> None:
     """Wait until every partition is owned by whom old consumers think."""
 
     def as_computed() -> bool:
         for one in ours:
             take(one, taken, 20)
         names = registered(looking, group)
-        return len(names) == members and owners(looking, group) == range_owners({name: {topic: 1} for name in names}, {topic: range(PARTITIONS)})
+        return len(names) == members and owners(looking, group) == range_owners(
+            {name: {topic: 1} for name in names}, {topic: range(PARTITIONS)}
+        )
 
     wait_until(as_computed, WAIT_S, f"the owners that the maths says for {members} members")
 
 
-def test_both_share_a_group_and_one_that_gave_up_is_revived(kafka_broker: KafkaBroker, kafka_zk_hosts: str, looking: KazooClient, legacy: LegacyProcess) -> None:
-    """Joins and leaves of both kinds, every record once; then a foreign node makes an old consumer give up, and as soon as it is gone zkcoord has it try again."""
+def test_both_share_a_group_and_one_that_gave_up_is_revived(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, looking: KazooClient, legacy: LegacyProcess
+) -> None:
+    """Joins and leaves of both kinds, every record once; then a foreign node makes an old consumer
+    give up, and as soon as it is gone zkcoord has it try again.
+    """
     topic, group = create_topic(kafka_broker.address, unique("shared"), PARTITIONS), unique("group")
     share(looking, group)
     taken: Taken = {}
-    with coordinator(kafka_zk_hosts, CoordinatorOptions(legacy_attempts_ms=9_000), Layout.ISOLATED), ExitStack() as running:
-        old = legacy.consumer(group, {topic: 1}, name="A", auto_commit_interval_ms=200, rebalance_backoff_ms=300, rebalance_max_retries=10)
-        ours = [running.enter_context(consumer(kafka_zk_hosts, group, topic, zookeeper_layout="isolated"))]
+    with (
+        coordinator(kafka_zk_hosts, CoordinatorOptions(legacy_attempts_ms=9_000), Layout.ISOLATED),
+        ExitStack() as running,
+    ):
+        old = legacy.consumer(
+            group,
+            {topic: 1},
+            name="A",
+            auto_commit_interval_ms=200,
+            rebalance_backoff_ms=300,
+            rebalance_max_retries=10,
+        )
+        ours = [
+            running.enter_context(
+                consumer(kafka_zk_hosts, group, topic, zookeeper_layout="isolated")
+            )
+        ]
         owned_as_the_maths_says(looking, group, topic, 2, ours, taken)
         produce_numbered(kafka_broker.address, topic, PARTITIONS, RECORDS)
-        wait_until(lambda: len(everything(taken, old, ours, topic)) == PARTITIONS * RECORDS, WAIT_S, "every record at somebody")
-        ours.append(running.enter_context(consumer(kafka_zk_hosts, group, topic, zookeeper_layout="isolated")))
+        wait_until(
+            lambda: len(everything(taken, old, ours, topic)) == PARTITIONS * RECORDS,
+            WAIT_S,
+            "every record at somebody",
+        )
+        ours.append(
+            running.enter_context(
+                consumer(kafka_zk_hosts, group, topic, zookeeper_layout="isolated")
+            )
+        )
         owned_as_the_maths_says(looking, group, topic, 3, ours, taken)
         ours.pop().close()
         owned_as_the_maths_says(looking, group, topic, 2, ours, taken)
-        assert sorted(delivered(taken, old, topic)) == sorted(set(delivered(taken, old, topic))) and not old.gave_up()
-        of_ours = min(partition for partition, thread in owners(looking, group).items() if not thread.startswith(old.id))  # of its own it deletes by path, whoever made it
+        assert (
+            sorted(delivered(taken, old, topic)) == sorted(set(delivered(taken, old, topic)))
+            and not old.gave_up()
+        )
+        # of its own it deletes by path, whoever made it
+        of_ours = min(
+            partition
+            for partition, thread in owners(looking, group).items()
+            if not thread.startswith(old.id)
+        )
         path = f"/consumers/{group}/owners/{topic}/{of_ours.partition}"
         replaced = looking.transaction()
         replaced.delete(path)
@@ -72,11 +117,19 @@ def test_both_share_a_group_and_one_that_gave_up_is_revived(kafka_broker: KafkaB
 
 def delivered(taken: Taken, old: LegacyConsumer, topic: str) -> list[tuple[int, int]]:
     """(partition, offset) of every delivery to either kind."""
-    of_old = [(partition.partition, offset) for partition, offsets in old.records.items() for offset in offsets]
-    return of_old + [(partition, offset) for (_, partition), offsets in taken.items() for offset in offsets]
+    of_old = [
+        (partition.partition, offset)
+        for partition, offsets in old.records.items()
+        for offset in offsets
+    ]
+    return of_old + [
+        (partition, offset) for (_, partition), offsets in taken.items() for offset in offsets
+    ]
 
 
-def everything(taken: Taken, old: LegacyConsumer, ours: list[KafkaConsumer], topic: str) -> set[tuple[int, int]]:
+def everything(
+    taken: Taken, old: LegacyConsumer, ours: list[KafkaConsumer], topic: str
+) -> set[tuple[int, int]]:
     """What has been delivered by now, after one more poll of ours."""
     for one in ours:
         take(one, taken, 20)
@@ -84,7 +137,9 @@ def everything(taken: Taken, old: LegacyConsumer, ours: list[KafkaConsumer], top
 
 
 @pytest.mark.nightly
-def test_a_run_of_joins_leaves_and_kills(kafka_broker: KafkaBroker, looking: KazooClient, tmp_path: Path) -> None:
+def test_a_run_of_joins_leaves_and_kills(
+    kafka_broker: KafkaBroker, looking: KazooClient, tmp_path: Path
+) -> None:
     """As `make legacy-mixed`, shorter and without its control."""
     found = Run(tmp_path, kafka_broker, looking, mixed=True, seed=3, events=8, partitions=12).play()
     assert found.lost == 0 and not found.doubles and not found.blocked, found
@@ -115,19 +170,36 @@ class Told:
         return False
 
 
-@pytest.mark.parametrize("killed_ns, others, doubles", [
-    (None, [(0, 7, 20)], 1),
-    (15, [(0, 7, 20)], 0),
-    (25, [(0, 7, 20)], 1),
-    (15, [(0, 7, 20), (0, 7, 30)], 1),
-    (15, [(1, 7, 20)], 0),
-], ids=["of one that lives", "of one that was killed", "before it was killed", "of its successor", "of another partition"])
-def test_a_record_again_is_forgiven_once_and_only_after_the_kill(killed_ns: int | None, others: list[tuple[int, int, int]], doubles: int) -> None:
+@pytest.mark.parametrize(
+    "killed_ns, others, doubles",
+    [
+        (None, [(0, 7, 20)], 1),
+        (15, [(0, 7, 20)], 0),
+        (25, [(0, 7, 20)], 1),
+        (15, [(0, 7, 20), (0, 7, 30)], 1),
+        (15, [(1, 7, 20)], 0),
+    ],
+    ids=[
+        "of one that lives",
+        "of one that was killed",
+        "before it was killed",
+        "of its successor",
+        "of another partition",
+    ],
+)
+def test_a_record_again_is_forgiven_once_and_only_after_the_kill(
+    killed_ns: int | None, others: list[tuple[int, int, int]], doubles: int
+) -> None:
     """(partition, offset, when) of one member at 10, and of others later."""
     found = Outcome()
-    everybody: list[Subject] = [Told(True, [(0, 7, 10)], killed_ns), *(Told(False, [record]) for record in others)]
+    everybody: list[Subject] = [
+        Told(True, [(0, 7, 10)], killed_ns),
+        *(Told(False, [record]) for record in others),
+    ]
     judge(found, everybody, [8], ())
-    assert len(found.doubles) == doubles and found.lost == 8 - len({record[:2] for record in others} | {(0, 7)})
+    assert len(found.doubles) == doubles and found.lost == 8 - len(
+        {record[:2] for record in others} | {(0, 7)}
+    )
 
 
 def test_whose_node_was_in_the_way() -> None:
@@ -137,6 +209,11 @@ def test_whose_node_was_in_the_way() -> None:
 
 
 def test_the_maths_of_the_simulators_old_consumers() -> None:
-    """The rule that this suite compares with is written twice, in the product and here; a case by hand."""
+    """The rule that this suite compares with is written twice, in the product and here; a case by
+    hand.
+    """
     topics = {f"g_{name}": {"t": streams} for name, streams in (("B", 1), ("A", 2))}
-    assert range_owners(topics, {"t": range(5)}) == {TopicPartition("t", n): thread for n, thread in enumerate(("g_A-0", "g_A-0", "g_A-1", "g_A-1", "g_B-0"))}
+    assert range_owners(topics, {"t": range(5)}) == {
+        TopicPartition("t", n): thread
+        for n, thread in enumerate(("g_A-0", "g_A-0", "g_A-1", "g_A-1", "g_B-0"))
+    }

@@ -1,4 +1,7 @@
-"""Wildcards: what an old consumer writes into its registration, what we read there, and the topics that it then really owns are compared. Our maths is worth nothing for a pattern that we match otherwise."""
+"""Wildcards: what an old consumer writes into its registration, what we read there, and the topics
+that it then really owns are compared. Our maths is worth nothing for a pattern that we match
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from zkcoord.znodes.patterns import match_patterns
 
 ANY = Stat(1, 0, 0, 0, 1, 0)
 ENDINGS = (".eu", ".us", "-eu", "")
-# Expression (T stands for a name that no other test uses) -> the endings of the topics that it covers.
+# Expression (T stands for a name that no other test uses) -> the endings of the topics that it
+# covers.
 WHITE = {
     "T.*": ENDINGS,
     "T[.]eu": (".eu",),
@@ -36,27 +40,69 @@ ESCAPED_TWICE = r"T\.eu"  # by 1.0.1 to 1.1.1, which then cover nothing
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [V1_1, *(pytest.param(version, marks=pytest.mark.nightly) for version in RELEASES if version != V1_1)])
-def test_patterns_cover_what_we_think(version: str, kafka_broker: KafkaBroker, kafka_zk_hosts: str, looking: KazooClient, java: Java, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "version",
+    [
+        V1_1,
+        *(
+            pytest.param(version, marks=pytest.mark.nightly)
+            for version in RELEASES
+            if version != V1_1
+        ),
+    ],
+)
+def test_patterns_cover_what_we_think(
+    version: str,
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    looking: KazooClient,
+    java: Java,
+    tmp_path: Path,
+) -> None:
     name = unique("pattern")
     for ending in ENDINGS:
         create_topic(kafka_broker.address, name + ending, 1)
     with LegacyProcess(tmp_path / "legacy", version, kafka_zk_hosts, java) as process:
-        opened = {expression: process.consumer(unique("group"), whitelist=expression.replace("T", name), auto_commit_enable="false", wait=False) for expression in WHITE}
-        others = process.consumer(unique("group"), blacklist=f"{name}[.].*", auto_commit_enable="false", wait=False)
+        opened = {
+            expression: process.consumer(
+                unique("group"),
+                whitelist=expression.replace("T", name),
+                auto_commit_enable="false",
+                wait=False,
+            )
+            for expression in WHITE
+        }
+        others = process.consumer(
+            unique("group"), blacklist=f"{name}[.].*", auto_commit_enable="false", wait=False
+        )
         for expression, endings in WHITE.items():
             covered = () if version == V1_1 and expression == ESCAPED_TWICE else endings
             expected = {name + ending for ending in covered}
-            assert both(opened[expression], looking, PatternKind.WHITE_LIST) == (expected, expected), expression
+            assert both(opened[expression], looking, PatternKind.WHITE_LIST) == (
+                expected,
+                expected,
+            ), expression
         really, computed = both(others, looking, PatternKind.BLACK_LIST)
-        assert really == computed and {name, name + "-eu"} <= really and not {name + ".eu", name + ".us"} & really
+        assert (
+            really == computed
+            and {name, name + "-eu"} <= really
+            and not {name + ".eu", name + ".us"} & really
+        )
 
 
-def both(member: LegacyConsumer, client: KazooClient, kind: PatternKind) -> tuple[set[str], set[str]]:
-    """The topics that a consumer of this pattern, alone in its group, really owns, and those that we read from its registration. (It has them when it has its streams.)"""
+def both(
+    member: LegacyConsumer, client: KazooClient, kind: PatternKind
+) -> tuple[set[str], set[str]]:
+    """The topics that a consumer of this pattern, alone in its group, really owns, and those that
+    we read from its registration. (It has them when it has its streams.)
+    """
     member.wait("registered")
     really = {partition.topic for partition in owners(client, member.group)}
     found = decode_registration(member.id, registered(client, member.group)[member.id], ANY)
     assert not isinstance(found, Malformed) and found.subscription.pattern is not None, found
     assert found.subscription.pattern.kind is kind
-    return really, set(match_patterns([found.subscription.pattern], client.get_children("/brokers/topics"))[found.subscription.pattern])
+    return really, set(
+        match_patterns([found.subscription.pattern], client.get_children("/brokers/topics"))[
+            found.subscription.pattern
+        ]
+    )

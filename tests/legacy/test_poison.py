@@ -1,4 +1,6 @@
-"""What each registration of `poison` does to real old consumers of every release (at night), what `zkcoord check` says of it, and a group of ours, which owns everything whatever lies beside it."""
+"""What each registration of `poison` does to real old consumers of every release (at night), what
+`zkcoord check` says of it, and a group of ours, which owns everything whatever lies beside it.
+"""
 
 from __future__ import annotations
 
@@ -25,39 +27,75 @@ from zkcoord.znodes.codec import decode_registration
 from zkcoord.znodes.paths import Layout
 
 ANY = Stat(1, 0, 0, 0, 1, 0)
-UNREADABLE = [registration for registration in POISON if isinstance(decode_registration("poison", registration.data or b"", ANY), Malformed)]
+UNREADABLE = [
+    registration
+    for registration in POISON
+    if isinstance(decode_registration("poison", registration.data or b"", ANY), Malformed)
+]
 
 
 @pytest.mark.kafka
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", RELEASES)
-def test_what_it_does_to_old_consumers(version: str, kafka_broker: KafkaBroker, kafka_zk_hosts: str, looking: KazooClient, java: Java, tmp_path: Path) -> None:
-    """Each is added to a group of one member that owns everything: either it gives up, or all its owner nodes are made anew."""
+def test_what_it_does_to_old_consumers(
+    version: str,
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    looking: KazooClient,
+    java: Java,
+    tmp_path: Path,
+) -> None:
+    """Each is added to a group of one member that owns everything: either it gives up, or all its
+    owner nodes are made anew.
+    """
     topic = create_topic(kafka_broker.address, unique("poison"), PARTITIONS)
     with LegacyProcess(tmp_path / "legacy", version, kafka_zk_hosts, java) as process:
-        found = {registration.name: killed_by(registration, process, looking, topic) for registration in (*POISON, *HARMLESS)}
-    assert found == {registration.name: version in registration.kills for registration in (*POISON, *HARMLESS)}
+        found = {
+            registration.name: killed_by(registration, process, looking, topic)
+            for registration in (*POISON, *HARMLESS)
+        }
+    assert found == {
+        registration.name: version in registration.kills for registration in (*POISON, *HARMLESS)
+    }
 
 
-@pytest.mark.parametrize("registration", [*POISON, *HARMLESS], ids=lambda registration: registration.name)
+@pytest.mark.parametrize(
+    "registration", [*POISON, *HARMLESS], ids=lambda registration: registration.name
+)
 def test_what_zkcoord_check_says_of_it(registration: Registration) -> None:
     """It names those that kill, with the releases that the test above saw killed, and no other."""
-    found = [RULES[code] for code, _ in judge("group_poison", registration.data or b"", ANY).problems]
-    victims = {release for rule in found if rule.severity is Severity.ERROR for release in VICTIMS[rule.versions]}
+    found = [
+        RULES[code] for code, _ in judge("group_poison", registration.data or b"", ANY).problems
+    ]
+    victims = {
+        release
+        for rule in found
+        if rule.severity is Severity.ERROR
+        for release in VICTIMS[rule.versions]
+    }
     assert victims == set(registration.kills)
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [None, GroupMode.MIXED], ids=["coordinated", "mixed"])
-def test_a_group_of_ours_owns_everything(mode: GroupMode | None, kafka_broker: KafkaBroker, kafka_zk_hosts: str, looking: KazooClient) -> None:
-    """Beside each, a member joins and leaves: the coordinator goes on assigning, and everything is owned by those who can be read. (Those that we can read are old consumers for us: where nobody said that the group is
-    shared with such, it is left alone while they are there.)"""
+def test_a_group_of_ours_owns_everything(
+    mode: GroupMode | None, kafka_broker: KafkaBroker, kafka_zk_hosts: str, looking: KazooClient
+) -> None:
+    """Beside each, a member joins and leaves: the coordinator goes on assigning, and everything is
+    owned by those who can be read. (Those that we can read are old consumers for us: where nobody
+    said that the group is shared with such, it is left alone while they are there.)
+    """
     topic, group = create_topic(kafka_broker.address, unique("poison"), PARTITIONS), unique("group")
     if mode is not None:
         share(looking, group)
     with coordinator(kafka_zk_hosts, layout=Layout.ISOLATED), ExitStack() as running:
-        members = [running.enter_context(consumer(kafka_zk_hosts, group, topic, zookeeper_layout="isolated")) for _ in range(MEMBERS)]
+        members = [
+            running.enter_context(
+                consumer(kafka_zk_hosts, group, topic, zookeeper_layout="isolated")
+            )
+            for _ in range(MEMBERS)
+        ]
         settled(members, topic, PARTITIONS, timeout_s=WAIT_S)
         for registration in UNREADABLE if mode is None else POISON:
             path = add(looking, group, registration)

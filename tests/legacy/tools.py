@@ -1,4 +1,6 @@
-"""The command lines of Kafka 1.1.1 that read and write the old layout: each is a process, its answer what it printed."""
+"""The command lines of Kafka 1.1.1 that read and write the old layout: each is a process, its
+answer what it printed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from zkcoord.stack.java import Java
 from zkcoord.stack.process import owned_command
 
 TOOL_TIMEOUT_S = 180.0
-LIST_GROUPS, EXPORT, IMPORT = "kafka.admin.ConsumerGroupCommand", "kafka.tools.ExportZkOffsets", "kafka.tools.ImportZkOffsets"
+LIST_GROUPS, EXPORT, IMPORT = (
+    "kafka.admin.ConsumerGroupCommand",
+    "kafka.tools.ExportZkOffsets",
+    "kafka.tools.ImportZkOffsets",
+)
 
 _LOG_CONFIG = """status = error
 appender.err.type = Console
@@ -39,8 +45,12 @@ class Answer:
 
     @property
     def table(self) -> list[dict[str, str]]:
-        """A table under a line of column names (in capitals, without spaces except in LOG-END-OFFSET and the like), one mapping per row."""
-        heads = next((index for index, line in enumerate(self.lines) if line.startswith("TOPIC")), None)
+        """A table under a line of column names (in capitals, without spaces except in
+        LOG-END-OFFSET and the like), one mapping per row.
+        """
+        heads = next(
+            (index for index, line in enumerate(self.lines) if line.startswith("TOPIC")), None
+        )
         if heads is None:
             return []
         names = self.lines[heads].split()
@@ -60,9 +70,29 @@ class Tools:
 
     def run(self, main_class: str, *arguments: str) -> Answer:
         """Run one of them to its end."""
-        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={self._logging}"]
-        command = [str(self.java.executable), *options, "-cp", release_classpath(V1_1, self.java), main_class, *arguments]
-        found = subprocess.run(owned_command(command), capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL, cwd=self.home)
+        options = [
+            "-Xmx128m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dlog4j2.configurationFile={self._logging}",
+        ]
+        command = [
+            str(self.java.executable),
+            *options,
+            "-cp",
+            release_classpath(V1_1, self.java),
+            main_class,
+            *arguments,
+        ]
+        found = subprocess.run(
+            owned_command(command),
+            capture_output=True,
+            text=True,
+            timeout=TOOL_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=self.home,
+        )
         return Answer(found.returncode, found.stdout, found.stderr)
 
     def groups(self) -> list[str]:
@@ -77,7 +107,14 @@ class Tools:
 
     def export(self, target: Path, group: str = "") -> Answer:
         """`ExportZkOffsets`: lines of `path:offset` into `target`."""
-        return self.run(EXPORT, "--zkconnect", self.zookeeper, "--output-file", str(target), *(("--group", group) if group else ()))
+        return self.run(
+            EXPORT,
+            "--zkconnect",
+            self.zookeeper,
+            "--output-file",
+            str(target),
+            *(("--group", group) if group else ()),
+        )
 
     def restore(self, source: Path) -> Answer:
         """`ImportZkOffsets`."""

@@ -37,14 +37,27 @@ def stores(kafka_broker: KafkaBroker, kafka_zk_hosts: str, topic: str) -> Iterat
 
 
 @pytest.fixture
-def run(kafka_zk_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`zkcoord migrate ARGUMENTS --zookeeper HERE` in this process, with the runs in the test's folder: status, standard output, standard error."""
+def run(
+    kafka_zk_hosts: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """`zkcoord migrate ARGUMENTS --zookeeper HERE` in this process, with the runs in the test's
+    folder: status, standard output, standard error.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for name in [name for name in os.environ if name.startswith("ZKCOORD_")]:
         monkeypatch.delenv(name)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(["migrate", *arguments, *(() if arguments[0] == "list" else ("--zookeeper", kafka_zk_hosts))])
+        status = main(
+            [
+                "migrate",
+                *arguments,
+                *(() if arguments[0] == "list" else ("--zookeeper", kafka_zk_hosts)),
+            ]
+        )
         out, err = capsys.readouterr()
         return status, out, err
 

@@ -34,31 +34,49 @@ class BothStores:
         self.kafka.close()
         disconnect(self.client)
 
-    def group(self, name: str, zookeeper: Mapping[int, int] | None = None, kafka: Mapping[int, int] | None = None) -> str:
+    def group(
+        self,
+        name: str,
+        zookeeper: Mapping[int, int] | None = None,
+        kafka: Mapping[int, int] | None = None,
+    ) -> str:
         """A group with these offsets, as old consumers leave it; its name is unique."""
         group = unique(name)
         for n, offset in (zookeeper or {}).items():
-            self.client.create(f"/consumers/{group}/offsets/{self.topic}/{n}", str(offset).encode(), makepath=True)
+            self.client.create(
+                f"/consumers/{group}/offsets/{self.topic}/{n}", str(offset).encode(), makepath=True
+            )
         if kafka:
             self.commit(group, kafka)
         return group
 
     def commit(self, group: str, offsets: Mapping[int, int]) -> None:
         """In Kafka."""
-        self.kafka.commit(group, {TopicPartition(self.topic, n): offset for n, offset in offsets.items()})
+        self.kafka.commit(
+            group, {TopicPartition(self.topic, n): offset for n, offset in offsets.items()}
+        )
 
     def set(self, group: str, partition: int, offset: int) -> None:
         """In ZooKeeper."""
-        self.client.set(f"/consumers/{group}/offsets/{self.topic}/{partition}", str(offset).encode())
+        self.client.set(
+            f"/consumers/{group}/offsets/{self.topic}/{partition}", str(offset).encode()
+        )
 
     def in_zookeeper(self, group: str) -> Values:
         path = f"/consumers/{group}/offsets/{self.topic}"
         if self.client.exists(path) is None:
             return {}
-        return {int(n): int(self.client.get(f"{path}/{n}")[0]) for n in sorted(self.client.get_children(path))}
+        return {
+            int(n): int(self.client.get(f"{path}/{n}")[0])
+            for n in sorted(self.client.get_children(path))
+        }
 
     def in_kafka(self, group: str) -> Values:
-        return {tp.partition: offset for tp, offset in sorted(self.kafka.committed([group])[group].items()) if tp.topic == self.topic}
+        return {
+            tp.partition: offset
+            for tp, offset in sorted(self.kafka.committed([group])[group].items())
+            if tp.topic == self.topic
+        }
 
     def mark(self, group: str) -> str:
         """What is said of whose ZooKeeper's offsets are."""
@@ -72,21 +90,41 @@ class BothStores:
 
     def plain_consumer(self, group: str) -> KafkaConsumer:
         """A member of Kafka's own protocol that has joined."""
-        consumer = group_member(self.broker, self.topic, group, auto_offset_reset="earliest", enable_auto_commit=False, client_id="plain")
-        wait_until(lambda: consumer.poll(200, max_records=1, update_offsets=False) or consumer.assignment(), PATIENCE_S, "an assignment")
+        consumer = group_member(
+            self.broker,
+            self.topic,
+            group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            client_id="plain",
+        )
+        wait_until(
+            lambda: (
+                consumer.poll(200, max_records=1, update_offsets=False) or consumer.assignment()
+            ),
+            PATIENCE_S,
+            "an assignment",
+        )
         return consumer
 
     def log_ends_of_offsets_topic(self) -> dict[KafkaPartition, int]:
         """How much was ever written for groups in Kafka, by anybody."""
         consumer = KafkaConsumer(bootstrap_servers=self.broker, group_id=None)
         try:
-            found: dict[KafkaPartition, int] = consumer.end_offsets([KafkaPartition("__consumer_offsets", n) for n in sorted(consumer.partitions_for_topic("__consumer_offsets") or ())])
+            found: dict[KafkaPartition, int] = consumer.end_offsets(
+                [
+                    KafkaPartition("__consumer_offsets", n)
+                    for n in sorted(consumer.partitions_for_topic("__consumer_offsets") or ())
+                ]
+            )
             return found
         finally:
             consumer.close()
 
     def written_since(self, ends: Mapping[KafkaPartition, int], groups: Sequence[str]) -> int:
-        """How many records of these groups are behind those ends in the logs that Kafka keeps offsets in. (Of other groups it cleans up there now and then.)"""
+        """How many records of these groups are behind those ends in the logs that Kafka keeps
+        offsets in. (Of other groups it cleans up there now and then.)
+        """
         consumer = KafkaConsumer(bootstrap_servers=self.broker, group_id=None)
         keys: list[bytes] = []
         try:
@@ -96,7 +134,9 @@ class BothStores:
                 consumer.seek(tp, offset)
 
             def read() -> bool:
-                keys.extend(record.key for records in consumer.poll(100).values() for record in records)
+                keys.extend(
+                    record.key for records in consumer.poll(100).values() for record in records
+                )
                 return all(consumer.position(tp) >= end for tp, end in until.items())
 
             wait_until(read, PATIENCE_S, "the ends of the logs that offsets are in")

@@ -1,10 +1,12 @@
-"""The whole journey of a group under load: old consumers, both together, coordinated, Kafka's own protocol, and back to old consumers.
+"""The whole journey of a group under load: old consumers, both together, coordinated, Kafka's own
+protocol, and back to old consumers.
 
     python -m tests.migrations.roundtrip [--records 1000000] [--rate 10000] [--no-mixed]
 
-Real old consumers (1.1.1), zkcoord's consumers and kafka-python's, all as processes; a real coordinator in the layout `isolated`; every command that docs/migration.md names, as
-a user types it. A producer writes all the time. Each offset that anybody was handed is counted. Prints a table and writes build/reports/migration-roundtrip.json; exit status 1
-when a bar is missed.
+Real old consumers (1.1.1), zkcoord's consumers and kafka-python's, all as processes; a real
+coordinator in the layout `isolated`; every command that docs/migration.md names, as a user types
+it. A producer writes all the time. Each offset that anybody was handed is counted. Prints a table
+and writes build/reports/migration-roundtrip.json; exit status 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -50,14 +52,23 @@ TICK_S = 0.05
 
 
 class Load:
-    """Records into every partition all the time: `rate` a second up to a leg's share of `total`, and then few, so that whoever joins is handed some, however long that takes."""
+    """Records into every partition all the time: `rate` a second up to a leg's share of `total`,
+    and then few, so that whoever joins is handed some, however long that takes.
+    """
 
     def __init__(self, broker: str, total: int, rate: int) -> None:
         self.total = total
         self.leg = 1
         self.written = 0
         self._over = threading.Event()
-        self._producer = Producer({"bootstrap.servers": broker, "acks": "all", "linger.ms": 5, "queue.buffering.max.messages": 200_000})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": broker,
+                "acks": "all",
+                "linger.ms": 5,
+                "queue.buffering.max.messages": 200_000,
+            }
+        )
         self._thread = threading.Thread(target=self._write, args=(max(1, int(rate * TICK_S)),))
         self._thread.start()
 
@@ -84,7 +95,9 @@ class Load:
 
 @dataclass
 class Trip:
-    """One group on its way. `members` counts who took part, `differing` in how many partitions both stores differed after each copy, `moved_s` how long nobody consumed."""
+    """One group on its way. `members` counts who took part, `differing` in how many partitions both
+    stores differed after each copy, `moved_s` how long nobody consumed.
+    """
 
     folder: Path
     broker: str
@@ -103,13 +116,41 @@ class Trip:
 
     def ours(self, name: str) -> Process:
         """A consumer of zkcoord."""
-        started = self._stack.enter_context(process("--zookeeper", self.zookeeper, "--topic", TOPIC, "--group", GROUP, "--layout", "isolated", "--commit", "sync", "--max-poll-records", str(BATCH), "--session-timeout-ms", str(SESSION_MS),
-                                                    "--client-id", name))
+        started = self._stack.enter_context(
+            process(
+                "--zookeeper",
+                self.zookeeper,
+                "--topic",
+                TOPIC,
+                "--group",
+                GROUP,
+                "--layout",
+                "isolated",
+                "--commit",
+                "sync",
+                "--max-poll-records",
+                str(BATCH),
+                "--session-timeout-ms",
+                str(SESSION_MS),
+                "--client-id",
+                name,
+            )
+        )
         return self._followed(started)
 
     def plain(self) -> Process:
         """A consumer of kafka-python."""
-        return self._followed(self._stack.enter_context(process(self.broker, TOPIC, GROUP, str(SESSION_MS), command=("-m", "tests.acceptance.moving"))))
+        return self._followed(
+            self._stack.enter_context(
+                process(
+                    self.broker,
+                    TOPIC,
+                    GROUP,
+                    str(SESSION_MS),
+                    command=("-m", "tests.acceptance.moving"),
+                )
+            )
+        )
 
     def _followed(self, started: Process) -> Process:
         self.members += 1
@@ -119,7 +160,9 @@ class Trip:
     def old(self, virtual_machine: LegacyProcess, name: str) -> LegacyConsumer:
         """An old consumer with one stream."""
         self.members += 1
-        member = virtual_machine.consumer(GROUP, {TOPIC: 1}, name=name, batch=100, wait=False, **OLD)
+        member = virtual_machine.consumer(
+            GROUP, {TOPIC: 1}, name=name, batch=100, wait=False, **OLD
+        )
         self._sources.append(lambda: list(member.lines))
         return member
 
@@ -133,17 +176,30 @@ class Trip:
 
     def handed(self) -> int:
         """Records handed out until now, by everybody."""
-        return sum(line["count"] for source in self._sources for line in source() if line["event"] == "records")
+        return sum(
+            line["count"]
+            for source in self._sources
+            for line in source()
+            if line["event"] == "records"
+        )
 
     def until(self, load: Load, leg: int) -> None:
-        """Until the share of the journey's records that belongs to the legs up to this one is consumed; then the next leg's are written."""
+        """Until the share of the journey's records that belongs to the legs up to this one is
+        consumed; then the next leg's are written.
+        """
         share = self.total * leg // LEGS
-        wait_until(lambda: self.handed() >= share, PATIENCE_S, f"{share} records at the end of leg {leg}")
+        wait_until(
+            lambda: self.handed() >= share, PATIENCE_S, f"{share} records at the end of leg {leg}"
+        )
         load.leg = leg + 1
 
     def takes_part(self, member: Process | LegacyConsumer) -> None:
         """Until this member is handed records."""
-        wait_until(lambda: any(line["event"] == "records" for line in list(member.lines)), PATIENCE_S, "records of a new member")
+        wait_until(
+            lambda: any(line["event"] == "records" for line in list(member.lines)),
+            PATIENCE_S,
+            "records of a new member",
+        )
 
     def left(self, *members: Process) -> None:
         """Ask processes to close, and wait."""
@@ -171,7 +227,22 @@ class Trip:
 
     def zkcoord(self, *arguments: str) -> str:
         """`zkcoord ARGUMENTS --zookeeper HERE`; AssertionError where it does not end with 0."""
-        done = subprocess.run([sys.executable, "-m", "zkcoord.runtime.cli", *arguments, "--zookeeper", self.zookeeper], env=environment(self.folder), capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.folder, check=False)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "zkcoord.runtime.cli",
+                *arguments,
+                "--zookeeper",
+                self.zookeeper,
+            ],
+            env=environment(self.folder),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.folder,
+            check=False,
+        )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done.stdout
 
@@ -199,7 +270,16 @@ class Trip:
 
     def travel(self) -> Count:
         """All of it."""
-        with self._stack, Running(self.folder / "coordinator", "--zookeeper", self.zookeeper, "--layout", Layout.ISOLATED.name) as coordinator:
+        with (
+            self._stack,
+            Running(
+                self.folder / "coordinator",
+                "--zookeeper",
+                self.zookeeper,
+                "--layout",
+                Layout.ISOLATED.name,
+            ) as coordinator,
+        ):
             coordinator.ready("leading")
             load = Load(self.broker, self.total, self.rate)
             try:
@@ -208,7 +288,13 @@ class Trip:
             finally:
                 load.stop()
         lines = [line for source in self._sources for line in source()]
-        return count(lines, {f"{TOPIC}-{number}": end for number, end in end_offsets(self.broker, TOPIC, PARTITIONS).items()})
+        return count(
+            lines,
+            {
+                f"{TOPIC}-{number}": end
+                for number, end in end_offsets(self.broker, TOPIC, PARTITIONS).items()
+            },
+        )
 
     def _there(self, load: Load) -> list[Process]:
         """Old consumers are replaced by ours."""
@@ -258,7 +344,11 @@ class Trip:
         began = time.monotonic()
         self.left(*plain)
         with admin(self.broker) as client:
-            wait_until(lambda: not client.describe_groups([GROUP])[GROUP]["members"], PATIENCE_S, "an empty group in Kafka")
+            wait_until(
+                lambda: not client.describe_groups([GROUP])[GROUP]["members"],
+                PATIENCE_S,
+                "an empty group in Kafka",
+            )
         self.migrated("rollback", "2")
         self.compare()
         self.migrated("rollback", "1")
@@ -279,18 +369,53 @@ def rows_of(trip: Trip, found: Count) -> list[Row]:
     """What is judged. Every move costs at most what each member had not committed yet."""
     bound = trip.members * BATCH
     return [
-        Row("records written", "ends of the logs", [found.written], (Bar("min", trip.total, at_least=True),), "records"),
+        Row(
+            "records written",
+            "ends of the logs",
+            [found.written],
+            (Bar("min", trip.total, at_least=True),),
+            "records",
+        ),
         Row("lost", "never handed out", [found.lost], (Bar("max", 0),), "records"),
-        Row("twice although committed", "handed out after a commit that covers them", [found.again_committed], (Bar("max", 0),), "records"),
-        Row("twice", "the last uncommitted batch of each member", [found.again], (Bar("max", bound),), "records"),
-        Row("partitions whose stores differ", "after each copy", list(map(float, trip.differing)), (Bar("max", 0),), "partitions"),
-        Row("from the last record of one protocol to the first of the other", "members stopped, copied, verified, started", [1_000 * s for s in trip.moved_s]),
+        Row(
+            "twice although committed",
+            "handed out after a commit that covers them",
+            [found.again_committed],
+            (Bar("max", 0),),
+            "records",
+        ),
+        Row(
+            "twice",
+            "the last uncommitted batch of each member",
+            [found.again],
+            (Bar("max", bound),),
+            "records",
+        ),
+        Row(
+            "partitions whose stores differ",
+            "after each copy",
+            list(map(float, trip.differing)),
+            (Bar("max", 0),),
+            "partitions",
+        ),
+        Row(
+            "from the last record of one protocol to the first of the other",
+            "members stopped, copied, verified, started",
+            [1_000 * s for s in trip.moved_s],
+        ),
     ]
 
 
-def play(folder: Path, java: Java, records: int, rate: int, mixed: bool, into: list[Section]) -> None:
+def play(
+    folder: Path, java: Java, records: int, rate: int, mixed: bool, into: list[Section]
+) -> None:
     """One journey, on servers of its own."""
-    section = Section(WHAT, f"A group of {PARTITIONS} partitions from old consumers (1.1.1) to {'mixed, ' if mixed else ''}coordinated, Kafka's own protocol and back, {records} records at {rate}/s")
+    section = Section(
+        WHAT,
+        f"A group of {PARTITIONS} partitions from old consumers (1.1.1) to"
+        f" {'mixed, ' if mixed else ''}coordinated, Kafka's own protocol and back, {records}"
+        f" records at {rate}/s",
+    )
     into.append(section)
     server = start_server(folder / "zookeeper", java)
     try:
@@ -308,16 +433,32 @@ def play(folder: Path, java: Java, records: int, rate: int, mixed: bool, into: l
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.migrations.roundtrip", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.migrations.roundtrip",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--records", type=int, default=RECORDS)
     parser.add_argument("--rate", type=int, default=RATE, help="records a second")
-    parser.add_argument("--mixed", action=argparse.BooleanOptionalAction, default=True, help="replace old consumers one by one; without it, all are stopped before ours are started")
+    parser.add_argument(
+        "--mixed",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help=(
+            "replace old consumers one by one; without it, all are stopped before ours are started"
+        ),
+    )
     args = parser.parse_args(argv)
 
     def measure(folder: Path) -> int:
         java = find_java()
-        sections = measure_all({WHAT: lambda into: play(folder, java, args.records, args.rate, args.mixed, into)}, [WHAT])
-        return conclude(sections, vars(args), str(java.major), report_named(WHAT, [WHAT], [WHAT]), WHAT)
+        sections = measure_all(
+            {WHAT: lambda into: play(folder, java, args.records, args.rate, args.mixed, into)},
+            [WHAT],
+        )
+        return conclude(
+            sections, vars(args), str(java.major), report_named(WHAT, [WHAT], [WHAT]), WHAT
+        )
 
     return measured_in_a_folder(measure)
 

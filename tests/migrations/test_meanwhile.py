@@ -1,4 +1,6 @@
-"""What happens between a migration's look and its write, and when ZooKeeper does not answer: nobody's work is overwritten, and nothing is taken for done that was not seen."""
+"""What happens between a migration's look and its write, and when ZooKeeper does not answer:
+nobody's work is overwritten, and nothing is taken for done that was not seen.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ pytestmark = pytest.mark.kafka
 THERE = {0: 10, 1: 20, 2: 30}
 
 
-def apply(worker: Worker, folder: Path, group: str, planner: Planner, choices: Choices = Choices()) -> Outcome:
+def apply(
+    worker: Worker, folder: Path, group: str, planner: Planner, choices: Choices = Choices()
+) -> Outcome:
     with Journal(folder) as journal:
         return worker.apply([group], planner, choices, journal, Told())[0]
 
 
-def test_an_offset_that_moves_between_look_and_write_is_not_overwritten(stores: BothStores, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offset_that_moves_between_look_and_write_is_not_overwritten(
+    stores: BothStores, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = stores.group("moves", {0: 1, 1: 2}, THERE)
     read = Stores.read
 
@@ -45,7 +51,13 @@ def test_an_offset_that_moves_between_look_and_write_is_not_overwritten(stores: 
     assert stores.in_zookeeper(group) == {0: 1, 1: 3}
 
 
-def test_a_member_that_comes_while_offsets_are_written_is_seen(stores: BothStores, kafka_zk_hosts: str, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_comes_while_offsets_are_written_is_seen(
+    stores: BothStores,
+    kafka_zk_hosts: str,
+    worker: Worker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     group = stores.group("comes", THERE)
     commit = KafkaGroups.commit
     with old_world(kafka_zk_hosts) as old:
@@ -56,11 +68,21 @@ def test_a_member_that_comes_while_offsets_are_written_is_seen(stores: BothStore
 
         monkeypatch.setattr(KafkaGroups, "commit", and_somebody_joins)
         outcome = apply(worker, tmp_path, group, step_named("2").forward)
-    assert outcome.state == "refused" and "not as it should be when it is read again" in outcome.reasons[0] and f"{group}_a" in outcome.reasons[0]
+    assert (
+        outcome.state == "refused"
+        and "not as it should be when it is read again" in outcome.reasons[0]
+        and f"{group}_a" in outcome.reasons[0]
+    )
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_transaction_without_an_answer_is_looked_after(stores: BothStores, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happened: bool) -> None:
+def test_a_transaction_without_an_answer_is_looked_after(
+    stores: BothStores,
+    worker: Worker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    happened: bool,
+) -> None:
     group = stores.group("lost", {0: 1}, THERE)
     multi = SyncWriter.multi
     sent: list[int] = []
@@ -78,7 +100,9 @@ def test_a_transaction_without_an_answer_is_looked_after(stores: BothStores, wor
     assert stores.in_zookeeper(group) == THERE and sent == ([3] if happened else [3, 3])
 
 
-def test_a_zookeeper_that_never_answers_ends_it(stores: BothStores, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zookeeper_that_never_answers_ends_it(
+    stores: BothStores, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = stores.group("silent", {0: 1}, THERE)
     monkeypatch.setattr(SyncWriter, "multi", lambda this, ops: Unanswered())
     outcome = apply(worker, tmp_path, group, step_named("2").back)

@@ -1,4 +1,6 @@
-"""`zkcoord migrate` on a real ZooKeeper and a real broker: there and back, what is refused, what a dry run writes (nothing), and the backup."""
+"""`zkcoord migrate` on a real ZooKeeper and a real broker: there and back, what is refused, what a
+dry run writes (nothing), and the backup.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,28 @@ def test_there_and_back(stores: BothStores, run: Run) -> None:
     assert run("rollback", "2")[0] == 0 and stores.in_zookeeper(group) == gone_on
     assert run("rollback", "1")[0] == 0 and stores.mark(group) == ""
     assert run("verify", "1", "--rollback")[0] == 0
-    assert [line.split()[0].partition("-")[2] for line in run("list")[1].splitlines() if line.startswith("2")] == ["0001-forward", "0002-forward", "0001-back", "0002-back", "0001-back"], "one of them was refused"
+    assert [
+        line.split()[0].partition("-")[2]
+        for line in run("list")[1].splitlines()
+        if line.startswith("2")
+    ] == [
+        "0001-forward",
+        "0002-forward",
+        "0001-back",
+        "0002-back",
+        "0001-back",
+    ], "one of them was refused"
 
 
 def test_a_dry_run_writes_nothing_anywhere(stores: BothStores, run: Run) -> None:
-    """By the transaction and child counters of every node that ZooKeeper has, and by all logs that Kafka keeps offsets in."""
-    groups = [stores.group("one", THERE), stores.group("two", THERE, {0: 5, 1: 3}), stores.group("three", {0: 5}, {0: 90, 3: 1})]
+    """By the transaction and child counters of every node that ZooKeeper has, and by all logs that
+    Kafka keeps offsets in.
+    """
+    groups = [
+        stores.group("one", THERE),
+        stores.group("two", THERE, {0: 5, 1: 3}),
+        stores.group("three", {0: 5}, {0: 90, 3: 1}),
+    ]
     stores.client.create(f"/consumers/{groups[0]}/offsets/{stores.topic}/3", b"seven")
     before, logs = tree_of(stores.client), stores.log_ends_of_offsets_topic()
     for step in ("1", "2"):
@@ -60,25 +78,35 @@ def test_a_dry_run_writes_nothing_anywhere(stores: BothStores, run: Run) -> None
         assert run("verify", step)[0] == 1
     assert tree_of(stores.client) == before and stores.written_since(logs, groups) == 0
     run("apply", "2", "--allow-rewind")
-    assert tree_of(stores.client) == before and stores.written_since(logs, groups) > 0, "it would have been seen"
+    assert tree_of(stores.client) == before and stores.written_since(logs, groups) > 0, (
+        "it would have been seen"
+    )
     run("apply", "1", "--only", groups[1])
     assert tree_of(stores.client) != before
 
 
-def test_nothing_is_done_while_the_other_protocol_is_live(stores: BothStores, kafka_zk_hosts: str, run: Run) -> None:
+def test_nothing_is_done_while_the_other_protocol_is_live(
+    stores: BothStores, kafka_zk_hosts: str, run: Run
+) -> None:
     group = stores.group("busy", THERE)
     consumer = stores.plain_consumer(group)
     before = tree_of(stores.client)
     for command in (("apply", "1"), ("apply", "2"), ("rollback", "2"), ("rollback", "1")):
         status, out, err = run(*command, "--only", group)
-        assert status == 1 and "live members of Kafka's own protocol hold the group id (plain on" in out, (command, out, err)
+        assert (
+            status == 1
+            and "live members of Kafka's own protocol hold the group id (plain on" in out
+        ), (command, out, err)
     assert tree_of(stores.client) == before
     consumer.close()
     with old_world(kafka_zk_hosts) as old:
         old.member(group, f"{group}_a", {stores.topic: 1})
         assert run("apply", "1", "--only", group)[0] == 0, "old consumers may go on"
         status, out, _ = run("apply", "2", "--only", group)
-        assert status == 1 and f"old consumers are registered in ZooKeeper ({group}_a): stop them first" in out
+        assert (
+            status == 1
+            and f"old consumers are registered in ZooKeeper ({group}_a): stop them first" in out
+        )
         assert stores.in_kafka(group) == {}
         left_behind(old, group, stores.topic)
         status, out, _ = run("apply", "2", "--only", group)
@@ -92,27 +120,41 @@ def left_behind(old: OldWorld, group: str, topic: str) -> None:
     old.session(f"{group}_a").delete(f"/consumers/{group}/ids/{group}_a")
 
 
-def test_one_group_that_is_refused_stops_none_of_the_others(stores: BothStores, tmp_path: Path, run: Run) -> None:
+def test_one_group_that_is_refused_stops_none_of_the_others(
+    stores: BothStores, tmp_path: Path, run: Run
+) -> None:
     good, bad = stores.group("good", THERE), stores.group("bad", THERE, {0: 99})
     status, out, err = run("apply", "2", "--json", "--report", str(tmp_path / "report.json"))
     assert status == 1 and states(out) == {good: "done", bad: "refused"}
-    assert json.loads((tmp_path / "report.json").read_text()) == json.loads((run_folder(tmp_path) / "report.json").read_text()) == json.loads(out)
+    assert (
+        json.loads((tmp_path / "report.json").read_text())
+        == json.loads((run_folder(tmp_path) / "report.json").read_text())
+        == json.loads(out)
+    )
     assert f"1 of 2 groups are refused ({bad})" in err
     assert stores.in_kafka(good) == THERE and stores.in_kafka(bad) == {0: 99}
     stores.set(bad, 0, 99)
     status, out, err = run("apply", "2", "--json")
-    assert status == 0 and states(out) == {good: "done before", bad: "done"} and "going on in" in err
+    assert (
+        status == 0 and states(out) == {good: "done before", bad: "done"} and "going on in" in err
+    )
     assert stores.in_kafka(bad) == {**THERE, 0: 99}
 
 
 def test_the_backup_and_both_stores_restored(stores: BothStores, tmp_path: Path, run: Run) -> None:
-    """A run that rewinds Kafka, which is what is put back; ZooKeeper, which moved on, too. And restoring is restored."""
+    """A run that rewinds Kafka, which is what is put back; ZooKeeper, which moved on, too. And
+    restoring is restored.
+    """
     group = stores.group("billing", THERE, {0: 50, 2: 1, 3: 7})
     assert run("apply", "2", "--allow-rewind")[0] == 0
     assert stores.in_kafka(group) == {**THERE, 3: 7}
     folder = run_folder(tmp_path)
-    assert (folder / "zookeeper-offsets.txt").read_text() == "".join(f"/consumers/{group}/offsets/{stores.topic}/{n}:{offset}\n" for n, offset in THERE.items())
-    assert (folder / "kafka-offsets.csv").read_text() == "".join(f"{group},{stores.topic},{n},{offset}\n" for n, offset in {0: 50, 2: 1, 3: 7}.items())
+    assert (folder / "zookeeper-offsets.txt").read_text() == "".join(
+        f"/consumers/{group}/offsets/{stores.topic}/{n}:{offset}\n" for n, offset in THERE.items()
+    )
+    assert (folder / "kafka-offsets.csv").read_text() == "".join(
+        f"{group},{stores.topic},{n},{offset}\n" for n, offset in {0: 50, 2: 1, 3: 7}.items()
+    )
     stores.commit(group, {0: 60, 1: 60})
     stores.set(group, 1, 60)
     moved_on = stores.in_zookeeper(group), stores.in_kafka(group)

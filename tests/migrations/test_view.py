@@ -13,12 +13,28 @@ TP = TopicPartition("orders", 1)
 
 
 def test_the_table() -> None:
-    done = Outcome("done", Plan("billing", (ZkNote("orders", "", "7", 0), ZkOffset(TP, None, 5, None), KafkaOffset(TP, 4, None)), same=3))
+    done = Outcome(
+        "done",
+        Plan(
+            "billing",
+            (ZkNote("orders", "", "7", 0), ZkOffset(TP, None, 5, None), KafkaOffset(TP, 4, None)),
+            same=3,
+        ),
+    )
     refused = Outcome("refused", Plan("audit", warnings=("a thing",)), ("somebody lives",))
     lines = table_of([done, refused], verbose=True).splitlines()
-    assert [line.split() for line in lines[:3]] == [["GROUP", "STATE", "ZOOKEEPER", "KAFKA", "UNCHANGED"], ["billing", "done", "2", "1", "3"], ["audit", "refused", "0", "0", "0"]]
+    assert [line.split() for line in lines[:3]] == [
+        ["GROUP", "STATE", "ZOOKEEPER", "KAFKA", "UNCHANGED"],
+        ["billing", "done", "2", "1", "3"],
+        ["audit", "refused", "0", "0", "0"],
+    ]
     assert lines[3:] == [
-        "billing: the offsets of orders are said to be of 7", "billing: orders-1 in ZooKeeper: - -> 5", "billing: orders-1 in Kafka: 4 -> -", "audit: somebody lives", "audit: note: a thing", "2 groups: 1 done, 1 refused",
+        "billing: the offsets of orders are said to be of 7",
+        "billing: orders-1 in ZooKeeper: - -> 5",
+        "billing: orders-1 in Kafka: 4 -> -",
+        "audit: somebody lives",
+        "audit: note: a thing",
+        "2 groups: 1 done, 1 refused",
     ]
     assert table_of([], verbose=False) == "0 groups\n"
 

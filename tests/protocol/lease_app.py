@@ -1,7 +1,11 @@
-"""A consumer process that hands out as fast as its lease lets it, for tests that stop and continue it.
+"""A consumer process that hands out as fast as its lease lets it, for tests that stop and continue
+it.
 
-It prints `handed <ms of the look at the clock> <era>` for each hand-out, `assigned <era>`, `lost <era>` when it takes such a message, and `notice <kind>`. The clock is looked at before the lease, as a fetching side does.
-With `late` it stands still once, after its first ack was sent and before it looks at the clock for the answer: it prints `acked` and goes on with the next line of its standard input.
+It prints `handed <ms of the look at the clock> <era>` for each hand-out, `assigned <era>`, `lost
+<era>` when it takes such a message, and `notice <kind>`. The clock is looked at before the lease,
+as a fetching side does. With `late` it stands still once, after its first ack was sent and before
+it looks at the clock for the answer: it prints `acked` and goes on with the next line of its
+standard input.
 """
 
 from __future__ import annotations
@@ -27,7 +31,9 @@ HAND_OUT_EVERY_S = 0.002
 
 
 class StandStill:
-    """A clock. `due()`: whether an ack is under way; the first look then is that of its sending, the second has its answer, or waits for it."""
+    """A clock. `due()`: whether an ack is under way; the first look then is that of its sending,
+    the second has its answer, or waits for it.
+    """
 
     def __init__(self, due: Callable[[], bool]) -> None:
         self.due = due
@@ -49,8 +55,23 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
     ensemble = KazooEnsemble(ZkOptions(hosts, session_timeout_ms=session_ms), loop.post)
     names = iter(range(10**8))
     driver: AgentDriver
-    clock = StandStill(lambda: driver.core.waiting is not None and driver.core.waiting.asked is Asked.ACK) if late else boot_ms
-    driver = AgentDriver(ensemble, Layout.DRAFT, AgentOptions(group=group), clock, wall_ms, lambda: consumer_id(group, "app", wall_ms(), f"{next(names):08x}"), inbox.put, lambda record: None)
+    clock = (
+        StandStill(
+            lambda: driver.core.waiting is not None and driver.core.waiting.asked is Asked.ACK
+        )
+        if late
+        else boot_ms
+    )
+    driver = AgentDriver(
+        ensemble,
+        Layout.DRAFT,
+        AgentOptions(group=group),
+        clock,
+        wall_ms,
+        lambda: consumer_id(group, "app", wall_ms(), f"{next(names):08x}"),
+        inbox.put,
+        lambda record: None,
+    )
     loop.attach(driver)
     loop.start()
     loop.post(lambda: driver.tell(msg.Subscribe(Subscription({topic: 1}))))
@@ -68,7 +89,9 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
                 era = message.era
                 print("lost", era, flush=True)
             elif isinstance(message, msg.Resolve):
-                _tell(loop, driver, msg.Resolved(message.token, dict.fromkeys(message.partitions, 0)))
+                _tell(
+                    loop, driver, msg.Resolved(message.token, dict.fromkeys(message.partitions, 0))
+                )
             elif isinstance(message, msg.Revoke):
                 held -= set(message.partitions)
                 _tell(loop, driver, msg.Revoked(message.token, {}))

@@ -1,6 +1,8 @@
-"""Coordinators and members on real servers, each with a loop of its own, and a scripted fetching side in Kafka's place.
+"""Coordinators and members on real servers, each with a loop of its own, and a scripted fetching
+side in Kafka's place.
 
-Everything but the fetching side is what ships: `CoordinatorDriver`, `AgentDriver`, `Loop`, `KazooEnsemble`. Topics are nodes written by hand. A test may also be the coordinator itself
+Everything but the fetching side is what ships: `CoordinatorDriver`, `AgentDriver`, `Loop`,
+`KazooEnsemble`. Topics are nodes written by hand. A test may also be the coordinator itself
 (`Rig.reign`, `Rig.command`), or a member that only exists as nodes (`Rig.ghost`).
 """
 
@@ -33,7 +35,16 @@ from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.election import Candidate
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions, parse_hosts
-from zkcoord.zk.port import OPEN_ACL, Change, Connected, Fired, PortEvent, ReadDone, ReadResult, WatchMode
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    Change,
+    Connected,
+    Fired,
+    PortEvent,
+    ReadDone,
+    ReadResult,
+    WatchMode,
+)
 from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
@@ -51,7 +62,9 @@ def tps(topic: str, *numbers: int) -> tuple[TopicPartition, ...]:
 
 
 class Proc:
-    """What coordinators and members share: a loop, a spied session, an optional proxy of its own in front of the server."""
+    """What coordinators and members share: a loop, a spied session, an optional proxy of its own in
+    front of the server.
+    """
 
     driver: CoordinatorDriver | AgentDriver
 
@@ -61,7 +74,19 @@ class Proc:
         self.proxy = proxy
         self.loop = Loop(name)
         hosts = proxy.address + rig.chroot if proxy is not None else rig.hosts
-        self.spy = Spy(KazooEnsemble(ZkOptions(**{"hosts": hosts, "session_timeout_ms": session_ms, "connect_timeout_ms": 0, **rig.credentials.get(type(self).__name__, {})}), self.loop.post))
+        self.spy = Spy(
+            KazooEnsemble(
+                ZkOptions(
+                    **{
+                        "hosts": hosts,
+                        "session_timeout_ms": session_ms,
+                        "connect_timeout_ms": 0,
+                        **rig.credentials.get(type(self).__name__, {}),
+                    }
+                ),
+                self.loop.post,
+            )
+        )
         self.journal: list[dict[str, object]] = []
         self.sessions: list[int] = []
         self._gates: list[threading.Event] = []
@@ -77,7 +102,9 @@ class Proc:
         return self.loop.submit(work).result(WAIT_S)
 
     def stall(self) -> None:
-        """Stop the loop (as a long pause of the interpreter does; the session is kept alive) until `go`."""
+        """Stop the loop (as a long pause of the interpreter does; the session is kept alive) until
+        `go`.
+        """
         gate, stalled = threading.Event(), threading.Event()
         self._gates.append(gate)
         self.loop.post(lambda: (stalled.set(), gate.wait(WAIT_S)) and None)
@@ -90,7 +117,9 @@ class Proc:
 
     def wait(self, predicate: Callable[[], object], what: str) -> None:
         """Until it is true; fails at once when the loop ends by a defect."""
-        wait_until(lambda: self.loop.failure is not None or predicate(), WAIT_S, f"{self.name}: {what}")
+        wait_until(
+            lambda: self.loop.failure is not None or predicate(), WAIT_S, f"{self.name}: {what}"
+        )
         assert self.loop.failure is None, self.loop.failure
 
     def goodbye(self) -> None:
@@ -103,7 +132,11 @@ class Proc:
             self.proxy.heal()
         self.loop.post(self.spy.release)
         self.goodbye()
-        wait_until(lambda: self.driver.finished or self.loop.failure is not None, WAIT_S, f"the end of {self.name}")
+        wait_until(
+            lambda: self.driver.finished or self.loop.failure is not None,
+            WAIT_S,
+            f"the end of {self.name}",
+        )
         self.loop.stop()
         assert self.loop.join(WAIT_S), self.name
         assert self.loop.failure is None, f"{self.name}: {self.loop.failure!r}"
@@ -114,11 +147,30 @@ class Coordinator(Proc):
 
     driver: CoordinatorDriver
 
-    def __init__(self, rig: Rig, name: str, options: CoordinatorOptions, session_ms: int, proxy: Proxy | None, layout: Layout) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        name: str,
+        options: CoordinatorOptions,
+        session_ms: int,
+        proxy: Proxy | None,
+        layout: Layout,
+    ) -> None:
         super().__init__(rig, name, session_ms, proxy)
         self.tape = Tape()
-        self.driver = CoordinatorDriver(self.spy, layout, options, boot_ms, wall_ms, self.journal.append, Candidate("host", 0, None, options.lease_max_ms),
-                                        rig.acl, on_session=self.sessions.append, chroot=rig.chroot, inputs=self.tape)
+        self.driver = CoordinatorDriver(
+            self.spy,
+            layout,
+            options,
+            boot_ms,
+            wall_ms,
+            self.journal.append,
+            Candidate("host", 0, None, options.lease_max_ms),
+            rig.acl,
+            on_session=self.sessions.append,
+            chroot=rig.chroot,
+            inputs=self.tape,
+        )
 
     @property
     def leads(self) -> bool:
@@ -143,11 +195,21 @@ class Coordinator(Proc):
 
 
 class Member(Proc):
-    """One member with a scripted fetching side: it answers `Revoke` and `Resolve` at once unless told to keep silent, and remembers all that it heard. `positions` is what it fetches from."""
+    """One member with a scripted fetching side: it answers `Revoke` and `Resolve` at once unless
+    told to keep silent, and remembers all that it heard. `positions` is what it fetches from.
+    """
 
     driver: AgentDriver
 
-    def __init__(self, rig: Rig, name: str, session_ms: int, proxy: Proxy | None, layout: Layout, options: AgentOptions) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        name: str,
+        session_ms: int,
+        proxy: Proxy | None,
+        layout: Layout,
+        options: AgentOptions,
+    ) -> None:
         super().__init__(rig, name, session_ms, proxy)
         self.options = options
         self.heard: list[msg.ToFetcher] = []
@@ -158,8 +220,18 @@ class Member(Proc):
         self.names: list[str] = []
         self.done: dict[int, msg.CommitDone] = {}
         self._tokens = 0
-        self.driver = AgentDriver(self.spy, layout, options, boot_ms, wall_ms, self._new_id, self._hear, self.journal.append, rig.acl,
-                                  on_session=self.sessions.append)
+        self.driver = AgentDriver(
+            self.spy,
+            layout,
+            options,
+            boot_ms,
+            wall_ms,
+            self._new_id,
+            self._hear,
+            self.journal.append,
+            rig.acl,
+            on_session=self.sessions.append,
+        )
 
     def _new_id(self) -> str:
         self.names.append(f"{self.options.group}_{self.name}-{wall_ms()}-{secrets.token_hex(4)}")
@@ -186,7 +258,12 @@ class Member(Proc):
 
     def answer(self, revoke: msg.Revoke) -> None:
         """Give up what a revocation names (on the loop's thread)."""
-        self.driver.tell(msg.Revoked(revoke.token, {tp: self.positions[tp] for tp in revoke.partitions if tp in self.positions}))
+        self.driver.tell(
+            msg.Revoked(
+                revoke.token,
+                {tp: self.positions[tp] for tp in revoke.partitions if tp in self.positions},
+            )
+        )
 
     def subscribe(self, *topics: str, streams: int = 1) -> Member:
         """Say what it wants; the first time this makes it join."""
@@ -197,7 +274,9 @@ class Member(Proc):
         """Say something to the driver."""
         self.loop.post(lambda: self.driver.tell(message))
 
-    def commit(self, offsets: Mapping[TopicPartition, int], era: int | None = None) -> msg.CommitDone:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], era: int | None = None
+    ) -> msg.CommitDone:
         """Store offsets and wait for the answer."""
         self._tokens += 1
         token = self._tokens
@@ -228,7 +307,10 @@ class Member(Proc):
 
     def fetches(self, *partitions: TopicPartition) -> Member:
         """Wait until it fetches exactly these."""
-        self.wait(lambda: self.driver.core.held.keys() == set(partitions) == set(self.fetching()), f"the partitions {[str(tp) for tp in partitions]}")
+        self.wait(
+            lambda: self.driver.core.held.keys() == set(partitions) == set(self.fetching()),
+            f"the partitions {[str(tp) for tp in partitions]}",
+        )
         return self
 
     def fetching(self) -> list[TopicPartition]:
@@ -254,8 +336,11 @@ class Member(Proc):
 
 
 class Rig:
-    """A chroot of a real ensemble, a plain client to look and to interfere (`zk`), and the processes of one test. `trace` is every change below the groups' root that happened before it is asked for, in order.
-    `credentials`: options of `ZkOptions` for a kind of process, by the name of its class."""
+    """A chroot of a real ensemble, a plain client to look and to interfere (`zk`), and the
+    processes of one test. `trace` is every change below the groups' root that happened before it is
+    asked for, in order. `credentials`: options of `ZkOptions` for a kind of process, by the name of
+    its class.
+    """
 
     def __init__(self, hosts: str, layout: Layout = Layout.DRAFT) -> None:
         self.credentials: dict[str, dict[str, Any]] = {}
@@ -272,7 +357,9 @@ class Rig:
 
     def _watch(self) -> None:
         ready = threading.Event()
-        ensemble = KazooEnsemble(ZkOptions(self.hosts, session_timeout_ms=SESSION_MS), self._watcher.post)
+        ensemble = KazooEnsemble(
+            ZkOptions(self.hosts, session_timeout_ms=SESSION_MS), self._watcher.post
+        )
 
         def see(event: PortEvent) -> None:
             if isinstance(event, Fired):
@@ -285,7 +372,9 @@ class Rig:
         assert ready.wait(WAIT_S)
 
     def close(self) -> None:
-        """End everything; a defect of any process fails the test, and a coordinator whose inputs do not replay to what it did."""
+        """End everything; a defect of any process fails the test, and a coordinator whose inputs do
+        not replay to what it did.
+        """
         try:
             for proc in self.procs:
                 proc.goodbye() if not proc._gates else None
@@ -310,19 +399,44 @@ class Rig:
         """A proxy in front of the first server; given to a process, it is closed with it."""
         return Proxy(self.servers[0][1])
 
-    def coordinator(self, name: str = "c", session_ms: int = SESSION_MS, proxy: Proxy | None = None, layout: Layout | None = None, lead: bool = True, **options: object) -> Coordinator:
+    def coordinator(
+        self,
+        name: str = "c",
+        session_ms: int = SESSION_MS,
+        proxy: Proxy | None = None,
+        layout: Layout | None = None,
+        lead: bool = True,
+        **options: object,
+    ) -> Coordinator:
         """A coordinator; with `lead`, wait until it leads."""
-        made = Coordinator(self, name, CoordinatorOptions(**options), session_ms, proxy, layout or self.layout)  # type: ignore[arg-type]
+        made = Coordinator(
+            self, name, CoordinatorOptions(**options), session_ms, proxy, layout or self.layout
+        )  # type: ignore[arg-type]
         self.procs.append(made)
         made.begin()
         if lead:
             made.wait(lambda: made.leads, "the lead")
         return made
 
-    def member(self, name: str = "m", *topics: str, session_ms: int = SESSION_MS, proxy: Proxy | None = None, layout: Layout | None = None, group: str = GROUP,
-               **options: object) -> Member:
+    def member(
+        self,
+        name: str = "m",
+        *topics: str,
+        session_ms: int = SESSION_MS,
+        proxy: Proxy | None = None,
+        layout: Layout | None = None,
+        group: str = GROUP,
+        **options: object,
+    ) -> Member:
         """A member; with `topics`, it subscribes at once."""
-        made = Member(self, name, session_ms, proxy, layout or self.layout, AgentOptions(group=group, host=name, **options))  # type: ignore[arg-type]
+        made = Member(
+            self,
+            name,
+            session_ms,
+            proxy,
+            layout or self.layout,
+            AgentOptions(group=group, host=name, **options),
+        )  # type: ignore[arg-type]
         self.procs.append(made)
         made.begin()
         if topics:
@@ -333,7 +447,9 @@ class Rig:
 
     def topic(self, name: str, partitions: int) -> tuple[TopicPartition, ...]:
         """A topic as a broker writes it; its partitions."""
-        data = json.dumps({"version": 2, "partitions": {str(n): [0] for n in range(partitions)}}).encode()
+        data = json.dumps(
+            {"version": 2, "partitions": {str(n): [0] for n in range(partitions)}}
+        ).encode()
         if self.zk.exists(self.layout.topic(name)):
             self.zk.set(self.layout.topic(name), data)
         else:
@@ -385,7 +501,9 @@ class Rig:
 
     @property
     def trace(self) -> list[tuple[Change, str]]:
-        """See the class. The watcher has heard all of it when a sync on its session is answered, since the events of what was before stand before that answer."""
+        """See the class. The watcher has heard all of it when a sync on its session is answered,
+        since the events of what was before stand before that answer.
+        """
 
         def caught_up() -> bool:
             answers: queue.SimpleQueue[ReadResult] = queue.SimpleQueue()
@@ -406,7 +524,11 @@ class Rig:
         self.zk.ensure_path(self.layout.groups_root)
         self.zk.set(self.layout.epoch, codec.encode_epoch(EpochData(epoch, 1, lease_max_ms)))
         if self.zk.exists(self.layout.leader) is None:
-            self.zk.create(self.layout.leader, codec.encode_leader(LeaderData("", "hand", 0, epoch, wall_ms())), ephemeral=True)
+            self.zk.create(
+                self.layout.leader,
+                codec.encode_leader(LeaderData("", "hand", 0, epoch, wall_ms())),
+                ephemeral=True,
+            )
 
     def incarnation(self, member: str, group: str = GROUP) -> int:
         """The czxid of a registration."""
@@ -414,11 +536,32 @@ class Rig:
         assert node is not None, member
         return int(node[1].czxid)
 
-    def command(self, member: str, seq: int, start: tuple[TopicPartition, ...] = (), stop: tuple[TopicPartition, ...] = (), epoch: int = 5, incarnation: int | None = None) -> str:
+    def command(
+        self,
+        member: str,
+        seq: int,
+        start: tuple[TopicPartition, ...] = (),
+        stop: tuple[TopicPartition, ...] = (),
+        epoch: int = 5,
+        incarnation: int | None = None,
+    ) -> str:
         """Send a command by hand; its node."""
         czxid = self.incarnation(member) if incarnation is None else incarnation
-        command = Command(member, czxid, Option.START if start else Option.STOP, epoch, seq, 1, {tp: Thread(member, 0) for tp in start}, stop)
-        path = self.zk.create(self.layout.command_prefix(GROUP, member, epoch, seq), codec.encode_command(command), sequence=True)
+        command = Command(
+            member,
+            czxid,
+            Option.START if start else Option.STOP,
+            epoch,
+            seq,
+            1,
+            {tp: Thread(member, 0) for tp in start},
+            stop,
+        )
+        path = self.zk.create(
+            self.layout.command_prefix(GROUP, member, epoch, seq),
+            codec.encode_command(command),
+            sequence=True,
+        )
         return str(path).rsplit("/", 1)[1]
 
     def client(self) -> KazooClient:
@@ -435,12 +578,30 @@ class Rig:
         for _ in range(version):
             client.set(path, thread.encode())
 
-    def ghost(self, name: str, topics: Mapping[str, int], owns: tuple[TopicPartition, ...] = (), rebalance_timeout_ms: int = 60_000) -> KazooClient:
+    def ghost(
+        self,
+        name: str,
+        topics: Mapping[str, int],
+        owns: tuple[TopicPartition, ...] = (),
+        rebalance_timeout_ms: int = 60_000,
+    ) -> KazooClient:
         """A member that does nothing: its session lives, it answers no command."""
         client = self.client()
-        for path in (*parents(self.layout.channel(GROUP, name)), self.layout.channel(GROUP, name), self.layout.ids(GROUP), self.layout.owners(GROUP), self.layout.offsets(GROUP)):
+        for path in (
+            *parents(self.layout.channel(GROUP, name)),
+            self.layout.channel(GROUP, name),
+            self.layout.ids(GROUP),
+            self.layout.owners(GROUP),
+            self.layout.offsets(GROUP),
+        ):
             self.zk.ensure_path(path)
-        data = codec.encode_registration(Subscription(dict(topics)), timestamp_ms=wall_ms(), assignors=("sticky",), process="p", rebalance_timeout_ms=rebalance_timeout_ms)
+        data = codec.encode_registration(
+            Subscription(dict(topics)),
+            timestamp_ms=wall_ms(),
+            assignors=("sticky",),
+            process="p",
+            rebalance_timeout_ms=rebalance_timeout_ms,
+        )
         for tp in owns:
             self.owner(client, tp, f"{name}-0")
         client.create(self.layout.registration(GROUP, name), data, ephemeral=True)

@@ -1,7 +1,10 @@
-"""A `Port` that a test looks through: it remembers every call in order, and lets the test step in at one moment exactly.
+"""A `Port` that a test looks through: it remembers every call in order, and lets the test step in
+at one moment exactly.
 
-`before(when, act)` runs `act` on the loop's thread just before a multi for which `when` is true goes out; `hold(when)` keeps such multis back, as a network does that delays only them.
-So an interleaving that is a matter of luck from outside is a matter of one line here, while the server, the session and the driver are the real ones.
+`before(when, act)` runs `act` on the loop's thread just before a multi for which `when` is true
+goes out; `hold(when)` keeps such multis back, as a network does that delays only them. So an
+interleaving that is a matter of luck from outside is a matter of one line here, while the server,
+the session and the driver are the real ones.
 """
 
 from __future__ import annotations
@@ -11,7 +14,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.port import Check, Committed, Create, Delete, Ensemble, MultiResult, Op, Port, PortEvent, Read, ReadResult, SetData, Unanswered, WatchMode
+from zkcoord.zk.port import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Ensemble,
+    MultiResult,
+    Op,
+    Port,
+    PortEvent,
+    Read,
+    ReadResult,
+    SetData,
+    Unanswered,
+    WatchMode,
+)
 
 When = Callable[[Sequence[Op]], bool]
 Act = Callable[[], object]
@@ -63,12 +81,16 @@ class Spy:
             self._before.append((when, act))
 
     def hold(self, when: When) -> None:
-        """Keep back every multi for which `when` is true: it is not sent, and not answered before `release`."""
+        """Keep back every multi for which `when` is true: it is not sent, and not answered before
+        `release`.
+        """
         with self._lock:
             self._holds.append(when)
 
     def release(self) -> None:
-        """Keep back nothing any more; what was kept back ends `Unanswered`. On the loop's thread."""
+        """Keep back nothing any more; what was kept back ends `Unanswered`. On the loop's
+        thread.
+        """
         with self._lock:
             self._holds.clear()
             held, self._held = self._held, []
@@ -171,7 +193,10 @@ def creates(part: str) -> When:
 
 def stores(part: str) -> When:
     """A commit: sets data at `part`, and neither creates nor deletes anything."""
-    return lambda ops: any(isinstance(op, SetData) and part in op.path for op in ops) and not any(isinstance(op, (Create, Delete)) for op in ops)
+    return lambda ops: (
+        any(isinstance(op, SetData) and part in op.path for op in ops)
+        and not any(isinstance(op, (Create, Delete)) for op in ops)
+    )
 
 
 def starts(ops: Sequence[Op]) -> bool:

@@ -1,4 +1,6 @@
-"""The version fence of offsets: what is stored is stored by the owner of now, an operator overrules, and a deleted offset is never made again from memory."""
+"""The version fence of offsets: what is stored is stored by the owner of now, an operator
+overrules, and a deleted offset is never made again from memory.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_a_commit_is_one_multi_with_the_check_and_the_versions_held(rig: Rig, m:
 
 
 def test_a_zombies_commit_fails_by_the_version(rig: Rig, m: Member) -> None:
-    """Its session and registration live, but the partition is another's, which has committed 520: the older 120 never lands, and the zombie hears that it lost the partition."""
+    """Its session and registration live, but the partition is another's, which has committed 520:
+    the older 120 never lands, and the zombie hears that it lost the partition.
+    """
 
     def taken_over() -> None:
         rig.zk.delete(rig.layout.owner(GROUP, T0))
@@ -45,7 +49,11 @@ def test_a_zombies_commit_fails_by_the_version(rig: Rig, m: Member) -> None:
     assert done.outcome is msg.CommitOutcome.NOT_OWNED and done.partitions == (T0,)
     assert m.spy.multis(stores("/offsets/"))[0].result == Rejected(1, ZkError.BAD_VERSION)
     m.fetches(T1)
-    assert rig.offset(T0) == (520, 2) and [lost.partitions for lost in m.said(msg.Lost)] == [(T0,)] and T0 not in m.positions
+    assert (
+        rig.offset(T0) == (520, 2)
+        and [lost.partitions for lost in m.said(msg.Lost)] == [(T0,)]
+        and T0 not in m.positions
+    )
 
 
 def test_the_takers_touch_alone_fences_the_zombie(rig: Rig, m: Member) -> None:
@@ -63,7 +71,9 @@ def test_the_takers_touch_alone_fences_the_zombie(rig: Rig, m: Member) -> None:
 
 
 def test_an_operators_reset_leads_there(rig: Rig, m: Member) -> None:
-    """The value differs from all that this member sent since the version it held, and it still owns the partition: it continues where the operator said, and its own value is void."""
+    """The value differs from all that this member sent since the version it held, and it still owns
+    the partition: it continues where the operator said, and its own value is void.
+    """
     rig.put_offset(T0, 7)
     done = m.commit({T0: 120, T1: 130})
     assert done.outcome is msg.CommitOutcome.OVERRULED and done.partitions == (T0,)
@@ -72,12 +82,16 @@ def test_an_operators_reset_leads_there(rig: Rig, m: Member) -> None:
     assert m.commit({T0: 8}).outcome is msg.CommitOutcome.OK and rig.offset(T0) == (8, 3)
 
 
-def test_a_commit_made_before_the_application_heard_of_the_reset_does_not_overrule_it(rig: Rig, m: Member) -> None:
+def test_a_commit_made_before_the_application_heard_of_the_reset_does_not_overrule_it(
+    rig: Rig, m: Member
+) -> None:
     before = m.era
     rig.put_offset(T0, 7)
     m.commit({T0: 120})
     m.wait(lambda: m.said(msg.Seek), "the order to seek")
-    assert m.commit({T0: 121}, era=before).outcome is msg.CommitOutcome.OVERRULED and rig.offset(T0) == (7, 2)
+    assert m.commit({T0: 121}, era=before).outcome is msg.CommitOutcome.OVERRULED and rig.offset(
+        T0
+    ) == (7, 2)
 
 
 def test_a_value_of_ones_own_is_no_reset(rig: Rig) -> None:
@@ -89,14 +103,22 @@ def test_a_value_of_ones_own_is_no_reset(rig: Rig) -> None:
     rig.command(m.member, 1, start=(T0,))
     m.fetches(T0)
     m.spy.before(stores("/offsets/"), lambda: proxy.swallow_replies(1))
-    assert m.commit({T0: 60}).outcome is msg.CommitOutcome.UNAVAILABLE  # it may have happened: the application may try again
-    m.wait(lambda: m.driver.connected and not m.driver.core.doubt and m.driver.core.waiting is None, "its look at what became of the commit")
+    # it may have happened: the application may try again
+    assert m.commit({T0: 60}).outcome is msg.CommitOutcome.UNAVAILABLE
+    m.wait(
+        lambda: m.driver.connected and not m.driver.core.doubt and m.driver.core.waiting is None,
+        "its look at what became of the commit",
+    )
     assert m.commit({T0: 61}).outcome is msg.CommitOutcome.OK
     assert rig.offset(T0) == (61, 2) and m.said(msg.Seek) == [] and m.said(msg.Lost) == []
 
 
-def test_an_offset_that_somebody_deleted_is_lost_and_never_made_again_from_memory(rig: Rig, m: Member) -> None:
-    """A version that starts again at 0 is no fence. The owner node goes, the position is dropped, and only a new start makes the node again, with what auto_offset_reset says."""
+def test_an_offset_that_somebody_deleted_is_lost_and_never_made_again_from_memory(
+    rig: Rig, m: Member
+) -> None:
+    """A version that starts again at 0 is no fence. The owner node goes, the position is dropped,
+    and only a new start makes the node again, with what auto_offset_reset says.
+    """
     m.resolves_to = 3
     rig.zk.delete(rig.layout.offset(GROUP, T0))
     assert m.commit({T0: 120}).outcome is msg.CommitOutcome.NOT_OWNED
@@ -109,7 +131,9 @@ def test_an_offset_that_somebody_deleted_is_lost_and_never_made_again_from_memor
 
 
 def test_a_coordinator_starts_anew_what_lost_its_offset(rig: Rig) -> None:
-    """The whole way: deleted, lost, owner node dropped, started again by the coordinator from the resolved offset."""
+    """The whole way: deleted, lost, owner node dropped, started again by the coordinator from the
+    resolved offset.
+    """
     rig.topic("t", 1)
     rig.put_offset(T0, 100)
     rig.coordinator()
@@ -124,10 +148,19 @@ def test_a_coordinator_starts_anew_what_lost_its_offset(rig: Rig) -> None:
 def test_a_commit_for_what_is_not_owned_stores_nothing(rig: Rig, m: Member) -> None:
     other = tps("t", 5)[0]
     done = m.commit({T0: 110, other: 4})
-    assert done.outcome is msg.CommitOutcome.NOT_OWNED and done.partitions == (other,) and rig.offset(T0) == (100, 1) and rig.offset(other) is None
+    assert (
+        done.outcome is msg.CommitOutcome.NOT_OWNED
+        and done.partitions == (other,)
+        and rig.offset(T0) == (100, 1)
+        and rig.offset(other) is None
+    )
 
 
 def test_a_commit_of_an_evicted_member_stores_nothing(rig: Rig, m: Member) -> None:
-    m.spy.before(stores("/offsets/"), lambda: rig.zk.delete(rig.layout.registration(GROUP, m.member)))
+    m.spy.before(
+        stores("/offsets/"), lambda: rig.zk.delete(rig.layout.registration(GROUP, m.member))
+    )
     assert m.commit({T0: 120}).outcome is msg.CommitOutcome.NO_LONGER_MEMBER
-    assert m.spy.multis(stores("/offsets/"))[0].result == Rejected(0, ZkError.NO_NODE) and rig.offset(T0) == (100, 1)
+    assert m.spy.multis(stores("/offsets/"))[0].result == Rejected(
+        0, ZkError.NO_NODE
+    ) and rig.offset(T0) == (100, 1)

@@ -32,14 +32,21 @@ def server_of(proc: Proc, ensemble: Ensemble) -> int:
     port = proc.driver.port
     if isinstance(port, TimedPort):
         port = port.port
-    assert isinstance(port, SpyPort) and isinstance(port.port, KazooPort) and port.port.connected_server is not None
+    assert (
+        isinstance(port, SpyPort)
+        and isinstance(port.port, KazooPort)
+        and port.port.connected_server is not None
+    )
     number = port.port.connected_server[1]
     return next(n for n, member in ensemble.members.items() if member.port == number)
 
 
 def test_a_server_dies_and_nothing_moves(three: Ensemble) -> None:
-    """The server of the elected coordinator is killed with -9: the term goes on at another one, no partition moves, and a join is served. Then it comes back, and the one of a member dies
-    just before its ack goes out: the ack's outcome is unknown, it syncs with its next server, looks, and sends it again."""
+    """The server of the elected coordinator is killed with -9: the term goes on at another one, no
+    partition moves, and a join is served. Then it comes back, and the one of a member dies just
+    before its ack goes out: the ack's outcome is unknown, it syncs with its next server, looks, and
+    sends it again.
+    """
     with rigged(fresh_chroot(three.hosts)) as rig:
         partitions = rig.topic("t", 6)
         c = rig.coordinator()
@@ -47,13 +54,19 @@ def test_a_server_dies_and_nothing_moves(three: Ensemble) -> None:
         c.wait(lambda: len(a.fetching()) == len(b.fetching()) == 3, "half of the partitions each")
         commands, dead = len(c.spy.multis(creates("/channel/"))), server_of(c, three)
         three.kill(dead)
-        c.wait(lambda: any(isinstance(e, Suspended) for e in c.spy.events), "the loss of its connection")
+        c.wait(
+            lambda: any(isinstance(e, Suspended) for e in c.spy.events),
+            "the loss of its connection",
+        )
         c.wait(lambda: c.leads and not c.driver.core.reading, "its lead again")
         assert len(c.sessions) == 1 and len(c.spy.multis(creates("/channel/"))) == commands
         three.restart(dead)
         late = rig.member("late").subscribe("t").joined()
         late.wait(lambda: len(late.fetching()) == 2, "its partitions")
-        assert sorted(tp for m in (a, b, late) for tp in m.fetching()) == list(partitions) and a.said(msg.Lost) == b.said(msg.Lost) == []
+        assert (
+            sorted(tp for m in (a, b, late) for tp in m.fetching()) == list(partitions)
+            and a.said(msg.Lost) == b.said(msg.Lost) == []
+        )
         last = rig.member("last")
         victims: list[int] = []
 
@@ -73,7 +86,9 @@ def test_a_server_dies_and_nothing_moves(three: Ensemble) -> None:
 
 
 def test_without_a_quorum_nobody_hands_out_and_nobody_decides(three: Ensemble) -> None:
-    """Two of three servers stop: the coordinator gives up its lead by its own clock, the member its lease; with the quorum back the group goes on without a loss of what was stored."""
+    """Two of three servers stop: the coordinator gives up its lead by its own clock, the member its
+    lease; with the quorum back the group goes on without a loss of what was stored.
+    """
     with rigged(fresh_chroot(three.hosts)) as rig:
         (t0,) = tps("t", 0)
         rig.topic("t", 1)
@@ -93,6 +108,9 @@ def test_without_a_quorum_nobody_hands_out_and_nobody_decides(three: Ensemble) -
 
 
 def test_the_end_of_a_session_with_as_many_owner_nodes_as_the_cap_admits(three: Ensemble) -> None:
-    """kill -9 of a process that holds as many owner nodes as an assignor gives one member: one transaction deletes them, every server takes it, and each loads it again after a restart. (Without the
-    cap, 40,000 of them destroy an ensemble: `python -m tests.protocol.heavy_session --nodes 40000 --topic-chars 40`.)"""
+    """kill -9 of a process that holds as many owner nodes as an assignor gives one member: one
+    transaction deletes them, every server takes it, and each loads it again after a restart.
+    (Without the cap, 40,000 of them destroy an ensemble: `python -m tests.protocol.heavy_session
+    --nodes 40000 --topic-chars 40`.)
+    """
     heavy_session.survives(three, heavy_session.nodes_within_the_cap())

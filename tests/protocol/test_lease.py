@@ -1,4 +1,6 @@
-"""The lease: without a fresh proof that it is a member, a member hands out nothing; only a multi with the check of its own registration is such a proof."""
+"""The lease: without a fresh proof that it is a member, a member hands out nothing; only a multi
+with the check of its own registration is such a proof.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +31,45 @@ def fetching(rig: Rig, m: Member) -> Member:
     return m.fetches(T0, T1)
 
 
-@pytest.mark.parametrize(("session_ms", "lease_max_ms", "lease_ms"), [(9_000, 60_000, 6_000), (30_000, 4_000, 4_000)], ids=["two thirds of the session", "lease_max"])
-def test_a_lease_is_the_smaller_of_two_thirds_of_the_session_and_lease_max(rig: Rig, session_ms: int, lease_max_ms: int, lease_ms: int) -> None:
-    """Counted from when the newest successful multi with the check was queued, never from its answer."""
+@pytest.mark.parametrize(
+    ("session_ms", "lease_max_ms", "lease_ms"),
+    [(9_000, 60_000, 6_000), (30_000, 4_000, 4_000)],
+    ids=["two thirds of the session", "lease_max"],
+)
+def test_a_lease_is_the_smaller_of_two_thirds_of_the_session_and_lease_max(
+    rig: Rig, session_ms: int, lease_max_ms: int, lease_ms: int
+) -> None:
+    """Counted from when the newest successful multi with the check was queued, never from its
+    answer.
+    """
     rig.reign(lease_max_ms=lease_max_ms)
     m = fetching(rig, rig.member("m", "t", session_ms=session_ms))
     for value in (5, 6, 7):
-        m.spy.before(stores("/offsets/"), lambda: wait_until(lambda: boot_ms() > m.driver.core.proof_ms, WAIT_S, "the next millisecond"))
+        m.spy.before(
+            stores("/offsets/"),
+            lambda: wait_until(
+                lambda: boot_ms() > m.driver.core.proof_ms, WAIT_S, "the next millisecond"
+            ),
+        )
         assert m.commit({T0: value}).outcome is msg.CommitOutcome.OK
-        until, proofs = m.ask(lambda: (m.driver.lease_until_ms, [s.at_ms for s in m.spy.multis(lambda ops: isinstance(ops[0], Check)) if s.happened]))  # type: ignore[misc]
+        until, proofs = m.ask(
+            lambda: (
+                m.driver.lease_until_ms,
+                [
+                    s.at_ms
+                    for s in m.spy.multis(lambda ops: isinstance(ops[0], Check))
+                    if s.happened
+                ],
+            )
+        )  # type: ignore[misc]
         assert until <= proofs[-1] + lease_ms
     assert m.driver.core.lease_ms == lease_ms
 
 
 def test_without_proof_nothing_is_handed_out(rig: Rig) -> None:
-    """Cut off, it stops by its own clock, while it still believes that it owns its partitions and nobody has told it anything."""
+    """Cut off, it stops by its own clock, while it still believes that it owns its partitions and
+    nobody has told it anything.
+    """
     rig.reign()
     proxy = rig.proxy()
     m = fetching(rig, rig.member("m", "t", session_ms=SHORT_SESSION_MS, proxy=proxy))
@@ -60,27 +86,37 @@ def test_without_proof_nothing_is_handed_out(rig: Rig) -> None:
 
 
 def test_a_lease_that_comes_back_in_time_lets_it_go_on(rig: Rig) -> None:
-    """Cut off for longer than the lease and shorter than the session: nothing is lost, and the next proof opens the gate again."""
+    """Cut off for longer than the lease and shorter than the session: nothing is lost, and the next
+    proof opens the gate again.
+    """
     rig.reign(lease_max_ms=600)
     proxy = rig.proxy()
     m = fetching(rig, rig.member("m", "t", proxy=proxy))
     proxy.refuse()
     proxy.cut()
-    m.wait(lambda: m.notices(msg.NoticeKind.LEASE_LAPSED) and not m.may_hand_out(), "the end of its lease")
+    m.wait(
+        lambda: m.notices(msg.NoticeKind.LEASE_LAPSED) and not m.may_hand_out(),
+        "the end of its lease",
+    )
     proxy.heal()
     m.wait(lambda: m.notices(msg.NoticeKind.LEASE_BACK) and m.may_hand_out(), "its next proof")
     assert m.said(msg.Lost) == [] and len(m.sessions) == 1 and m.fetching() == [T0, T1]
 
 
 def test_reads_and_pings_never_renew_a_lease(rig: Rig) -> None:
-    """They are answered (perhaps by a server that does not know better), the session lives, and the lease ends all the same."""
+    """They are answered (perhaps by a server that does not know better), the session lives, and the
+    lease ends all the same.
+    """
     rig.reign(lease_max_ms=1_500)
     m = fetching(rig, rig.member("m", "t"))
     m.spy.hold(renews)
     m.wait(m.spy.keeps, "a proof that does not arrive")
     until = m.driver.lease_until_ms
     answers: list[ReadResult] = []
-    reads = [GetData(rig.layout.registration(GROUP, m.member)), GetData(rig.layout.owner(GROUP, T0))]
+    reads = [
+        GetData(rig.layout.registration(GROUP, m.member)),
+        GetData(rig.layout.owner(GROUP, T0)),
+    ]
 
     def read_until_it_lapsed() -> bool:
         m.ask(lambda: m.driver.port.read(reads, answers.append))  # type: ignore[union-attr]
@@ -88,7 +124,9 @@ def test_reads_and_pings_never_renew_a_lease(rig: Rig) -> None:
         return not m.may_hand_out()
 
     wait_until(read_until_it_lapsed, WAIT_S, "the end of its lease")
-    wait_until(lambda: sum(isinstance(a, ReadDone) for a in list(answers)) >= 2, WAIT_S, "the answers")
+    wait_until(
+        lambda: sum(isinstance(a, ReadDone) for a in list(answers)) >= 2, WAIT_S, "the answers"
+    )
     assert m.driver.lease_until_ms == until and not m.may_hand_out()
     assert m.driver.connected and m.said(msg.Lost) == []
 
@@ -117,14 +155,20 @@ def test_commits_and_acks_renew_it(rig: Rig) -> None:
     wait_until(lambda: boot_ms() > proof, WAIT_S, "the next millisecond")
     rig.command(m.member, 2, stop=(T1,))
     m.fetches(T0)
-    assert m.driver.core.proof_ms > proof and m.driver.lease_until_ms == m.driver.core.proof_ms + 40_000 and m.spy.multis(renews) == []
+    assert (
+        m.driver.core.proof_ms > proof
+        and m.driver.lease_until_ms == m.driver.core.proof_ms + 40_000
+        and m.spy.multis(renews) == []
+    )
 
 
 def test_an_idle_member_proves_itself_with_the_check_alone(rig: Rig) -> None:
     rig.reign(lease_max_ms=300)
     m = fetching(rig, rig.member("m", "t"))
     m.wait(lambda: len([s for s in m.spy.multis(renews) if s.happened]) >= 3, "three proofs")
-    assert all(s.ops == (Check(rig.layout.registration(GROUP, m.member), 0),) for s in m.spy.multis(renews))
+    assert all(
+        s.ops == (Check(rig.layout.registration(GROUP, m.member), 0),) for s in m.spy.multis(renews)
+    )
 
 
 class Lines:
@@ -152,11 +196,27 @@ class Lines:
 
 
 def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: Rig) -> None:
-    """A real process under SIGSTOP for longer than its session: its partitions are another's; after SIGCONT it hands out nothing of its old assignment, though nobody has told it yet."""
+    """A real process under SIGSTOP for longer than its session: its partitions are another's; after
+    SIGCONT it hands out nothing of its old assignment, though nobody has told it yet.
+    """
     rig.topic("t", 2)
     rig.coordinator()
-    command = [sys.executable, "-m", "tests.protocol.lease_app", rig.hosts, GROUP, "t", str(SHORT_SESSION_MS)]
-    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True) as child:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.protocol.lease_app",
+        rig.hosts,
+        GROUP,
+        "t",
+        str(SHORT_SESSION_MS),
+    ]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
         out = Lines(child)
         try:
             wait_until(lambda: len(out.of("handed")) >= 20, WAIT_S, "hand-outs of the process")
@@ -165,10 +225,18 @@ def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: R
             lost, assigned = len(out.of("lost")), len(out.of("assigned"))
             continued_ms = boot_ms()
             os.kill(child.pid, signal.SIGCONT)
-            wait_until(lambda: len(out.of("lost")) > lost, WAIT_S, "the process to hear that its session is over")
+            wait_until(
+                lambda: len(out.of("lost")) > lost,
+                WAIT_S,
+                "the process to hear that its session is over",
+            )
             wait_until(lambda: len(out.of("assigned")) > assigned, WAIT_S, "its return")
             era = int(out.of("assigned")[assigned][1])
-            late = [line for line in out.of("handed") if int(line[1]) >= continued_ms and int(line[2]) < era]
+            late = [
+                line
+                for line in out.of("handed")
+                if int(line[1]) >= continued_ms and int(line[2]) < era
+            ]
         finally:
             out.end()
     assert late == [], "it handed out what was another's"
@@ -176,22 +244,52 @@ def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: R
 
 
 def test_a_start_whose_answer_is_read_after_the_session_is_nobodys(rig: Rig) -> None:
-    """A real process is stopped between its ack and the answer, for longer than its session (chaos seed 3041): what it took is another's by then, so it must not say first that it is its own, nor that it lost it."""
+    """A real process is stopped between its ack and the answer, for longer than its session (chaos
+    seed 3041): what it took is another's by then, so it must not say first that it is its own, nor
+    that it lost it.
+    """
     rig.topic("t", 2)
     rig.coordinator()
-    command = [sys.executable, "-m", "tests.protocol.lease_app", rig.hosts, GROUP, "t", str(SHORT_SESSION_MS), "late"]
-    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.protocol.lease_app",
+        rig.hosts,
+        GROUP,
+        "t",
+        str(SHORT_SESSION_MS),
+        "late",
+    ]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
         out = Lines(child)
         try:
-            wait_until(lambda: out.of("acked") and rig.owners("t").keys() == {0, 1}, WAIT_S, "the ack at the server")
+            wait_until(
+                lambda: out.of("acked") and rig.owners("t").keys() == {0, 1},
+                WAIT_S,
+                "the ack at the server",
+            )
             os.kill(child.pid, signal.SIGSTOP)
             rig.member("other", "t").fetches(T0, T1)
             assert child.stdin is not None
             child.stdin.write("go on\n")
             child.stdin.flush()
             os.kill(child.pid, signal.SIGCONT)
-            wait_until(lambda: ["notice", "SESSION_LOST"] in out.lines, WAIT_S, "the process to hear that its session is over")
+            wait_until(
+                lambda: ["notice", "SESSION_LOST"] in out.lines,
+                WAIT_S,
+                "the process to hear that its session is over",
+            )
             wait_until(lambda: out.of("assigned"), WAIT_S, "its return")
         finally:
             out.end()
-    assert out.lines.index(["notice", "SESSION_LOST"]) < out.lines.index(out.of("assigned")[0]) and out.of("lost") == []
+    assert (
+        out.lines.index(["notice", "SESSION_LOST"]) < out.lines.index(out.of("assigned")[0])
+        and out.of("lost") == []
+    )

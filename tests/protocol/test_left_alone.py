@@ -1,4 +1,6 @@
-"""A group that somebody filled with nodes is left alone and named; it costs the others nothing, its members keep what they own, and it is served again when it is small again."""
+"""A group that somebody filled with nodes is left alone and named; it costs the others nothing, its
+members keep what they own, and it is served again when it is small again.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,24 @@ from zkcoord.znodes.paths import parents
 
 T0, T1 = tps("t", 0, 1)
 LIMIT = 40
-SMALL = {"registrations_per_group_max": LIMIT, "nodes_per_group_max": 3 * LIMIT, "left_alone_retry_ms": 200}
-VALID = codec.encode_registration(Subscription({"t": 1}), timestamp_ms=1, assignors=("sticky",), process="p")
+SMALL = {
+    "registrations_per_group_max": LIMIT,
+    "nodes_per_group_max": 3 * LIMIT,
+    "left_alone_retry_ms": 200,
+}
+VALID = codec.encode_registration(
+    Subscription({"t": 1}), timestamp_ms=1, assignors=("sticky",), process="p"
+)
 
 
-def fill(client: KazooClient, parent: str, count: int, data: bytes = b"junk", first: int = 0, suffix: str = "") -> list[str]:
+def fill(
+    client: KazooClient,
+    parent: str,
+    count: int,
+    data: bytes = b"junk",
+    first: int = 0,
+    suffix: str = "",
+) -> list[str]:
     """So many ephemeral nodes below one, made by one session; their paths."""
     paths = [f"{parent}/{number}{suffix}" for number in range(first, first + count)]
     done = [client.create_async(path, data, ephemeral=True) for path in paths]
@@ -59,8 +74,11 @@ def listed(c: Coordinator, path: str) -> int:
 @pytest.mark.parametrize("data", [b"junk", VALID], ids=["junk", "valid"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_too_many_registrations(rig: Rig, late: bool, data: bytes) -> None:
-    """Before the coordinator comes, or while it leads: the group is named once, nothing in it is commanded, its member keeps and commits what it owns; another group is served; whatever else
-    changes in the large group is not read, and its names are never listed. Small again, it is served again."""
+    """Before the coordinator comes, or while it leads: the group is named once, nothing in it is
+    commanded, its member keeps and commits what it owns; another group is served; whatever else
+    changes in the large group is not read, and its names are never listed. Small again, it is
+    served again.
+    """
     rig.topic("t", 2)
     hand = rig.client()
     c = rig.coordinator("c", **SMALL)
@@ -77,14 +95,30 @@ def test_too_many_registrations(rig: Rig, late: bool, data: bytes) -> None:
     late_member = rig.member("late", "t").joined()
     junk += fill(hand, ids, LIMIT, data, LIMIT)
     other = rig.member("o", "t", group="other").fetches(T0, T1)
-    asked = len([s for s in list(c.spy.sent) for read in s.reads if read.path.startswith(f"{ids}/")])
+    asked = len(
+        [s for s in list(c.spy.sent) for read in s.reads if read.path.startswith(f"{ids}/")]
+    )
     junk += fill(hand, ids, LIMIT, data, 2 * LIMIT)
     other.leave()
     rig.member("p", "t", group="other").fetches(T0, T1)
-    assert len([s for s in list(c.spy.sent) for read in s.reads if read.path.startswith(f"{ids}/")]) == asked, "no registration of a large group is read"
+    assert (
+        len([s for s in list(c.spy.sent) for read in s.reads if read.path.startswith(f"{ids}/")])
+        == asked
+    ), "no registration of a large group is read"
     assert listed(c, ids) == lists and named(c) == [GROUP]
-    assert len([s for s in c.spy.multis(creates("/channel/")) if creates(f"/{GROUP}/channel/")(s.ops)][commands:]) == 0
-    assert m.commit({T0: 7}).outcome is msg.CommitOutcome.OK and m.fetching() == [T0, T1] and not m.said(msg.Lost)
+    assert (
+        len(
+            [s for s in c.spy.multis(creates("/channel/")) if creates(f"/{GROUP}/channel/")(s.ops)][
+                commands:
+            ]
+        )
+        == 0
+    )
+    assert (
+        m.commit({T0: 7}).outcome is msg.CommitOutcome.OK
+        and m.fetching() == [T0, T1]
+        and not m.said(msg.Lost)
+    )
     assert c.ask(lambda: c.driver.status()["malformed"]) == 1
     empty(hand, junk)
     m.wait(lambda: len(m.fetching()) == len(late_member.fetching()) == 1, "a partition each")
@@ -99,14 +133,19 @@ def test_too_many_nodes_of_any_kind(rig: Rig, late: bool, where: str) -> None:
     hand = rig.client()
     c = rig.coordinator("c", **SMALL)
     m = rig.member("m", "t").fetches(T0, T1)
-    parent = {"channels": rig.layout.channels(GROUP), "commands": rig.layout.channel(GROUP, m.member), "owned topics": rig.layout.owners(GROUP),
-              "owner nodes": rig.layout.owner_topic(GROUP, "t")}[where]
+    parent = {
+        "channels": rig.layout.channels(GROUP),
+        "commands": rig.layout.channel(GROUP, m.member),
+        "owned topics": rig.layout.owners(GROUP),
+        "owner nodes": rig.layout.owner_topic(GROUP, "t"),
+    }[where]
     if not late:
         c.stop()
     junk = fill(hand, parent, 3 * LIMIT, first=2)
     if not late:
         c = rig.coordinator("d", **SMALL)
-    elif where == "owned topics":  # nothing is ever read of one that holds no partition, before somebody reads the group
+    # nothing is ever read of one that holds no partition, before somebody reads the group
+    elif where == "owned topics":
         junk += fill(hand, rig.layout.ids(GROUP), LIMIT)
     c.wait(lambda: named(c) == [GROUP], "the group's name")
     rig.member("o", "t", group="other").fetches(T0, T1)
@@ -118,9 +157,13 @@ def test_too_many_nodes_of_any_kind(rig: Rig, late: bool, where: str) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-def test_nodes_whose_answers_are_larger_than_any_frame(rig: Rig, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registrations so large that their answers together are more than the client takes (here a limit of 2 MiB; as shipped, 200 nodes of 1 MB would do): the connection is dropped, what is asked for at
-    once becomes less, and the group, its other members and the lead go on."""
+def test_nodes_whose_answers_are_larger_than_any_frame(
+    rig: Rig, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registrations so large that their answers together are more than the client takes (here a
+    limit of 2 MiB; as shipped, 200 nodes of 1 MB would do): the connection is dropped, what is
+    asked for at once becomes less, and the group, its other members and the lead go on.
+    """
     monkeypatch.setattr(connection, "FRAME_BYTES_MAX", 2 * 1024 * 1024)
     rig.topic("t", 2)
     hand = rig.client()
@@ -136,7 +179,9 @@ def test_nodes_whose_answers_are_larger_than_any_frame(rig: Rig, late: bool, mon
 
 
 def test_a_group_with_registrations_in_the_other_layout(rig: Rig) -> None:
-    """Both layouts have the same offsets: whoever coordinates leaves such a group alone and says why, and serves it when they are gone."""
+    """Both layouts have the same offsets: whoever coordinates leaves such a group alone and says
+    why, and serves it when they are gone.
+    """
     rig.topic("t", 2)
     hand = rig.client()
     m = rig.member("m", "t").joined()

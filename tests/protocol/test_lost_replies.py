@@ -1,6 +1,8 @@
-"""The server does it and the answer never comes: every kind of write of a coordinator and of a member, behind a proxy that swallows exactly that answer.
+"""The server does it and the answer never comes: every kind of write of a coordinator and of a
+member, behind a proxy that swallows exactly that answer.
 
-Whoever wrote syncs, looks, and goes on from what is there: the same session, the same term, nothing done twice, nothing left undone.
+Whoever wrote syncs, looks, and goes on from what is there: the same session, the same term, nothing
+done twice, nothing left undone.
 """
 
 from __future__ import annotations
@@ -21,11 +23,18 @@ from zkcoord.znodes import codec
 
 T0, T1 = tps("t", 0, 1)
 GHOST = "g_ghost-1-00000000"
-SWIFT = {"lease_max_ms": 400, "lease_margin_ms": 100, "channel_departed_ms": 50, "channel_orphan_ms": 1_000}
+SWIFT = {
+    "lease_max_ms": 400,
+    "lease_margin_ms": 100,
+    "channel_departed_ms": 50,
+    "channel_orphan_ms": 1_000,
+}
 
 
 class Loss:
-    """The answer to the next multi of one kind gets lost. `of(proc)` arms it; `was_one` says that it happened, and that no second multi of that kind followed which happened, too."""
+    """The answer to the next multi of one kind gets lost. `of(proc)` arms it; `was_one` says that
+    it happened, and that no second multi of that kind followed which happened, too.
+    """
 
     def __init__(self, proxy: Proxy, when: When) -> None:
         self.proxy = proxy
@@ -35,7 +44,9 @@ class Loss:
 
     def of(self, proc: Coordinator | Member) -> Loss:
         self.proc = proc
-        proc.spy.before(self.when, lambda: self.faults.append(self.proxy.swallow_replies(1, {ProxyOp.MULTI})))
+        proc.spy.before(
+            self.when, lambda: self.faults.append(self.proxy.swallow_replies(1, {ProxyOp.MULTI}))
+        )
         return self
 
     def happened(self) -> bool:
@@ -43,7 +54,9 @@ class Loss:
 
     def was_one(self) -> None:
         wait_until(self.happened, WAIT_S, "the loss")
-        assert len(self.proc.sessions) == 1 and not [s for s in self.proc.spy.multis(self.when) if s.happened], "the lost one was the only one that happened"
+        assert len(self.proc.sessions) == 1 and not [
+            s for s in self.proc.spy.multis(self.when) if s.happened
+        ], "the lost one was the only one that happened"
 
 
 def gone(rig: Rig, path: str) -> None:
@@ -56,13 +69,16 @@ def times(rig: Rig, change: Change, part: str) -> int:
     return sum(c is change and part in path for c, path in rig.trace)
 
 
-# A coordinator's writes: each arranges what makes the coordinator write, waits for the right end, and says what must have happened once
+# A coordinator's writes: each arranges what makes the coordinator write, waits for the right end,
+# and says what must have happened once
 
 
 def command(rig: Rig, c: Coordinator) -> None:
     """The first command of a group, with its report."""
     m = rig.member("m", "t").fetches(T0, T1)
-    assert times(rig, Change.CREATED, f"/channel/{m.member}/") == 1 and len(m.said(msg.Assigned)) == 1
+    assert (
+        times(rig, Change.CREATED, f"/channel/{m.member}/") == 1 and len(m.said(msg.Assigned)) == 1
+    )
 
 
 def stop(rig: Rig, c: Coordinator) -> None:
@@ -88,7 +104,9 @@ def cleaning(rig: Rig, c: Coordinator) -> None:
     c.wait(lambda: len(rig.commands(GHOST)) == 1, "the command")
     (node,) = rig.commands(GHOST)
     stale = Command(GHOST, rig.incarnation(GHOST), Option.STOP, 1, 1, 1, {}, (T0,))
-    path = rig.zk.create(rig.layout.command_prefix(GROUP, GHOST, 1, 1), codec.encode_command(stale), sequence=True)
+    path = rig.zk.create(
+        rig.layout.command_prefix(GROUP, GHOST, 1, 1), codec.encode_command(stale), sequence=True
+    )
     gone(rig, path)
     assert rig.commands(GHOST) == [node] and times(rig, Change.DELETED, path.rsplit("/", 1)[1]) == 1
 
@@ -99,7 +117,10 @@ def orphans(rig: Rig, c: Coordinator) -> None:
     rig.owner(rig.client(), tps("u", 0)[0], "nobody-0")
     rig.topic("u", 1)
     m.fetches(T0, T1, *tps("u", 0))
-    assert times(rig, Change.DELETED, "/owners/u/0") == 1 and times(rig, Change.CREATED, "/owners/u/0") == 2
+    assert (
+        times(rig, Change.DELETED, "/owners/u/0") == 1
+        and times(rig, Change.CREATED, "/owners/u/0") == 2
+    )
 
 
 def channel(rig: Rig, c: Coordinator) -> None:
@@ -113,7 +134,11 @@ def request(rig: Rig, c: Coordinator) -> None:
     """An operator's request is taken up once, and goes."""
     rig.member("m", "t").fetches(T0, T1)
     rig.zk.ensure_path(rig.layout.requests(GROUP))
-    path = rig.zk.create(rig.layout.request_prefix(GROUP), codec.encode_request(Request(RequestKind.REBALANCE, False, "me")), sequence=True)
+    path = rig.zk.create(
+        rig.layout.request_prefix(GROUP),
+        codec.encode_request(Request(RequestKind.REBALANCE, False, "me")),
+        sequence=True,
+    )
     gone(rig, path)
     assert times(rig, Change.DELETED, "/requests/request-") == 1
 
@@ -126,17 +151,22 @@ def report(rig: Rig, c: Coordinator) -> None:
         node = rig.node(rig.layout.group(GROUP))
         value = codec.decode_metadata(GROUP, node[0]) if node is not None and node[0] else None
         return getattr(value, "state", None) is GroupState.STABLE
+
     wait_until(stable, WAIT_S, "the report")
 
 
 def only_report(ops: Sequence[Op]) -> bool:
     """The report of a group at rest: nothing is created beside it."""
-    return any(isinstance(op, SetData) for op in ops) and not any(isinstance(op, (Create, Delete)) for op in ops)
+    return any(isinstance(op, SetData) for op in ops) and not any(
+        isinstance(op, (Create, Delete)) for op in ops
+    )
 
 
 def drops_channel(ops: Sequence[Op]) -> bool:
     """Deletes a channel, and nothing else."""
-    return [type(op).__name__ for op in ops] == ["Check", "Delete"] and ops[1].path.rsplit("/", 2)[1] == "channel"
+    return [type(op).__name__ for op in ops] == ["Check", "Delete"] and ops[1].path.rsplit("/", 2)[
+        1
+    ] == "channel"
 
 
 def cleans(ops: Sequence[Op]) -> bool:
@@ -146,7 +176,10 @@ def cleans(ops: Sequence[Op]) -> bool:
 
 COORDINATORS: dict[str, tuple[When, Callable[[Rig, Coordinator], None]]] = {
     "command": (creates("/channel/"), command),
-    "second command": (lambda ops: any(isinstance(op, Create) and b"stop-fetcher" in op.data for op in ops), stop),
+    "second command": (
+        lambda ops: any(isinstance(op, Create) and b"stop-fetcher" in op.data for op in ops),
+        stop,
+    ),
     "eviction": (deletes("/ids/"), eviction),
     "cleaning": (cleans, cleaning),
     "orphans": (deletes("/owners/"), orphans),
@@ -166,7 +199,10 @@ def test_of_a_coordinator(rig: Rig, kind: str) -> None:
     loss = Loss(proxy, when).of(c)
     arranged(rig, c)
     wait_until(loss.happened, WAIT_S, "the loss")
-    c.wait(lambda: c.leads and not c.driver.core.reading and not c.driver.core.writing, "its lead again")
+    c.wait(
+        lambda: c.leads and not c.driver.core.reading and not c.driver.core.writing,
+        "its lead again",
+    )
     assert len(c.sessions) == 1 and len(c.terms("elected")) == 1 and not c.terms("resigned")
     if kind not in ("command", "second command", "report"):
         loss.was_one()
@@ -180,7 +216,11 @@ def test_of_a_coordinator(rig: Rig, kind: str) -> None:
 def join(rig: Rig, m: Member) -> None:
     """One registration, one channel, under one name."""
     m.subscribe("t").fetches(T0, T1)
-    assert rig.names(rig.layout.ids(GROUP)) == [m.member] and len(m.names) == 1 and times(rig, Change.CREATED, f"/ids/{m.member}") == 1
+    assert (
+        rig.names(rig.layout.ids(GROUP)) == [m.member]
+        and len(m.names) == 1
+        and times(rig, Change.CREATED, f"/ids/{m.member}") == 1
+    )
 
 
 def start_ack(rig: Rig, m: Member) -> None:
@@ -196,34 +236,52 @@ def stop_ack(rig: Rig, m: Member) -> None:
     late = rig.member("late", "t")
     late.wait(lambda: len(late.fetching()) == 1 == len(m.fetching()), "a partition each")
     (moved,) = late.fetching()
-    assert late.positions[moved] == 40 + moved.partition and not m.said(msg.Resumed) and times(rig, Change.DELETED, f"/owners/t/{moved.partition}") == 1
+    assert (
+        late.positions[moved] == 40 + moved.partition
+        and not m.said(msg.Resumed)
+        and times(rig, Change.DELETED, f"/owners/t/{moved.partition}") == 1
+    )
     late.leave({moved: 40 + moved.partition})
     m.fetches(T0, T1)
 
 
 def commit(rig: Rig, m: Member) -> None:
-    """The application is told that the outcome is not known; stored once, and its own value is no reset of an operator's: the next commit stands on it."""
+    """The application is told that the outcome is not known; stored once, and its own value is no
+    reset of an operator's: the next commit stands on it.
+    """
     m.subscribe("t").fetches(T0, T1)
     assert m.commit({T0: 7}).outcome is msg.CommitOutcome.UNAVAILABLE and rig.offset(T0) == (7, 1)
     m.wait(lambda: m.driver.connected and not m.driver.core.doubt, "the end of its doubt")
-    assert m.commit({T0: 8}).outcome is msg.CommitOutcome.OK and rig.offset(T0) == (8, 2) and not m.said(msg.Seek)
+    assert (
+        m.commit({T0: 8}).outcome is msg.CommitOutcome.OK
+        and rig.offset(T0) == (8, 2)
+        and not m.said(msg.Seek)
+    )
 
 
 def renewal(rig: Rig, m: Member) -> None:
     """The lease lasts, or comes back, and nothing is lost."""
     m.subscribe("t").fetches(T0, T1)
     m.wait(lambda: any(renews(s.ops) for s in m.spy.multis()), "a renewal")
-    m.wait(lambda: len(m.spy.multis(lambda ops: renews(ops))) >= 2 and m.may_hand_out(), "its lease")
+    m.wait(
+        lambda: len(m.spy.multis(lambda ops: renews(ops))) >= 2 and m.may_hand_out(), "its lease"
+    )
 
 
 def dropped_owners(rig: Rig, m: Member) -> None:
-    """Its offset node is deleted: the owner node is given up once, and the partition started anew."""
+    """Its offset node is deleted: the owner node is given up once, and the partition started
+    anew.
+    """
     m.subscribe("t").fetches(T0, T1)
     rig.zk.delete(rig.layout.offset(GROUP, T0))
     m.commit({T0: 9})
     m.wait(lambda: m.said(msg.Lost), "the loss of the partition")
     m.fetches(T0, T1)
-    assert times(rig, Change.DELETED, "/owners/t/0") == 1 and times(rig, Change.CREATED, "/owners/t/0") == 2 and rig.offset(T0) == (0, 0)
+    assert (
+        times(rig, Change.DELETED, "/owners/t/0") == 1
+        and times(rig, Change.CREATED, "/owners/t/0") == 2
+        and rig.offset(T0) == (0, 0)
+    )
 
 
 def resubscription(rig: Rig, m: Member) -> None:
@@ -231,7 +289,11 @@ def resubscription(rig: Rig, m: Member) -> None:
     rig.topic("u", 1)
     m.subscribe("t").fetches(T0, T1)
     m.subscribe("t", "u").fetches(T0, T1, *tps("u", 0))
-    assert times(rig, Change.CREATED, f"/ids/{m.member}") == 2 and len(m.names) == 1 and times(rig, Change.CREATED, "/owners/t/0") == 1
+    assert (
+        times(rig, Change.CREATED, f"/ids/{m.member}") == 2
+        and len(m.names) == 1
+        and times(rig, Change.CREATED, "/owners/t/0") == 1
+    )
 
 
 MEMBERS: dict[str, tuple[When, Callable[[Rig, Member], None]]] = {
@@ -241,14 +303,19 @@ MEMBERS: dict[str, tuple[When, Callable[[Rig, Member], None]]] = {
     "stop ack": (stops, stop_ack),
     "commit": (stores("/offsets/"), commit),
     "renewal": (renews, renewal),
-    "dropped owners": (lambda ops: deletes("/owners/")(ops) and not deletes("/channel/")(ops), dropped_owners),
+    "dropped owners": (
+        lambda ops: deletes("/owners/")(ops) and not deletes("/channel/")(ops),
+        dropped_owners,
+    ),
     "resubscription": (lambda ops: deletes("/ids/")(ops) and creates("/ids/")(ops), resubscription),
 }
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
 def test_of_a_member(rig: Rig, kind: str) -> None:
-    """The same session goes on under the same name, what it holds is what its owner nodes say, and it commits and leaves as ever."""
+    """The same session goes on under the same name, what it holds is what its owner nodes say, and
+    it commits and leaves as ever.
+    """
     when, arranged = MEMBERS[kind]
     rig.topic("t", 2)
     rig.coordinator(lease_max_ms=2_000)
@@ -261,14 +328,18 @@ def test_of_a_member(rig: Rig, kind: str) -> None:
         loss.was_one()
     assert len(m.sessions) == 1 == len(m.names)
     m.wait(lambda: m.driver.connected and not m.driver.core.doubt, "the end of its doubt")
-    assert {n: session for n, (_, session) in rig.owners("t").items()} == dict.fromkeys((0, 1), m.sessions[0])
+    assert {n: session for n, (_, session) in rig.owners("t").items()} == dict.fromkeys(
+        (0, 1), m.sessions[0]
+    )
     assert m.commit({T1: 77}).outcome is msg.CommitOutcome.OK and rig.offset(T1)[0] == 77  # type: ignore[index]
     m.leave({T1: 78})
     assert rig.names(rig.layout.ids(GROUP)) == [] and rig.offset(T1)[0] == 78  # type: ignore[index]
 
 
 def test_of_a_close(rig: Rig) -> None:
-    """The session is closed and the answer lost: its owner nodes and registration are gone at once, it ends without waiting for its session timeout, and makes no new session."""
+    """The session is closed and the answer lost: its owner nodes and registration are gone at once,
+    it ends without waiting for its session timeout, and makes no new session.
+    """
     rig.topic("t", 2)
     rig.coordinator()
     proxy = rig.proxy()
@@ -276,4 +347,9 @@ def test_of_a_close(rig: Rig) -> None:
     fault = proxy.swallow_replies(1, {ProxyOp.CLOSE})
     m.leave({T0: 5})
     wait_until(lambda: fault.fired == 1, WAIT_S, "the loss")
-    assert rig.names(rig.layout.ids(GROUP)) == [] and rig.owners("t") == {} and len(m.sessions) == 1 and rig.offset(T0)[0] == 5  # type: ignore[index]
+    assert (
+        rig.names(rig.layout.ids(GROUP)) == []
+        and rig.owners("t") == {}
+        and len(m.sessions) == 1
+        and rig.offset(T0)[0] == 5
+    )  # type: ignore[index]

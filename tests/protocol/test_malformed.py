@@ -1,4 +1,6 @@
-"""Malformed znodes of every kind under a running group: named, counted, left out; the group goes on, and no process dies."""
+"""Malformed znodes of every kind under a running group: named, counted, left out; the group goes
+on, and no process dies.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,23 @@ from tests.protocol.rig import GROUP, WAIT_S, Rig, tps
 from zkcoord.znodes.paths import Layout
 
 T0, T1 = tps("t", 0, 1)
-BAD = (b"", b"{", b"\xff\xfe\x00", b"null", b"[1]", b'{"version":1}', b'{"version":1,"option":"start-fetcher"}')
+BAD = (
+    b"",
+    b"{",
+    b"\xff\xfe\x00",
+    b"null",
+    b"[1]",
+    b'{"version":1}',
+    b'{"version":1,"option":"start-fetcher"}',
+)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("data", BAD, ids=range(len(BAD)))
 def test_malformed_nodes_are_named_and_the_group_goes_on(rig: Rig, data: bytes, late: bool) -> None:
-    """A registration, a command, an owner node, a topic, the group's node and a broker-less topic, before the coordinator comes or while it leads."""
+    """A registration, a command, an owner node, a topic, the group's node and a broker-less topic,
+    before the coordinator comes or while it leads.
+    """
     rig.topic("t", 4)
     m = rig.member("m", "t").joined()
     lay = rig.layout
@@ -46,14 +58,24 @@ def test_malformed_nodes_are_named_and_the_group_goes_on(rig: Rig, data: bytes, 
         spoil()
     else:
         m.fetches(*tps("t", 1, 2, 3))
-    expected = {("registration", "bad"), ("command", f"{m.member}/bad"), ("owner", "t-0")} | ({("topic", "bad")} if data else set())  # a topic without data is not one yet
-    wait_until(lambda: {(r["what"], r["name"]) for r in c.records("malformed")} >= expected, WAIT_S, "the names of what is malformed")
+    # a topic without data is not one yet
+    expected = {("registration", "bad"), ("command", f"{m.member}/bad"), ("owner", "t-0")} | (
+        {("topic", "bad")} if data else set()
+    )
+    wait_until(
+        lambda: {(r["what"], r["name"]) for r in c.records("malformed")} >= expected,
+        WAIT_S,
+        "the names of what is malformed",
+    )
     assert c.ask(lambda: c.driver.status()["malformed"]) == len(expected)
     rig.topic("u", 2)
     other = rig.member("other", "u").fetches(*tps("u", 0, 1))
     assert other.commit({tps("u", 0)[0]: 4}).outcome is msg.CommitOutcome.OK and c.leads
     if not late and m.positions[T1] == 0:
-        assert rig.offset(T1) == (0, 1), "an offset that cannot be read counts as none, at the version it has"
+        assert rig.offset(T1) == (
+            0,
+            1,
+        ), "an offset that cannot be read counts as none, at the version it has"
 
 
 def test_a_pattern_that_is_no_pattern_leaves_its_member_out(rig: Rig) -> None:
@@ -88,7 +110,9 @@ def test_an_owner_node_that_cannot_be_read_blocks_its_partition_only(rig: Rig) -
 
 
 def test_the_isolated_layout_leaves_consumers_nodes_alone(isolated_rig: Rig) -> None:
-    """Nothing of ours but registrations, owners and offsets under /consumers; the whole life of a small group."""
+    """Nothing of ours but registrations, owners and offsets under /consumers; the whole life of a
+    small group.
+    """
     rig = isolated_rig
     assert rig.layout is Layout.ISOLATED
     rig.topic("t", 4)
@@ -96,7 +120,11 @@ def test_the_isolated_layout_leaves_consumers_nodes_alone(isolated_rig: Rig) -> 
     a, b = rig.member("a", "t"), rig.member("b", "t")
     c.wait(lambda: len(a.fetching()) == len(b.fetching()) == 2, "half of the partitions each")
     assert a.commit({a.fetching()[0]: 5}).outcome is msg.CommitOutcome.OK
-    assert rig.names("/consumers") == [GROUP] and rig.names(f"/consumers/{GROUP}") == ["ids", "offsets", "owners"]
+    assert rig.names("/consumers") == [GROUP] and rig.names(f"/consumers/{GROUP}") == [
+        "ids",
+        "offsets",
+        "owners",
+    ]
     a.leave()
     b.fetches(*tps("t", 0, 1, 2, 3))
     assert sorted(rig.names("/zkcoord")) == ["coordinator", "groups"]

@@ -1,4 +1,6 @@
-"""A group on a ZooKeeper server of 3.4: what is decided and proved is the same, only what is asked of the server differs. (`make old-zookeeper` runs all of this folder there.)"""
+"""A group on a ZooKeeper server of 3.4: what is decided and proved is the same, only what is asked
+of the server differs. (`make old-zookeeper` runs all of this folder there.)
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,24 @@ def old_rig(old_zk_server: ZooKeeperServer, request: pytest.FixtureRequest) -> I
 
 
 def test_a_group_lives_there(old_rig: Rig) -> None:
-    """Four members; one leaves, its offsets stored; the coordinator goes, and its successor sends nothing; another member comes; a commit stands."""
+    """Four members; one leaves, its offsets stored; the coordinator goes, and its successor sends
+    nothing; another member comes; a commit stands.
+    """
     first, second, members = balanced(old_rig, 4, closed)
     leaving, staying = members[0], members[1:]
-    (one, other) = leaving.fetching()
+    one, other = leaving.fetching()
     leaving.leave({one: 7, other: 9})
-    first.wait(lambda: sorted(tp for m in staying for tp in m.fetching()) == sorted(tps("t", *range(8))), "all partitions at those who stay")
-    first.wait(lambda: first.driver.core.groups[GROUP].state is GroupState.STABLE and not first.driver.core.writing, "a stable group")
+    first.wait(
+        lambda: sorted(tp for m in staying for tp in m.fetching()) == sorted(tps("t", *range(8))),
+        "all partitions at those who stay",
+    )
+    first.wait(
+        lambda: (
+            first.driver.core.groups[GROUP].state is GroupState.STABLE
+            and not first.driver.core.writing
+        ),
+        "a stable group",
+    )
     assert {m.positions[tp] for m in staying for tp in (one, other) if tp in m.fetching()} == {7, 9}
     heard = changes(staying)
     closed(first)

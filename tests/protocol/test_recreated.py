@@ -1,4 +1,6 @@
-"""A topic that is deleted and made again is another topic: what a group stored for the first neither counts for the second nor is written over what is stored for it."""
+"""A topic that is deleted and made again is another topic: what a group stored for the first
+neither counts for the second nor is written over what is stored for it.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,21 @@ def made_again(rig: Rig, partitions: int = 2) -> str:
 def start(rig: Rig, m: Member, seq: int, topic: str, *partitions: TopicPartition) -> None:
     """A start by hand that says which topic is meant."""
     threads = {tp: Thread(m.member, 0) for tp in partitions}
-    command = Command(m.member, rig.incarnation(m.member), Option.START, 5, seq, 1, threads, incarnations={"t": topic} if topic else {})
-    rig.zk.create(rig.layout.command_prefix(GROUP, m.member, 5, seq), codec.encode_command(command), sequence=True)
+    command = Command(
+        m.member,
+        rig.incarnation(m.member),
+        Option.START,
+        5,
+        seq,
+        1,
+        threads,
+        incarnations={"t": topic} if topic else {},
+    )
+    rig.zk.create(
+        rig.layout.command_prefix(GROUP, m.member, 5, seq),
+        codec.encode_command(command),
+        sequence=True,
+    )
 
 
 def last_start(m: Member) -> Sent:
@@ -66,15 +81,23 @@ def test_the_first_start_says_whose_the_offsets_are_that_nobody_has_spoken_for(r
     assert said(rig) == "Vacant"
     start(rig, m, 1, incarnation(rig), T0)
     m.fetches(T0)
-    assert m.positions == {T0: 40} and said(rig) == OffsetsOf(incarnation(rig)) and shape(last_start(m).ops)[2] == "SetData offsets/t@0"
+    assert (
+        m.positions == {T0: 40}
+        and said(rig) == OffsetsOf(incarnation(rig))
+        and shape(last_start(m).ops)[2] == "SetData offsets/t@0"
+    )
     start(rig, m, 2, incarnation(rig), T1)
     m.fetches(T0, T1)
-    assert not any("offsets/t@" in op for op in shape(last_start(m).ops)), "once said it is not said again"
+    assert not any("offsets/t@" in op for op in shape(last_start(m).ops)), (
+        "once said it is not said again"
+    )
     assert m.notices(msg.NoticeKind.TOPIC_RECREATED) == []
 
 
 def test_offsets_of_the_topic_before_do_not_count_whatever_the_policy(rig: Rig) -> None:
-    """The scripted fetching side has another answer for partitions that shall begin at their first record. One multi says whose the offsets are and writes them, at the versions read."""
+    """The scripted fetching side has another answer for partitions that shall begin at their first
+    record. One multi says whose the offsets are and writes them, at the versions read.
+    """
     rig.topic("t", 2)
     rig.reign()
     rig.put_offset(T0, 520)
@@ -88,9 +111,18 @@ def test_offsets_of_the_topic_before_do_not_count_whatever_the_policy(rig: Rig) 
     assert ask.partitions == ask.earliest == (T0, T1)
     m.tell(msg.Resolved(ask.token, {T0: 0, T1: 3}))
     m.fetches(T0, T1)
-    assert m.positions == {T0: 0, T1: 3} and rig.offset(T0) == (0, 1) and rig.offset(T1) == (3, 0) and said(rig) == OffsetsOf(now, newer_only=True)
+    assert (
+        m.positions == {T0: 0, T1: 3}
+        and rig.offset(T0) == (0, 1)
+        and rig.offset(T1) == (3, 0)
+        and said(rig) == OffsetsOf(now, newer_only=True)
+    )
     (notice,) = m.notices(msg.NoticeKind.TOPIC_RECREATED)
-    assert notice.detail["topic"] == "t" and notice.detail["now"] == now and notice.detail["ignored"] == "t-0=520"
+    assert (
+        notice.detail["topic"] == "t"
+        and notice.detail["now"] == now
+        and notice.detail["ignored"] == "t-0=520"
+    )
     m.leave({T0: 7, T1: 9})
     again = rig.member("again", "t").joined()
     start(rig, again, 2, now, T0, T1)
@@ -107,14 +139,23 @@ def test_what_is_not_meant_any_more_is_left_out_of_the_ack(rig: Rig) -> None:
     now = made_again(rig)
     start(rig, m, 1, was, T0, T1)
     m.wait(lambda: any(s.happened for s in m.spy.multis(deletes("/channel/"))), "an ack")
-    assert m.spy.multis(starts) == [] and rig.owners("t") == {} and rig.offset(T0) == (520, 0) and said(rig) == "Vacant"
+    assert (
+        m.spy.multis(starts) == []
+        and rig.owners("t") == {}
+        and rig.offset(T0) == (520, 0)
+        and said(rig) == "Vacant"
+    )
     start(rig, m, 2, now, T0, T1)
     m.fetches(T0, T1)
     assert len(m.said(msg.Assigned)) == 1 and m.said(msg.Lost) == []
 
 
-def test_a_topic_made_again_between_look_and_ack_is_given_back_before_anything_is_stored(rig: Rig) -> None:
-    """The owner nodes are younger than the topic. What the application commits at once would be written over the new topic's offsets; the other topic is not disturbed."""
+def test_a_topic_made_again_between_look_and_ack_is_given_back_before_anything_is_stored(
+    rig: Rig,
+) -> None:
+    """The owner nodes are younger than the topic. What the application commits at once would be
+    written over the new topic's offsets; the other topic is not disturbed.
+    """
     rig.topic("t", 2)
     rig.topic("u", 1)
     rig.reign()
@@ -128,18 +169,29 @@ def test_a_topic_made_again_between_look_and_ack_is_given_back_before_anything_i
         hear(message)
         if isinstance(message, msg.Assigned):
             m.loop.post(lambda: m.driver.tell(msg.Commit(99, {T0: 530, T1: 30}, message.era)))
+
     m.driver.to_fetcher = commit_at_once
     start(rig, m, 1, was, T0, T1, u0)
     m.wait(lambda: 99 in m.done, "the answer to the commit")
     m.fetches(u0)
-    m.wait(lambda: rig.owners("t") == {} and len(rig.owners("u")) == 1, "the owner nodes given back")
+    m.wait(
+        lambda: rig.owners("t") == {} and len(rig.owners("u")) == 1, "the owner nodes given back"
+    )
     (lost,) = m.said(msg.Lost)
     assert lost.partitions == (T0, T1) and m.done[99].outcome is msg.CommitOutcome.NOT_OWNED
-    assert m.spy.multis(stores("/offsets/")) == [] and rig.offset(T0) == rig.offset(T1) == (0, 0) and said(rig) == OffsetsOf(was)
+    assert (
+        m.spy.multis(stores("/offsets/")) == []
+        and rig.offset(T0) == rig.offset(T1) == (0, 0)
+        and said(rig) == OffsetsOf(was)
+    )
 
 
-def test_a_coordinator_that_has_not_seen_it_gets_what_was_started_for_the_topic_before(rig: Rig) -> None:
-    """The first coordinator is gone before the topic is made again, the second sees a topic that is older than its owners."""
+def test_a_coordinator_that_has_not_seen_it_gets_what_was_started_for_the_topic_before(
+    rig: Rig,
+) -> None:
+    """The first coordinator is gone before the topic is made again, the second sees a topic that is
+    older than its owners.
+    """
     rig.topic("t", 2)
     first = rig.coordinator("first")
     rig.put_offset(T0, 520)
@@ -149,17 +201,25 @@ def test_a_coordinator_that_has_not_seen_it_gets_what_was_started_for_the_topic_
     def meanwhile() -> None:
         first.stop()
         made_again(rig)
+
     m.spy.before(starts, meanwhile)
     m.subscribe("t")
     m.wait(lambda: m.said(msg.Lost), "what it must give back")
-    assert {tp: offset for a in m.said(msg.Assigned) for tp, offset in a.offsets.items()} == {T0: 520, T1: 0}
+    assert {tp: offset for a in m.said(msg.Assigned) for tp, offset in a.offsets.items()} == {
+        T0: 520,
+        T1: 0,
+    }
     rig.coordinator("second")
     m.fetches(T0, T1)
-    assert m.positions == {T0: 0, T1: 0} and said(rig) == OffsetsOf(incarnation(rig), newer_only=True)
+    assert m.positions == {T0: 0, T1: 0} and said(rig) == OffsetsOf(
+        incarnation(rig), newer_only=True
+    )
 
 
 def test_two_members_find_it_at_once(rig: Rig) -> None:
-    """The second's multi fails as a whole at the version; it looks again, and only what was stored since counts."""
+    """The second's multi fails as a whole at the version; it looks again, and only what was stored
+    since counts.
+    """
     rig.topic("t", 2)
     rig.reign()
     for tp in (T0, T1):
@@ -176,9 +236,15 @@ def test_two_members_find_it_at_once(rig: Rig) -> None:
     start(rig, b, 2, now, T1)
     b.fetches(T1)
     failed, done = b.spy.multis(starts)
-    assert isinstance(failed.result, Rejected) and failed.result.error is ZkError.BAD_VERSION and failed.ops[failed.result.index].path == rig.layout.offset_topic(GROUP, "t")
+    assert (
+        isinstance(failed.result, Rejected)
+        and failed.result.error is ZkError.BAD_VERSION
+        and failed.ops[failed.result.index].path == rig.layout.offset_topic(GROUP, "t")
+    )
     assert done.happened and not any("offsets/t@" in op for op in shape(done.ops))
-    assert (a.positions, b.positions) == ({T0: 0}, {T1: 0}) and said(rig) == OffsetsOf(now, newer_only=True)
+    assert (a.positions, b.positions) == ({T0: 0}, {T1: 0}) and said(rig) == OffsetsOf(
+        now, newer_only=True
+    )
     assert rig.offset(T0) == rig.offset(T1) == (0, 1)
 
 
@@ -194,7 +260,9 @@ def test_an_operator_who_accepts_the_stored_offsets_is_believed(rig: Rig) -> Non
     assert m.positions == {T0: 520} and m.notices(msg.NoticeKind.TOPIC_RECREATED) == []
 
 
-def test_without_a_word_of_the_coordinator_or_with_a_spoilt_note_nothing_is_thrown_away(rig: Rig) -> None:
+def test_without_a_word_of_the_coordinator_or_with_a_spoilt_note_nothing_is_thrown_away(
+    rig: Rig,
+) -> None:
     rig.topic("t", 2)
     rig.reign()
     for tp in (T0, T1):
@@ -206,11 +274,17 @@ def test_without_a_word_of_the_coordinator_or_with_a_spoilt_note_nothing_is_thro
     say(rig, b"\xff what?")
     start(rig, m, 2, incarnation(rig), T1)
     m.fetches(T0, T1)
-    assert m.positions == {T0: 520, T1: 520} and said(rig) == "Malformed" and [n.detail["what"] for n in m.notices(msg.NoticeKind.MALFORMED)] == ["offsets"]
+    assert (
+        m.positions == {T0: 520, T1: 520}
+        and said(rig) == "Malformed"
+        and [n.detail["what"] for n in m.notices(msg.NoticeKind.MALFORMED)] == ["offsets"]
+    )
 
 
 def test_a_group_goes_over_to_the_new_topic_by_itself(rig: Rig) -> None:
-    """With the real coordinator: everything is stopped and started anew; the stop ack still stores where the old topic stood, and it is not consumed from."""
+    """With the real coordinator: everything is stopped and started anew; the stop ack still stores
+    where the old topic stood, and it is not consumed from.
+    """
     rig.topic("t", 2)
     rig.coordinator()
     a, b = rig.member("a", "t"), rig.member("b", "t")
@@ -222,9 +296,18 @@ def test_a_group_goes_over_to_the_new_topic_by_itself(rig: Rig) -> None:
         assert m.commit({tp: 100}).outcome is msg.CommitOutcome.OK
     now = made_again(rig)
     for m in (a, b):
-        m.wait(lambda m=m: len(m.said(msg.Assigned)) >= 2 and len(m.fetching()) == 1, "its partition of the new topic")  # type: ignore[misc]
-    assert {**a.positions, **b.positions} == {T0: 0, T1: 0} and said(rig) == OffsetsOf(now, newer_only=True)
-    wait_until(lambda: [rig.offset(tp) is not None and rig.offset(tp)[0] for tp in (T0, T1)] == [0, 0], WAIT_S, "the stored offsets")  # type: ignore[index]
+        m.wait(
+            lambda m=m: len(m.said(msg.Assigned)) >= 2 and len(m.fetching()) == 1,
+            "its partition of the new topic",
+        )  # type: ignore[misc]
+    assert {**a.positions, **b.positions} == {T0: 0, T1: 0} and said(rig) == OffsetsOf(
+        now, newer_only=True
+    )
+    wait_until(
+        lambda: [rig.offset(tp) is not None and rig.offset(tp)[0] for tp in (T0, T1)] == [0, 0],
+        WAIT_S,
+        "the stored offsets",
+    )  # type: ignore[index]
     for m in (a, b):
         (tp,) = m.fetching()
         assert m.commit({tp: 5}).outcome is msg.CommitOutcome.OK

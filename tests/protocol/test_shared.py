@@ -1,4 +1,6 @@
-"""Groups that are shared with old consumers, on a real server: what ours do by themselves, and what the coordinator does. The old consumers themselves are in tests/legacy."""
+"""Groups that are shared with old consumers, on a real server: what ours do by themselves, and what
+the coordinator does. The old consumers themselves are in tests/legacy.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +34,33 @@ def say(rig: Rig, kind: GroupMode) -> None:
 
 
 def registers(rig: Rig, name: str = "a") -> tuple[str, object]:
-    """An old consumer's registration, by a session of its own, which is returned with the thread id of its only stream."""
+    """An old consumer's registration, by a session of its own, which is returned with the thread id
+    of its only stream.
+    """
     client = rig.client()
     rig.zk.ensure_path(rig.layout.ids(GROUP))
-    client.create(rig.layout.registration(GROUP, f"{GROUP}_{name}"), json.dumps({**OLD, "timestamp": str(wall_ms())}).encode(), ephemeral=True)
+    client.create(
+        rig.layout.registration(GROUP, f"{GROUP}_{name}"),
+        json.dumps({**OLD, "timestamp": str(wall_ms())}).encode(),
+        ephemeral=True,
+    )
     return f"{GROUP}_{name}-0", client
 
 
 def shared(rig: Rig, name: str = "m", **options: object) -> Member:
     """A member that knows that its group is shared, and has looked at the registrations."""
     member = rig.member(name, "t", **options).joined()
-    member.wait(lambda: member.driver.core.shared and member.driver.core.around is not None, "its look at the registrations")
+    member.wait(
+        lambda: member.driver.core.shared and member.driver.core.around is not None,
+        "its look at the registrations",
+    )
     return member
 
 
 def test_everything_is_given_up_when_the_registrations_change_and_nobody_leads(rig: Rig) -> None:
-    """An old consumer comes: owner nodes go, the offsets are where the application was. A registration that is made and deleted in one transaction changes nothing."""
+    """An old consumer comes: owner nodes go, the offsets are where the application was. A
+    registration that is made and deleted in one transaction changes nothing.
+    """
     tps = rig.topic("t", 4)
     rig.reign()
     say(rig, GroupMode.MIXED)
@@ -70,7 +83,9 @@ def test_everything_is_given_up_when_the_registrations_change_and_nobody_leads(r
 
 
 def test_what_the_application_does_not_give_up_is_taken_from_it(rig: Rig) -> None:
-    """After release_ms nothing is handed out any more, and the owner nodes are deleted; the stored offset stays where the last commit was."""
+    """After release_ms nothing is handed out any more, and the owner nodes are deleted; the stored
+    offset stays where the last commit was.
+    """
     tps = rig.topic("t", 2)
     rig.reign()
     say(rig, GroupMode.MIXED)
@@ -82,11 +97,16 @@ def test_what_the_application_does_not_give_up_is_taken_from_it(rig: Rig) -> Non
     registers(rig)
     wait_until(lambda: not rig.owners("t"), WAIT_S, "all owner nodes gone")
     member.wait(lambda: member.said(msg.Lost), "that it is told")
-    assert member.driver.lease_until(era) == 0 and [rig.offset(tp) for tp in tps] == [(0, 0), (0, 0)]
+    assert member.driver.lease_until(era) == 0 and [rig.offset(tp) for tp in tps] == [
+        (0, 0),
+        (0, 0),
+    ]
 
 
 def test_a_commit_without_the_owner_node_is_refused(rig: Rig) -> None:
-    """An old consumer deletes our node by its path, and makes its own: a commit of ours fails, its node stays, the partition is lost to us."""
+    """An old consumer deletes our node by its path, and makes its own: a commit of ours fails, its
+    node stays, the partition is lost to us.
+    """
     tps = rig.topic("t", 2)
     rig.reign()
     say(rig, GroupMode.MIXED)
@@ -102,7 +122,9 @@ def test_a_commit_without_the_owner_node_is_refused(rig: Rig) -> None:
 
 
 def test_what_a_zombie_stores_is_stored_over(rig: Rig) -> None:
-    """In a shared group somebody else's write is no operator's reset: ours is written again, the application is told nothing, and it is reported."""
+    """In a shared group somebody else's write is no operator's reset: ours is written again, the
+    application is told nothing, and it is reported.
+    """
     (tp,) = rig.topic("t", 1)
     rig.reign()
     say(rig, GroupMode.MIXED)
@@ -127,37 +149,75 @@ def leads(rig: Rig) -> Coordinator:
 
 
 def test_the_maths_of_old_consumers_over_all_registrations(rig: Rig) -> None:
-    """Two of ours and an old one: ours get their part and never the old one's; when it is gone they get all."""
+    """Two of ours and an old one: ours get their part and never the old one's; when it is gone they
+    get all.
+    """
     rig.topic("t", 6)
     say(rig, GroupMode.MIXED)
     leads(rig)
     members = [shared(rig, name) for name in ("m", "n")]
     thread, old = registers(rig)  # its name sorts before theirs, so range gives it 0 and 1
-    wait_until(lambda: {n for m in members for n in owned_by(rig, f"{m.member}-0")} == {2, 3, 4, 5}, WAIT_S, "the part of ours")
+    wait_until(
+        lambda: {n for m in members for n in owned_by(rig, f"{m.member}-0")} == {2, 3, 4, 5},
+        WAIT_S,
+        "the part of ours",
+    )
     assert owned_by(rig, thread) == set()
     old.stop()  # type: ignore[attr-defined]
-    wait_until(lambda: {n for m in members for n in owned_by(rig, f"{m.member}-0")} == set(range(6)), WAIT_S, "everything at ours")
+    wait_until(
+        lambda: {n for m in members for n in owned_by(rig, f"{m.member}-0")} == set(range(6)),
+        WAIT_S,
+        "everything at ours",
+    )
 
 
 def test_an_old_consumer_that_gave_up_is_revived(rig: Rig) -> None:
-    """It owns nothing while nothing stands in its way: reported, and revived by a change below ids that nobody can read. While somebody holds what it wants it is only reported; a foreign owner node stays."""
+    """It owns nothing while nothing stands in its way: reported, and revived by a change below ids
+    that nobody can read. While somebody holds what it wants it is only reported; a foreign owner
+    node stays.
+    """
     tps = rig.topic("t", 2)
     say(rig, GroupMode.MIXED)
     thread, old = registers(rig)
     other = rig.client()
     rig.owner(other, tps[0], "somebody-0", version=0)
     coordinator = leads(rig)
-    problems = lambda: [str(r["problem"]) for r in coordinator.records("legacy") if r["event"] == "found"]  # noqa: E731
-    coordinator.wait(lambda: any(f"{GROUP}_a owns nothing of its 2 partitions" in p and "owned by others" in p for p in problems()), "the report of what it owns")
-    coordinator.wait(lambda: any("owner node of t-0 belongs to no registration" in p for p in problems()), "the report of the foreign node")
+    problems = lambda: [
+        str(r["problem"]) for r in coordinator.records("legacy") if r["event"] == "found"
+    ]  # noqa: E731
+    coordinator.wait(
+        lambda: any(
+            f"{GROUP}_a owns nothing of its 2 partitions" in p and "owned by others" in p
+            for p in problems()
+        ),
+        "the report of what it owns",
+    )
+    coordinator.wait(
+        lambda: any("owner node of t-0 belongs to no registration" in p for p in problems()),
+        "the report of the foreign node",
+    )
     before = rig.node(rig.layout.ids(GROUP))
-    assert before is not None and rig.owners("t")[0][0] == "somebody-0" and not rig.created("zkcoord-rescue")
+    assert (
+        before is not None
+        and rig.owners("t")[0][0] == "somebody-0"
+        and not rig.created("zkcoord-rescue")
+    )
     other.delete(rig.layout.owner(GROUP, tps[0]))
-    wait_until(lambda: (rig.node(rig.layout.ids(GROUP)) or before)[1].cversion >= before[1].cversion + 2, WAIT_S, "a change below ids")
+    wait_until(
+        lambda: (rig.node(rig.layout.ids(GROUP)) or before)[1].cversion >= before[1].cversion + 2,
+        WAIT_S,
+        "a change below ids",
+    )
     assert rig.names(rig.layout.ids(GROUP)) == [f"{GROUP}_a"]
     for tp in tps:
         rig.owner(old, tp, thread, version=0)  # type: ignore[arg-type]
-    coordinator.wait(lambda: any(r["event"] == "solved" and "owns nothing" in str(r["problem"]) for r in coordinator.records("legacy")), "that it is solved")
+    coordinator.wait(
+        lambda: any(
+            r["event"] == "solved" and "owns nothing" in str(r["problem"])
+            for r in coordinator.records("legacy")
+        ),
+        "that it is solved",
+    )
 
 
 def test_without_a_mode_a_group_with_an_old_consumer_is_left_alone(rig: Rig) -> None:
@@ -167,10 +227,22 @@ def test_without_a_mode_a_group_with_an_old_consumer_is_left_alone(rig: Rig) -> 
     member = rig.member("m", "t").joined()
     member.fetches(TopicPartition("t", 0), TopicPartition("t", 1))
     registers(rig)
-    coordinator.wait(lambda: any("it has no mode" in str(r["problem"]) for r in coordinator.records("legacy")), "the report")
-    assert not any(r.get("cause") == "member joined" for r in coordinator.records("rebalance")[1:]) and len(member.driver.core.held) == 2
+    coordinator.wait(
+        lambda: any("it has no mode" in str(r["problem"]) for r in coordinator.records("legacy")),
+        "the report",
+    )
+    assert (
+        not any(r.get("cause") == "member joined" for r in coordinator.records("rebalance")[1:])
+        and len(member.driver.core.held) == 2
+    )
     say(rig, GroupMode.LEGACY)
-    member.wait(lambda: any(m.rejection == "GROUP_MODE_LEGACY" for m in member.said(msg.Failed)), "that it is sent away")
+    member.wait(
+        lambda: any(m.rejection == "GROUP_MODE_LEGACY" for m in member.said(msg.Failed)),
+        "that it is sent away",
+    )
     late = rig.member("late", "t")
-    late.wait(lambda: any("belongs to its old consumers" in m.message for m in late.said(msg.Failed)), "that nobody comes after it")
+    late.wait(
+        lambda: any("belongs to its old consumers" in m.message for m in late.said(msg.Failed)),
+        "that nobody comes after it",
+    )
     assert f"{GROUP}_late" not in " ".join(rig.names(rig.layout.ids(GROUP)))

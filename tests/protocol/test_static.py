@@ -1,4 +1,6 @@
-"""Static members: what a registration says of them, who takes an instance over from whom, and who gives way. The coordinator's half (grace) is in test_static_groups.py."""
+"""Static members: what a registration says of them, who takes an instance over from whom, and who
+gives way. The coordinator's half (grace) is in test_static_groups.py.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,20 @@ def registrations(rig: Rig) -> list[str]:
 
 def foreign(rig: Rig, name: str, instance: str, process: str) -> None:
     """A registration of a session that does nothing."""
-    data = codec.encode_registration(Subscription({"t": 1}), timestamp_ms=wall_ms(), instance=instance, process=process)
+    data = codec.encode_registration(
+        Subscription({"t": 1}), timestamp_ms=wall_ms(), instance=instance, process=process
+    )
     rig.zk.ensure_path(rig.layout.ids(GROUP))
     rig.client().create(rig.layout.registration(GROUP, name), data, ephemeral=True)
 
 
-def test_a_registration_says_who_it_is_and_which_forms_of_rebalance_it_takes_part_in(rig: Rig) -> None:
+def test_a_registration_says_who_it_is_and_which_forms_of_rebalance_it_takes_part_in(
+    rig: Rig,
+) -> None:
     rig.topic("t", 1)
-    static = rig.member("a", "t", instance="worker-1", process="p1", grace_ms=7_000, protocols=("eager",)).joined()
+    static = rig.member(
+        "a", "t", instance="worker-1", process="p1", grace_ms=7_000, protocols=("eager",)
+    ).joined()
     other = rig.member("b", "t", process="p2").joined()
 
     def said(m: Member) -> dict[str, str]:
@@ -47,12 +55,26 @@ def test_a_registration_says_who_it_is_and_which_forms_of_rebalance_it_takes_par
         return dict(json.loads(node[0]))
 
     first, second = said(static), said(other)
-    assert (first["instance"], first["process"], first["grace_ms"], first["protocols"]) == ("worker-1", "p1", "7000", "eager")
-    assert ("instance" in second, second["process"], second["grace_ms"], second["protocols"]) == (False, "p2", "0", "cooperative,eager")
+    assert (first["instance"], first["process"], first["grace_ms"], first["protocols"]) == (
+        "worker-1",
+        "p1",
+        "7000",
+        "eager",
+    )
+    assert ("instance" in second, second["process"], second["grace_ms"], second["protocols"]) == (
+        False,
+        "p2",
+        "0",
+        "cooperative,eager",
+    )
 
 
-def test_a_new_process_takes_the_instance_over_in_one_multi_and_the_one_before_gives_up(rig: Rig) -> None:
-    """Also where the one before lives and is served: it loses everything, closes its session and raises."""
+def test_a_new_process_takes_the_instance_over_in_one_multi_and_the_one_before_gives_up(
+    rig: Rig,
+) -> None:
+    """Also where the one before lives and is served: it loses everything, closes its session and
+    raises.
+    """
     rig.topic("t", 2)
     rig.reign()
     old = rig.member("a", "t", instance="i", process="p1").joined()
@@ -62,19 +84,29 @@ def test_a_new_process_takes_the_instance_over_in_one_multi_and_the_one_before_g
     there = rig.member("c", "t", instance="another", process="p3").joined()
     new = rig.member("b", "t", instance="i", process="p2").joined()
     (taken,) = [s for s in new.spy.multis(creates("/ids/")) if s.happened]
-    assert shape(taken.ops) == [f"Delete ids/{first}@0", f"Create channel/{new.member}", f"Create ids/{new.member}"]
+    assert shape(taken.ops) == [
+        f"Delete ids/{first}@0",
+        f"Create channel/{new.member}",
+        f"Create ids/{new.member}",
+    ]
     kinds = [s.kind for s in new.spy.sent]
     assert "sync" in kinds and kinds.index("sync") < kinds.index("read")
     message = fenced(old)
     assert new.member in message and "'i'" in message
-    assert registrations(rig) == sorted([there.member, new.member]) and rig.owners("t") == {} and [lost.partitions for lost in old.said(msg.Lost)] == [(T0, T1)]
+    assert (
+        registrations(rig) == sorted([there.member, new.member])
+        and rig.owners("t") == {}
+        and [lost.partitions for lost in old.said(msg.Lost)] == [(T0, T1)]
+    )
 
 
 def test_who_comes_back_gives_way_to_the_process_that_took_over_meanwhile(rig: Rig) -> None:
     """Its session expired while it could not be reached, so nobody had to take anything from it."""
     rig.topic("t", 1)
     proxy = rig.proxy()
-    old = rig.member("a", "t", instance="i", process="p1", session_ms=SHORT_SESSION_MS, proxy=proxy).joined()
+    old = rig.member(
+        "a", "t", instance="i", process="p1", session_ms=SHORT_SESSION_MS, proxy=proxy
+    ).joined()
     proxy.black_hole()
     wait_until(lambda: registrations(rig) == [], WAIT_S, "the end of its session")
     new = rig.member("b", "t", instance="i", process="p2").joined()
@@ -110,7 +142,11 @@ def test_a_rival_that_goes_at_the_same_moment_is_looked_for_again(rig: Rig) -> N
     m.spy.before(creates("/ids/"), lambda: rig.zk.delete(rig.layout.registration(GROUP, "g_old")))
     m.subscribe("t").joined()
     first, second = m.spy.multis(creates("/ids/"))
-    assert not first.happened and shape(second.ops)[0] == f"Create channel/{m.member}" and registrations(rig) == [m.member]
+    assert (
+        not first.happened
+        and shape(second.ops)[0] == f"Create channel/{m.member}"
+        and registrations(rig) == [m.member]
+    )
 
 
 def test_a_large_group_is_read_in_full_requests(rig: Rig) -> None:
@@ -120,12 +156,20 @@ def test_a_large_group_is_read_in_full_requests(rig: Rig) -> None:
     data = codec.encode_registration(Subscription({"t": 1}), timestamp_ms=wall_ms(), process="p")
     rig.zk.ensure_path(rig.layout.ids(GROUP))
     ghost = rig.client()
-    pending = [ghost.create_async(rig.layout.registration(GROUP, f"g_{n:04d}"), data, ephemeral=True) for n in range(count)]
+    pending = [
+        ghost.create_async(rig.layout.registration(GROUP, f"g_{n:04d}"), data, ephemeral=True)
+        for n in range(count)
+    ]
     for done in pending:
         done.get(WAIT_S)
     foreign(rig, "g_zzzz", "i", "p1")
     m = rig.member("a", "t", instance="i", process="p2").joined()
-    sizes = [len(s.reads) for s in m.spy.sent if s.kind == "read" and any(isinstance(r, GetData) and "/ids/g_" in r.path for r in s.reads[:1])]
+    sizes = [
+        len(s.reads)
+        for s in m.spy.sent
+        if s.kind == "read"
+        and any(isinstance(r, GetData) and "/ids/g_" in r.path for r in s.reads[:1])
+    ]
     assert [n for n in sizes if n > 1] == [READS_PER_REQUEST_MAX, count + 1 - READS_PER_REQUEST_MAX]
     assert len(registrations(rig)) == count + 1 and "g_zzzz" not in registrations(rig)
 
@@ -134,8 +178,22 @@ def test_the_coordinator_sends_the_later_of_two_first_registrations_away(rig: Ri
     rig.topic("t", 1)
     rig.reign()
     m = rig.member("a", "t", instance="i", process="p1").joined()
-    command = Command(m.member, rig.incarnation(m.member), Option.REJECT, 5, 1, 1, code="FENCED_INSTANCE_ID", fatal=True, message="the instance i is in the group already")
-    rig.zk.create(rig.layout.command_prefix(GROUP, m.member, 5, 1), codec.encode_command(command), sequence=True)
+    command = Command(
+        m.member,
+        rig.incarnation(m.member),
+        Option.REJECT,
+        5,
+        1,
+        1,
+        code="FENCED_INSTANCE_ID",
+        fatal=True,
+        message="the instance i is in the group already",
+    )
+    rig.zk.create(
+        rig.layout.command_prefix(GROUP, m.member, 5, 1),
+        codec.encode_command(command),
+        sequence=True,
+    )
     assert "the instance i" in fenced(m) and registrations(rig) == []
 
 

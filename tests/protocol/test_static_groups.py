@@ -1,4 +1,6 @@
-"""Static members and a real coordinator: a restart within its grace is nobody else's business, whoever dies meanwhile; after it the partitions are given to others."""
+"""Static members and a real coordinator: a restart within its grace is nobody else's business,
+whoever dies meanwhile; after it the partitions are given to others.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,34 @@ GRACE_MS = 60_000
 
 def member(rig: Rig, instance: str, process: str, grace_ms: int = GRACE_MS) -> Member:
     """One process of an instance."""
-    return rig.member(f"{instance}-{process}", "t", instance=instance, process=f"{instance}-{process}", grace_ms=grace_ms)
+    return rig.member(
+        f"{instance}-{process}",
+        "t",
+        instance=instance,
+        process=f"{instance}-{process}",
+        grace_ms=grace_ms,
+    )
 
 
 def balanced(c: Coordinator, members: list[Member], partitions: tuple[TopicPartition, ...]) -> None:
     """Every partition is fetched, evenly, and nothing is on its way."""
     share = len(partitions) // len(members)
     for m in members:
-        m.wait(lambda: sorted(tp for x in members for tp in x.fetching()) == list(partitions) and all(len(x.fetching()) == share for x in members), "a balanced group")
-    c.wait(lambda: c.leads and c.driver.core.groups[GROUP].state is GroupState.STABLE and not c.driver.core.writing, "a stable group")
+        m.wait(
+            lambda: (
+                sorted(tp for x in members for tp in x.fetching()) == list(partitions)
+                and all(len(x.fetching()) == share for x in members)
+            ),
+            "a balanced group",
+        )
+    c.wait(
+        lambda: (
+            c.leads
+            and c.driver.core.groups[GROUP].state is GroupState.STABLE
+            and not c.driver.core.writing
+        ),
+        "a stable group",
+    )
 
 
 def heard(m: Member) -> int:
@@ -30,7 +51,9 @@ def heard(m: Member) -> int:
     return sum(len(m.said(kind)) for kind in (msg.Assigned, msg.Revoke, msg.Resumed, msg.Lost))
 
 
-def test_a_restart_within_its_grace_gets_the_same_partitions_and_nobody_else_notices(rig: Rig) -> None:
+def test_a_restart_within_its_grace_gets_the_same_partitions_and_nobody_else_notices(
+    rig: Rig,
+) -> None:
     partitions = rig.topic("t", 6)
     c = rig.coordinator()
     members = [member(rig, f"i{n}", "a") for n in range(3)]
@@ -38,14 +61,19 @@ def test_a_restart_within_its_grace_gets_the_same_partitions_and_nobody_else_not
     survivors, before = members[1:], [heard(m) for m in members[1:]]
     had = members[0].fetching()
     members[0].leave(dict.fromkeys(had, 7))
-    c.wait(lambda: len(c.driver.core.groups[GROUP].view.members) == 2 and not c.driver.core.writing, "the departure")
+    c.wait(
+        lambda: len(c.driver.core.groups[GROUP].view.members) == 2 and not c.driver.core.writing,
+        "the departure",
+    )
     back = member(rig, "i0", "b").fetches(*had)
     assert back.positions == dict.fromkeys(had, 7) and [heard(m) for m in survivors] == before
     assert all(rig.commands(m.member) == [] for m in survivors)
 
 
 def test_a_newcomer_takes_over_from_a_live_process_with_its_partitions(rig: Rig) -> None:
-    """The one before gives up; what it had committed is where the newcomer begins; the others hear nothing."""
+    """The one before gives up; what it had committed is where the newcomer begins; the others hear
+    nothing.
+    """
     partitions = rig.topic("t", 4)
     c = rig.coordinator()
     members = [member(rig, f"i{n}", "a") for n in range(2)]
@@ -70,8 +98,10 @@ def test_after_its_grace_its_partitions_are_given_to_others(rig: Rig) -> None:
 
 @pytest.mark.parametrize("end", [closed, expired], ids=["closed", "expired"])
 def test_a_rolling_restart_survives_the_coordinators_death(rig: Rig, end: object) -> None:
-    """Six members are restarted one after another; the coordinator dies while the third is away, and its successor keeps the promise. Each restarted one gets what it had; nobody else is told
-    anything, at any time."""
+    """Six members are restarted one after another; the coordinator dies while the third is away,
+    and its successor keeps the promise. Each restarted one gets what it had; nobody else is told
+    anything, at any time.
+    """
     partitions = rig.topic("t", 12)
     first = rig.coordinator("first", session_ms=session_ms(end), proxy=rig.proxy())
     second = rig.coordinator("second", lead=False)
@@ -82,7 +112,13 @@ def test_a_rolling_restart_survives_the_coordinators_death(rig: Rig, end: object
         before, had = [heard(m) for m in survivors], members[at].fetching()
         members[at].leave(dict.fromkeys(had, at + 1))
         leader = second if second.leads else first
-        leader.wait(lambda leader=leader: len(leader.driver.core.groups[GROUP].view.members) == 5 and not leader.driver.core.writing, "the departure")  # type: ignore[misc]
+        leader.wait(
+            lambda leader=leader: (
+                len(leader.driver.core.groups[GROUP].view.members) == 5
+                and not leader.driver.core.writing
+            ),
+            "the departure",
+        )  # type: ignore[misc]
         if at == 2:
             end(first)  # type: ignore[operator]
             settled(second, 5)

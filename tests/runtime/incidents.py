@@ -24,14 +24,23 @@ def of_lines(text: str) -> list[bytes]:
     with sim_replay.recording() as journals:
         script.replay(text)
     (journal,) = (journal for journal in journals.values() if journal.steps)
-    return [header_line(journal.core.options, 7, 0), *(step_line(event, actions) for event, actions in journal.steps), end_line("the transcript ended")]
+    return [
+        header_line(journal.core.options, 7, 0),
+        *(step_line(event, actions) for event, actions in journal.steps),
+        end_line("the transcript ended"),
+    ]
 
 
 def of_seed(seed: int) -> list[Recording]:
     """A simulator run's terms."""
     with sim_replay.recording() as journals:
         World(seed).run()
-    return [term for journal in journals.values() if isinstance(journal.core, Coordinator) for term in sim_replay.terms(journal)]
+    return [
+        term
+        for journal in journals.values()
+        if isinstance(journal.core, Coordinator)
+        for term in sim_replay.terms(journal)
+    ]
 
 
 def written(folder: Path, lines: list[bytes], name: str = "inputs-7.jsonl") -> Path:

@@ -27,14 +27,26 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(home), "HOME": str(home), **more}
 
 
-def run(home: Path, *arguments: str, timeout_s: float = PATIENCE_S, **more: str) -> subprocess.CompletedProcess[str]:
+def run(
+    home: Path, *arguments: str, timeout_s: float = PATIENCE_S, **more: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, or fail after `timeout_s`."""
-    return subprocess.run([sys.executable, "-m", "zkcoord.runtime.cli", *arguments], env=environment(home, **more), capture_output=True, text=True, timeout=timeout_s, cwd=home, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "zkcoord.runtime.cli", *arguments],
+        env=environment(home, **more),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        cwd=home,
+        check=False,
+    )
 
 
 class Running:
-    """A coordinator process, with `more` in its environment. A context manager: it is killed at the end, if it still runs.
-    Whatever happened to it, what it recorded of its inputs must replay to what it did."""
+    """A coordinator process, with `more` in its environment. A context manager: it is killed at the
+    end, if it still runs. Whatever happened to it, what it recorded of its inputs must replay to
+    what it did.
+    """
 
     def __init__(self, home: Path, *arguments: str, **more: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -42,14 +54,31 @@ class Running:
         self.journal = home / "journal"
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "zkcoord.runtime.cli", "coordinator", "--journal-dir", str(self.journal), "--journal-inputs", *arguments],
-                env=environment(home, **more), stdout=log, stderr=log, cwd=home,
+                [
+                    sys.executable,
+                    "-m",
+                    "zkcoord.runtime.cli",
+                    "coordinator",
+                    "--journal-dir",
+                    str(self.journal),
+                    "--journal-inputs",
+                    *arguments,
+                ],
+                env=environment(home, **more),
+                stdout=log,
+                stderr=log,
+                cwd=home,
             )
 
     def __enter__(self) -> Running:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE_S)
@@ -72,14 +101,20 @@ class Running:
     @property
     def port(self) -> int:
         """Where it serves HTTP."""
-        found = wait_until(lambda: re.search(r'msg="http serves".* port=(\d+)', self.log), PATIENCE_S, "the port in the log")
+        found = wait_until(
+            lambda: re.search(r'msg="http serves".* port=(\d+)', self.log),
+            PATIENCE_S,
+            "the port in the log",
+        )
         assert found is not None
         return int(found[1])
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body; (0, "") where nothing answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -88,7 +123,9 @@ class Running:
 
     def ready(self, words: str) -> None:
         """Wait until /ready says this."""
-        wait_until(lambda: self.get("/ready") == (200, words + "\n"), PATIENCE_S, f"/ready to say {words}")
+        wait_until(
+            lambda: self.get("/ready") == (200, words + "\n"), PATIENCE_S, f"/ready to say {words}"
+        )
 
     def metric(self, name: str) -> float:
         """A sample by its name with labels, as /metrics writes it."""
@@ -104,5 +141,10 @@ class Running:
 
     def records(self, kind: str) -> list[dict[str, object]]:
         """Its journal's records of a kind."""
-        lines = [line for path in journal_files(self.journal) for line in path.read_text().split("\n")[:-1]]  # behind the last newline is a line that is just being written
+        # behind the last newline is a line that is just being written
+        lines = [
+            line
+            for path in journal_files(self.journal)
+            for line in path.read_text().split("\n")[:-1]
+        ]
         return [record for record in map(json.loads, lines) if record.get("kind") == kind]

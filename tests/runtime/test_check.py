@@ -1,4 +1,6 @@
-"""`zkcoord check` on a real ZooKeeper: everything that is known to go wrong is found with its group and node, what is sound is not accused, and nothing is written."""
+"""`zkcoord check` on a real ZooKeeper: everything that is known to go wrong is found with its group
+and node, what is sound is not accused, and nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def here(zk_hosts: str) -> Iterator[OldWorld]:
 
 @pytest.fixture
 def run(zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`zkcoord check ARGUMENTS --zookeeper HERE` in this process: status, standard output, standard error."""
+    """`zkcoord check ARGUMENTS --zookeeper HERE` in this process: status, standard output, standard
+    error.
+    """
 
     def call(*arguments: str) -> tuple[int, str, str]:
         status = main(["check", *arguments, "--zookeeper", zk_hosts])
@@ -56,7 +60,11 @@ def found(out: str) -> dict[tuple[str, str], str]:
 def test_a_sound_ensemble(here: OldWorld, run: Run) -> None:
     status, out, err = run()
     assert (status, err) == (0, "")
-    assert out == "1 groups, 1 old consumers, 0 of zkcoord's, 1 topics, 4 offsets: 0 errors, 0 warnings, 0 notes.\n"
+    assert (
+        out
+        == "1 groups, 1 old consumers, 0 of zkcoord's, 1 topics, 4 offsets: 0 errors, 0 warnings, 0"
+        " notes.\n"
+    )
 
 
 def sick(here: OldWorld) -> dict[tuple[str, str], str]:
@@ -81,15 +89,25 @@ def sick(here: OldWorld) -> dict[tuple[str, str], str]:
     registered("registration-no-subscription", b'{"pattern":"static"}')
     registered("registration-no-streams", b'{"subscription":{"orders":0},"pattern":"static"}')
     registered("registration-bad-regex", b'{"subscription":{"or(ders":1},"pattern":"white_list"}')
-    registered("registration-large-number", b'{"subscription":{"orders":1},"pattern":"static","timestamp":1795227768363}')
-    registered("registration-escaped-twice", b'{"subscription":{"orders\\\\\\\\..*":1},"pattern":"white_list"}')
-    registered("registration-not-re2", b'{"subscription":{"(?=orders)orders":1},"pattern":"white_list"}')
+    registered(
+        "registration-large-number",
+        b'{"subscription":{"orders":1},"pattern":"static","timestamp":1795227768363}',
+    )
+    registered(
+        "registration-escaped-twice",
+        b'{"subscription":{"orders\\\\\\\\..*":1},"pattern":"white_list"}',
+    )
+    registered(
+        "registration-not-re2", b'{"subscription":{"(?=orders)orders":1},"pattern":"white_list"}'
+    )
     name = group("registration-persistent", "ids/x")
     here.healthy(name, "orders", 4)
     here.put(f"/consumers/{name}/ids/x", b'{"subscription":{"orders":1},"pattern":"static"}')
     name = group("registration-rewritten", "ids/registration-rewritten_a")
     here.healthy(name, "orders", 4)
-    here.session(f"{name}_a").set(f"/consumers/{name}/ids/{name}_a", b'{"subscription":{"orders":2},"pattern":"static"}')
+    here.session(f"{name}_a").set(
+        f"/consumers/{name}/ids/{name}_a", b'{"subscription":{"orders":2},"pattern":"static"}'
+    )
 
     name = group("registration-internal-topics", "ids/registration-internal-topics_a")
     here.topic("__transaction_state", 1)
@@ -159,7 +177,9 @@ def sick(here: OldWorld) -> dict[tuple[str, str], str]:
     return expected
 
 
-def test_every_problem_is_found_where_it_is_and_nothing_is_written(here: OldWorld, run: Run) -> None:
+def test_every_problem_is_found_where_it_is_and_nothing_is_written(
+    here: OldWorld, run: Run
+) -> None:
     expected = sick(here)
     before = tree_of(here.client)
     status, out, err = run("--json")
@@ -167,15 +187,23 @@ def test_every_problem_is_found_where_it_is_and_nothing_is_written(here: OldWorl
     assert found(out) == expected
     assert tree_of(here.client) == before
     counts = Counter(one["severity"] for one in json.loads(out)["findings"])
-    assert json.loads(out)["seen"]["found"] == {name: counts[name] for name in ("error", "warning", "note")}
+    assert json.loads(out)["seen"]["found"] == {
+        name: counts[name] for name in ("error", "warning", "note")
+    }
     status, out, _ = run("--only", "owner-persistent")
-    assert status == 3 and out.startswith("ERROR owner-persistent  group owner-persistent\n  /consumers/owner-persistent/owners/orders/3: it is not ephemeral and says 'somebody-0'\n  effect (0.8.0 - 1.1.1): nobody can own")
+    assert status == 3 and out.startswith(
+        "ERROR owner-persistent  group owner-persistent\n "
+        " /consumers/owner-persistent/owners/orders/3: it is not ephemeral and says 'somebody-0'\n "
+        " effect (0.8.0 - 1.1.1): nobody can own"
+    )
     assert "\n  fix: delete the node\n" in out
 
 
 def test_the_exit_status_says_how_bad_it_is(here: OldWorld, run: Run) -> None:
     here.offset("old", "gone", 0, "5")
-    assert [run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning", "note", "never")] == [0, 0, 3, 0]
+    assert [
+        run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning", "note", "never")
+    ] == [0, 0, 3, 0]
     here.offset("old", "orders", "1-0", "5")
     assert [run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning")] == [0, 3]
     status, _, err = run("--only", "odl")
@@ -184,13 +212,18 @@ def test_the_exit_status_says_how_bad_it_is(here: OldWorld, run: Run) -> None:
     assert status == 2 and err == "zkcoord check: --for is -1: write seconds from 0 to 86400\n"
 
 
-def test_members_in_both_layouts_and_the_draft_layout_beside_old_consumers(here: OldWorld, zk_hosts: str, run: Run) -> None:
+def test_members_in_both_layouts_and_the_draft_layout_beside_old_consumers(
+    here: OldWorld, zk_hosts: str, run: Run
+) -> None:
     with world(zk_hosts, Layout.DRAFT) as ours:
         ours.leader()
         ours.group("sound")
         ours.member("sound", "sound_z", {"orders": 1})
         out = run("--json")[1]
-    assert found(out) == {("both-layouts", "sound"): "/consumers/sound/ids", ("draft-layout", ""): Layout.DRAFT.groups_root}
+    assert found(out) == {
+        ("both-layouts", "sound"): "/consumers/sound/ids",
+        ("draft-layout", ""): Layout.DRAFT.groups_root,
+    }
     assert Counter(one["code"] for one in json.loads(out)["findings"])["draft-layout"] == 2
     assert json.loads(out)["seen"]["our_members"] == 1
 
@@ -204,11 +237,17 @@ def examination(hosts: str, watch_s: float, rest: Callable[[float], None]) -> li
         rest(seconds)
 
     with SyncReader(ZkOptions(hosts)) as reader:
-        return list(Examination(reader, lambda name: True, None, watch_s, lambda: sum(rested), resting).findings())
+        return list(
+            Examination(
+                reader, lambda name: True, None, watch_s, lambda: sum(rested), resting
+            ).findings()
+        )
 
 
 def test_what_passes_by_itself_is_not_reported(here: OldWorld, zk_hosts: str) -> None:
-    """A rebalance: for a moment a partition has no owner, and another one that of a member that has just left."""
+    """A rebalance: for a moment a partition has no owner, and another one that of a member that has
+    just left.
+    """
     here.healthy("busy", "orders", 2)
     here.owner("busy", "orders", 2, "left")
     here.offset("busy", "orders", 3, "0")
@@ -221,10 +260,20 @@ def test_what_passes_by_itself_is_not_reported(here: OldWorld, zk_hosts: str) ->
     assert examination(zk_hosts, 0, goes_on) == []
 
 
-def test_an_offset_that_goes_back_is_seen_while_it_is_watched(here: OldWorld, zk_hosts: str) -> None:
+def test_an_offset_that_goes_back_is_seen_while_it_is_watched(
+    here: OldWorld, zk_hosts: str
+) -> None:
     values = iter([b"20", b"19", b"21", b"21"])
-    seen = examination(zk_hosts, 4.0, lambda _: here.client.set("/consumers/sound/offsets/orders/1", next(values)))
-    assert [(one.code, one.node, one.what) for one in seen] == [("offset-went-back", "/consumers/sound/offsets/orders/1", "from 20 to 19 while it was watched")]
+    seen = examination(
+        zk_hosts, 4.0, lambda _: here.client.set("/consumers/sound/offsets/orders/1", next(values))
+    )
+    assert [(one.code, one.node, one.what) for one in seen] == [
+        (
+            "offset-went-back",
+            "/consumers/sound/offsets/orders/1",
+            "from 20 to 19 while it was watched",
+        )
+    ]
 
 
 def test_what_may_not_be_read_is_said(here: OldWorld, run: Run) -> None:
@@ -236,7 +285,13 @@ def test_what_may_not_be_read_is_said(here: OldWorld, run: Run) -> None:
     assert found(out) == {("not-readable", "closed"): "/consumers/closed/offsets"}
 
 
-def test_thousands_of_groups_take_few_requests_and_bounded_memory(here: OldWorld, zk_server: ZooKeeperServer, zk_hosts: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_groups_take_few_requests_and_bounded_memory(
+    here: OldWorld,
+    zk_server: ZooKeeperServer,
+    zk_hosts: str,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     groups = 1_500
     for start in range(0, groups, 100):
         transaction = here.client.transaction()
@@ -265,4 +320,6 @@ def test_thousands_of_groups_take_few_requests_and_bounded_memory(here: OldWorld
 
 
 def test_the_guide_has_every_problem() -> None:
-    assert markdown() in GUIDE.read_text(encoding="utf-8"), "docs/migration.md: paste the output of zkcoord.doctor.rules.markdown()"
+    assert markdown() in GUIDE.read_text(encoding="utf-8"), (
+        "docs/migration.md: paste the output of zkcoord.doctor.rules.markdown()"
+    )

@@ -25,12 +25,18 @@ def topic(name: str) -> Topic:
 
 
 def test_a_topic_that_only_a_broken_off_reading_saw_is_told_to_be_gone() -> None:
-    """The first mirror knew `a`; the second told the core of `b` and lost its connection before the groups were read; meanwhile both are deleted. The third has to say so of both."""
+    """The first mirror knew `a`; the second told the core of `b` and lost its connection before the
+    groups were read; meanwhile both are deleted. The third has to say so of both.
+    """
     told: list[object] = []
-    driver = CoordinatorDriver(NoEnsemble(), Layout.DRAFT, CoordinatorOptions(), lambda: 0, lambda: 0, lambda record: None)
+    driver = CoordinatorDriver(
+        NoEnsemble(), Layout.DRAFT, CoordinatorOptions(), lambda: 0, lambda: 0, lambda record: None
+    )
 
     def mirror(*topics: str, begun: bool) -> Mirror:
-        made = Mirror(None, Layout.DRAFT, 7, lambda: 0, told.append, lambda *what: (), driver.previous)  # type: ignore[arg-type]
+        made = Mirror(
+            None, Layout.DRAFT, 7, lambda: 0, told.append, lambda *what: (), driver.previous
+        )  # type: ignore[arg-type]
         made.topics.update({name: topic(name) for name in topics})
         made.begun = begun
         return made

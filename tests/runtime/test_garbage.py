@@ -1,4 +1,6 @@
-"""What the settings of the garbage collector rest on: groups are freed without it, and terms with it."""
+"""What the settings of the garbage collector rest on: groups are freed without it, and terms with
+it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ def led() -> tuple[Coordinator, list[weakref.ref[Group]]]:
     for number in range(GROUPS):
         member = Member(f"m{number}", 5, 9, Subscription({"t": 1}), ("sticky",))
         owners = {TopicPartition("t", n): Owner(9, Thread(member.name, 0), 1) for n in (0, 1)}
-        core.step(GroupChanged(0, f"g{number}", GroupDelta(True, {member.name: member}, {member.name: True}, owners=owners)))
+        core.step(
+            GroupChanged(
+                0,
+                f"g{number}",
+                GroupDelta(True, {member.name: member}, {member.name: True}, owners=owners),
+            )
+        )
     core.step(Ready(0))
     return core, [weakref.ref(group) for group in core.groups.values()]
 
@@ -60,17 +68,23 @@ def test_the_end_of_a_term_frees_all_of_it(thresholds: None) -> None:
         assert [group() for group in groups] == [None] * GROUPS and not gc.get_freeze_count()
 
 
-def test_nothing_is_collected_while_the_world_is_read_even_if_that_never_ends(thresholds: None) -> None:
+def test_nothing_is_collected_while_the_world_is_read_even_if_that_never_ends(
+    thresholds: None,
+) -> None:
     garbage.collect_seldom()
     before = [generation["collections"] for generation in gc.get_stats()]
     garbage.term_begins()
     kept = [[number] for number in range(1_000_000)]
-    assert [generation["collections"] for generation in gc.get_stats()] == before and len(kept) == 1_000_000
+    assert [generation["collections"] for generation in gc.get_stats()] == before and len(
+        kept
+    ) == 1_000_000
     garbage.collect_term()
     assert gc.isenabled()
 
 
-def test_young_objects_are_looked_at_seldom_and_all_of_them_practically_never(thresholds: None) -> None:
+def test_young_objects_are_looked_at_seldom_and_all_of_them_practically_never(
+    thresholds: None,
+) -> None:
     garbage.collect_seldom()
     full = gc.get_stats()[2]["collections"]
     kept = [[number] for number in range(1_000_000)]

@@ -23,7 +23,7 @@ PATIENCE_S = 20.0
 def respond(path: str) -> Answer:
     """What this server answers."""
     if path == "/groups":
-        return document({"groups": [{"group": "<script>\"\n"}]})
+        return document({"groups": [{"group": '<script>"\n'}]})
     if path == "/ready":
         raise CancelledError
     if path == "/metrics":
@@ -59,8 +59,14 @@ def status_of(answer: bytes) -> int:
 
 def test_a_get_is_answered_and_the_connection_ends(server: HttpServer) -> None:
     answer = raw(server, b"GET /live HTTP/1.1\r\nHost: x\r\n\r\nGET /live HTTP/1.1\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 200 OK") and answer.endswith(b"live\n") and answer.count(b"HTTP/1.1") == 1
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/live?x=1", timeout=PATIENCE_S) as found:
+    assert (
+        answer.startswith(b"HTTP/1.1 200 OK")
+        and answer.endswith(b"live\n")
+        and answer.count(b"HTTP/1.1") == 1
+    )
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{server.port}/live?x=1", timeout=PATIENCE_S
+    ) as found:
         assert found.read() == b"live\n"
 
 
@@ -69,19 +75,46 @@ def test_answers_do_not_break_out_of_json(server: HttpServer) -> None:
     assert b"application/json" in answer and b"nosniff" in answer and b'"<script>\\"\\n"' in answer
 
 
-@pytest.mark.parametrize("path", ["/", "/live/", "/live/../groups", "/%2e%2e/etc/passwd", "/groups/x", "/LIVE", "*", "http://x/live", "/\x00", "/ü"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/live/",
+        "/live/../groups",
+        "/%2e%2e/etc/passwd",
+        "/groups/x",
+        "/LIVE",
+        "*",
+        "http://x/live",
+        "/\x00",
+        "/ü",
+    ],
+)
 def test_other_paths_are_not_found(server: HttpServer, path: str) -> None:
     answer = raw(server, f"GET {path} HTTP/1.1\r\n\r\n".encode())
     assert status_of(answer) in (400, 404), answer
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "get", "X" * 100])
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "get", "X" * 100]
+)
 def test_other_methods_are_refused(server: HttpServer, method: str) -> None:
     answer = raw(server, f"{method} /live HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello".encode())
     assert status_of(answer) == 405 and b"only GET" in answer
 
 
-@pytest.mark.parametrize("junk", [b"\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET\r\n\r\n", b"GET /live HTTP/9.9\r\n\r\n", b"GET /live HTTP/1.1\r\nno colon\r\n\r\n", b"\xff" * 100 + b"\r\n\r\n", b"GET /a b c HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /live HTTP/9.9\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nno colon\r\n\r\n",
+        b"\xff" * 100 + b"\r\n\r\n",
+        b"GET /a b c HTTP/1.1\r\n\r\n",
+    ],
+)
 def test_junk_is_answered_without_a_trace(server: HttpServer, junk: bytes) -> None:
     answer = raw(server, junk)
     assert b"Traceback" not in answer and b"File" not in answer
@@ -89,14 +122,20 @@ def test_junk_is_answered_without_a_trace(server: HttpServer, junk: bytes) -> No
 
 
 def test_a_head_beyond_the_limit_is_refused_before_it_is_parsed(server: HttpServer) -> None:
-    for head in (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"GET /live HTTP/1.1\r\nX: " + b"a" * 9_000 + b"\r\n\r\n", b"a" * 20_000):
+    for head in (
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nX: " + b"a" * 9_000 + b"\r\n\r\n",
+        b"a" * 20_000,
+    ):
         with contextlib.suppress(BrokenPipeError):
             answer = raw(server, head)
             assert not answer or status_of(answer) == 431
     assert status_of(raw(server, b"GET /live HTTP/1.1\r\n\r\n")) == 200
 
 
-def test_a_client_that_sends_byte_by_byte_ends_by_the_deadline_of_the_whole_head(monkeypatch: pytest.MonkeyPatch, server: HttpServer) -> None:
+def test_a_client_that_sends_byte_by_byte_ends_by_the_deadline_of_the_whole_head(
+    monkeypatch: pytest.MonkeyPatch, server: HttpServer
+) -> None:
     monkeypatch.setattr(http_module, "REQUEST_DEADLINE_MS", 300)
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
         client.settimeout(0.02)
@@ -109,7 +148,9 @@ def test_a_client_that_sends_byte_by_byte_ends_by_the_deadline_of_the_whole_head
         assert status_of(answer) == 408
 
 
-def test_a_client_that_says_nothing_ends_by_the_deadline(monkeypatch: pytest.MonkeyPatch, server: HttpServer) -> None:
+def test_a_client_that_says_nothing_ends_by_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, server: HttpServer
+) -> None:
     monkeypatch.setattr(http_module, "REQUEST_DEADLINE_MS", 200)
     assert status_of(raw(server, b"")) == 408
 
@@ -120,8 +161,13 @@ def test_a_client_that_goes_away_leaves_nothing_behind(server: HttpServer) -> No
     assert status_of(raw(server, b"GET /live HTTP/1.1\r\n\r\n")) == 200
 
 
-def test_connections_beyond_the_limit_are_turned_away_and_the_place_comes_back(server: HttpServer) -> None:
-    held = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) for _ in range(http_module.CONNECTIONS_MAX)]
+def test_connections_beyond_the_limit_are_turned_away_and_the_place_comes_back(
+    server: HttpServer,
+) -> None:
+    held = [
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+        for _ in range(http_module.CONNECTIONS_MAX)
+    ]
     try:
         assert status_of(raw(server, b"")) == 503
     finally:
@@ -133,7 +179,9 @@ def test_connections_beyond_the_limit_are_turned_away_and_the_place_comes_back(s
         time.sleep(0.01)
 
 
-def test_a_process_that_does_not_answer_is_unavailable_and_a_defect_shows_no_detail(server: HttpServer) -> None:
+def test_a_process_that_does_not_answer_is_unavailable_and_a_defect_shows_no_detail(
+    server: HttpServer,
+) -> None:
     answer = raw(server, b"GET /ready HTTP/1.1\r\n\r\n")
     assert status_of(answer) == 503 and b"about to end" in answer
     assert b"secret" not in raw(server, b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -141,7 +189,12 @@ def test_a_process_that_does_not_answer_is_unavailable_and_a_defect_shows_no_det
 
 
 def test_an_address_that_cannot_be_served_is_one_sentence(server: HttpServer) -> None:
-    for host, port in (("127.0.0.1", server.port), ("192.0.2.1", 0), ("no.such.host.invalid", 0), ("a..b", 0)):
+    for host, port in (
+        ("127.0.0.1", server.port),
+        ("192.0.2.1", 0),
+        ("no.such.host.invalid", 0),
+        ("a..b", 0),
+    ):
         with pytest.raises(ConfigurationError, match="--http-port"):
             HttpServer(host, port, respond)
 

@@ -14,13 +14,22 @@ from zkcoord.stack.servers import KafkaBroker
 pytestmark = pytest.mark.kafka
 
 
-def test_a_topic_that_came_later_is_found_beside_one_that_was_known(kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafka-python's client leaves such a topic out of its answer and raises a KeyError of its own."""
-    for limit in ("ENDS_DEADLINE_MS", "TOPIC_DEADLINE_MS"):  # how long a listing may take is not what is tested
+def test_a_topic_that_came_later_is_found_beside_one_that_was_known(
+    kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kafka-python's client leaves such a topic out of its answer and raises a KeyError of its
+    own.
+    """
+    # how long a listing may take is not what is tested
+    for limit in ("ENDS_DEADLINE_MS", "TOPIC_DEADLINE_MS"):
         monkeypatch.setattr(f"zkcoord.runtime.log_ends.{limit}", int(PATIENCE_S * 1000))
     known = create_topic(kafka_broker.address, unique("known"), 2)
     with LogEnds((kafka_broker.address,)) as ends:
-        wait_until(lambda: len(ends.of([TopicPartition(known, n) for n in range(2)])) == 2, PATIENCE_S, "the ends of the first topic")
+        wait_until(
+            lambda: len(ends.of([TopicPartition(known, n) for n in range(2)])) == 2,
+            PATIENCE_S,
+            "the ends of the first topic",
+        )
         later = create_topic(kafka_broker.address, unique("later"), 1)
         produce_numbered(kafka_broker.address, later, 1, 5)
         both = {TopicPartition(known, 0): 0, TopicPartition(later, 0): 5}

@@ -19,7 +19,9 @@ PATIENCE_S = 20.0
 log = logging.getLogger("zkcoord.test")
 
 
-def record(text: str, *args: object, level: int = logging.INFO, **fields: object) -> logging.LogRecord:
+def record(
+    text: str, *args: object, level: int = logging.INFO, **fields: object
+) -> logging.LogRecord:
     made = logging.LogRecord("zkcoord.test", level, "f.py", 1, text, args, None)
     made.fields = fields
     return made
@@ -36,7 +38,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def test_a_line_is_key_value_and_survives_any_value() -> None:
     line = KeyValueFormatter().format(record("a %s", 'x"y', group='g\n2" ü', n=3, where={"a": 1}))
     assert "\n" not in line
-    assert 'msg="a x\\"y"' in line and "n=3" in line and "level=info" in line and 'group="g\\n2\\" \\u00fc"' in line
+    assert (
+        'msg="a x\\"y"' in line
+        and "n=3" in line
+        and "level=info" in line
+        and 'group="g\\n2\\" \\u00fc"' in line
+    )
     long = KeyValueFormatter().format(record("m", value="v" * 10_000))
     assert len(long) < 3_000
 
@@ -74,7 +81,9 @@ def test_one_message_is_limited_per_window_and_says_what_was_suppressed(clock: l
     assert limit.filter(once_more) and vars(once_more)["suppressed"] == 0
 
 
-def test_the_limiter_forgets_rather_than_grows(clock: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limiter_forgets_rather_than_grows(
+    clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs_module, "KEYS_MAX", 10)
     limit = SameMessageLimit(1)
     for n in range(100):
@@ -89,7 +98,11 @@ def test_logs_are_written_by_level_and_stop_leaves_logging_as_it_was() -> None:
     log.info("not this")
     log.warning("but this", extra={"fields": {"group": "g"}})
     logs.stop()
-    assert "but this" in out.getvalue() and "group=g" in out.getvalue() and "not this" not in out.getvalue()
+    assert (
+        "but this" in out.getvalue()
+        and "group=g" in out.getvalue()
+        and "not this" not in out.getvalue()
+    )
     assert logging.getLogger().level == before
     log.error("nor this")
     assert "nor this" not in out.getvalue()
@@ -109,7 +122,9 @@ class Stuck(io.StringIO):
         return super().write(text)
 
 
-def test_a_stream_that_nobody_reads_holds_nobody_up_and_losses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_nobody_reads_holds_nobody_up_and_losses_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(logs_module, "QUEUE_LINES_MAX", 5)
     out = Stuck()
     logs = Logs(LogOptions(same_per_minute_max=1_000), out)

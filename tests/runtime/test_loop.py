@@ -64,6 +64,7 @@ def test_thunks_of_many_threads_run_one_at_a_time_and_in_each_threads_order(loop
             inside.append(number)
             ran.append((thread, number))
             inside.pop()
+
         return run
 
     def post(thread: int) -> None:
@@ -166,14 +167,17 @@ def test_a_detached_driver_is_left_alone(loop: Loop) -> None:
         loop.attach(alarm)
         loop.detach(alarm)
 
-    loop.submit(for_a_moment).result(PATIENCE_S)  # on its own thread: it cannot be ticked in between
+    # on its own thread: it cannot be ticked in between
+    loop.submit(for_a_moment).result(PATIENCE_S)
     later = Alarm([boot_ms() + 60])
     loop.attach(later)
     later.ticked.get(timeout=PATIENCE_S)
     assert alarm.ticked.empty()
 
 
-def test_a_driver_that_is_always_due_rests(loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_driver_that_is_always_due_rests(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(loop_module, "TICKS_WITHOUT_REST_MAX", 5)
 
     class Always(Alarm):
@@ -191,5 +195,9 @@ def test_a_driver_that_is_always_due_rests(loop: Loop, monkeypatch: pytest.Monke
     monkeypatch.setattr(time, "sleep", noted)
     driver = Always([0])
     loop.attach(driver)
-    wait_until(lambda: "always due" in caplog.text and len(rests) > 3, PATIENCE_S, "a complaint about the driver, and rests")
+    wait_until(
+        lambda: "always due" in caplog.text and len(rests) > 3,
+        PATIENCE_S,
+        "a complaint about the driver, and rests",
+    )
     loop.detach(driver)

@@ -1,4 +1,6 @@
-"""The observed session: counting writes, and the broker beside the coordinator, on a port that a test drives."""
+"""The observed session: counting writes, and the broker beside the coordinator, on a port that a
+test drives.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ class Scene:
         self.events: list[PortEvent] = []
         self.broker: list[bool] = []
         self.outcomes: list[str] = []
-        self.ensemble = ObservedEnsemble(self.script, Layout.DRAFT, broker_id, self.outcomes.append, self.broker.append)
+        self.ensemble = ObservedEnsemble(
+            self.script, Layout.DRAFT, broker_id, self.outcomes.append, self.broker.append
+        )
         self.port: ObservedPort = self.ensemble.open(self.events.append)
 
 
@@ -114,8 +118,13 @@ def test_the_first_connection_waits_for_the_broker_and_watches_it() -> None:
     assert scene.events == [Connected(1, 6_000)] and scene.broker == [True]
 
 
-@pytest.mark.parametrize(("answer", "words"), [(Missing(), "is not there"), (Denied(ZkError.NO_AUTH), "cannot be read (NoAuth)")])
-def test_a_broker_that_was_never_there_ends_the_session_with_a_sentence(answer: ReadAnswer, words: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(Missing(), "is not there"), (Denied(ZkError.NO_AUTH), "cannot be read (NoAuth)")],
+)
+def test_a_broker_that_was_never_there_ends_the_session_with_a_sentence(
+    answer: ReadAnswer, words: str
+) -> None:
     scene = Scene()
     scene.script.on_event(Connected(1, 6_000))
     scene.script.answer(answer)
@@ -145,7 +154,10 @@ def test_later_only_changes_are_told_and_nobody_waits() -> None:
         scene.script.answer(answer)
     assert scene.broker == [True, False, True]
     scene.script.on_event(Connected(2, 6_000))
-    assert scene.events == [Connected(1, 6_000), Connected(2, 6_000)], "a reconnection goes on at once, and a fired broker watch is nothing for the driver"
+    assert scene.events == [
+        Connected(1, 6_000),
+        Connected(2, 6_000),
+    ], "a reconnection goes on at once, and a fired broker watch is nothing for the driver"
     scene.script.answer(Missing())
     assert scene.broker == [True, False, True, False] and scene.script.closed == 0
 

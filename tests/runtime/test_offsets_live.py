@@ -1,4 +1,6 @@
-"""`zkcoord offsets reset --live` under real consumers: the owner seeks, also an idle one, and a commit on its way does not overwrite the reset."""
+"""`zkcoord offsets reset --live` under real consumers: the owner seeks, also an idle one, and a
+commit on its way does not overwrite the reset.
+"""
 
 from __future__ import annotations
 
@@ -54,39 +56,108 @@ def stored(hosts: str, group: str, topic: str, partition: int) -> int:
         disconnect(client)
 
 
-def test_idle_owners_seek_and_the_command_waits_until_they_went_on_from_there(kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """No record comes in: only the channels' touch tells them. Then without --live it is refused."""
+def test_idle_owners_seek_and_the_command_waits_until_they_went_on_from_there(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No record comes in: only the channels' touch tells them. Then without --live it is
+    refused.
+    """
     topic = create_topic(kafka_broker.address, unique("live"), 4)
     produce_numbered(kafka_broker.address, topic, 4, 10)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=50) as one, consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=50) as two:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=50) as one,
+        consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=50) as two,
+    ):
         settled([one, two], topic, 4)
         with polled(one, two) as taken:
-            wait_until(lambda: all(stored(kafka_zk_hosts, topic, topic, n) == 10 for n in range(4)), PATIENCE_S, "the commits of all")
+            wait_until(
+                lambda: all(stored(kafka_zk_hosts, topic, topic, n) == 10 for n in range(4)),
+                PATIENCE_S,
+                "the commits of all",
+            )
             taken.clear()
-            arguments = ["offsets", "reset", topic, "--topic", f"{topic}:0,1,2", "--to-offset", "4", "--execute", "--zookeeper", kafka_zk_hosts]
+            arguments = [
+                "offsets",
+                "reset",
+                topic,
+                "--topic",
+                f"{topic}:0,1,2",
+                "--to-offset",
+                "4",
+                "--execute",
+                "--zookeeper",
+                kafka_zk_hosts,
+            ]
             assert main(arguments) == 1
             assert "has members" in capsys.readouterr().err and taken == {}
             assert main([*arguments, "--live", *TIMEOUT]) == 0
             out, err = capsys.readouterr()
             assert [line.split()[-3:] for line in out.splitlines()[1:]] == [["10", "4", "6"]] * 3
-            assert "3 partitions were reset, 3 of them under a live owner" in err and "have not" not in err
-            wait_until(lambda: sum(map(len, taken.values())) >= 18, PATIENCE_S, "the records from the new offsets on")
-            wait_until(lambda: all(stored(kafka_zk_hosts, topic, topic, n) == 10 for n in range(4)), PATIENCE_S, "the commits after it")
+            assert (
+                "3 partitions were reset, 3 of them under a live owner" in err
+                and "have not" not in err
+            )
+            wait_until(
+                lambda: sum(map(len, taken.values())) >= 18,
+                PATIENCE_S,
+                "the records from the new offsets on",
+            )
+            wait_until(
+                lambda: all(stored(kafka_zk_hosts, topic, topic, n) == 10 for n in range(4)),
+                PATIENCE_S,
+                "the commits after it",
+            )
         assert taken == {(topic, n): [4, 5, 6, 7, 8, 9] for n in range(3)}
 
 
-def test_resets_under_records_and_commits_that_never_pause(kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every 5 ms each owner commits. Each reset lands, and is seen by the application in every partition."""
+def test_resets_under_records_and_commits_that_never_pause(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every 5 ms each owner commits. Each reset lands, and is seen by the application in every
+    partition.
+    """
     topic = create_topic(kafka_broker.address, unique("hot"), 6)
     produce_numbered(kafka_broker.address, topic, 6, 20)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=5) as one, consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=5) as two:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=5) as one,
+        consumer(kafka_zk_hosts, topic, topic, auto_commit_interval_ms=5) as two,
+    ):
         settled([one, two], topic, 6)
         with polled(one, two) as taken, fed(kafka_broker.address, topic, 6):
             for target in range(3):
                 seen = {key: len(offsets) for key, offsets in list(taken.items())}
-                assert main(["offsets", "reset", topic, "--all-topics", "--to-offset", str(target), "--execute", "--live", "--zookeeper", kafka_zk_hosts, *TIMEOUT]) == 0
-                assert "6 partitions were reset, 6 of them under a live owner" in capsys.readouterr().err
-                wait_until(lambda: all(target in taken.get((topic, n), [])[seen.get((topic, n), 0) :] for n in range(6)), PATIENCE_S, f"the records from {target} on")
+                assert (
+                    main(
+                        [
+                            "offsets",
+                            "reset",
+                            topic,
+                            "--all-topics",
+                            "--to-offset",
+                            str(target),
+                            "--execute",
+                            "--live",
+                            "--zookeeper",
+                            kafka_zk_hosts,
+                            *TIMEOUT,
+                        ]
+                    )
+                    == 0
+                )
+                assert (
+                    "6 partitions were reset, 6 of them under a live owner"
+                    in capsys.readouterr().err
+                )
+                wait_until(
+                    lambda: all(
+                        target in taken.get((topic, n), [])[seen.get((topic, n), 0) :]
+                        for n in range(6)
+                    ),
+                    PATIENCE_S,
+                    f"the records from {target} on",
+                )
 
 
 @contextmanager
@@ -111,14 +182,40 @@ def fed(bootstrap: str, topic: str, partitions: int) -> Iterator[None]:
         thread.join(PATIENCE_S)
 
 
-def test_a_commit_on_its_way_does_not_overwrite_the_reset(kafka_broker: KafkaBroker, kafka_zk_hosts: str) -> None:
-    """The application commits when the reset is stored and it has not heard: the commit is refused, and it is told why."""
+def test_a_commit_on_its_way_does_not_overwrite_the_reset(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+) -> None:
+    """The application commits when the reset is stored and it has not heard: the commit is refused,
+    and it is told why.
+    """
     topic = create_topic(kafka_broker.address, unique("race"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
     tp = TopicPartition(topic, 0)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as c,
+    ):
         drain([c], {}, 10)
-        assert main(["offsets", "reset", topic, "--topic", topic, "--to-offset", "3", "--execute", "--live", "--timeout-ms", "0", "--zookeeper", kafka_zk_hosts]) == 0
+        assert (
+            main(
+                [
+                    "offsets",
+                    "reset",
+                    topic,
+                    "--topic",
+                    topic,
+                    "--to-offset",
+                    "3",
+                    "--execute",
+                    "--live",
+                    "--timeout-ms",
+                    "0",
+                    "--zookeeper",
+                    kafka_zk_hosts,
+                ]
+            )
+            == 0
+        )
         with pytest.raises(OffsetResetError):
             c.commit({tp: OffsetAndMetadata(10, "", -1)})
         assert stored(kafka_zk_hosts, topic, topic, 0) == 3
@@ -129,37 +226,100 @@ def test_a_commit_on_its_way_does_not_overwrite_the_reset(kafka_broker: KafkaBro
         assert stored(kafka_zk_hosts, topic, topic, 0) == 10
 
 
-def test_a_commit_that_lands_first_is_overruled_by_the_second_attempt(kafka_broker: KafkaBroker, kafka_zk_hosts: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_commit_that_lands_first_is_overruled_by_the_second_attempt(
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     topic = create_topic(kafka_broker.address, unique("first"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as c,
+    ):
         drain([c], {}, 10)
-        before_first_write(monkeypatch, "/offsets/", lambda: c.commit({TopicPartition(topic, 0): OffsetAndMetadata(8, "", -1)}))
-        assert main(["offsets", "reset", topic, "--topic", topic, "--to-offset", "2", "--execute", "--live", "--timeout-ms", "0", "--zookeeper", kafka_zk_hosts]) == 0
+        before_first_write(
+            monkeypatch,
+            "/offsets/",
+            lambda: c.commit({TopicPartition(topic, 0): OffsetAndMetadata(8, "", -1)}),
+        )
+        assert (
+            main(
+                [
+                    "offsets",
+                    "reset",
+                    topic,
+                    "--topic",
+                    topic,
+                    "--to-offset",
+                    "2",
+                    "--execute",
+                    "--live",
+                    "--timeout-ms",
+                    "0",
+                    "--zookeeper",
+                    kafka_zk_hosts,
+                ]
+            )
+            == 0
+        )
         out, err = capsys.readouterr()
-        assert out.splitlines()[1].split()[-3:] == ["8", "2", "8"], "the old value is the one that was overwritten"
+        assert out.splitlines()[1].split()[-3:] == [
+            "8",
+            "2",
+            "8",
+        ], "the old value is the one that was overwritten"
         assert f"the owners of {topic}-0 have not committed from there yet" in err
         taken: Taken = {}
         drain([c], taken, 8)
         assert taken == {(topic, 0): list(range(2, 10))}
 
 
-def test_a_reset_to_what_is_stored_already_sends_the_owner_back_there(kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reset_to_what_is_stored_already_sends_the_owner_back_there(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its position is ahead of what it committed: the value is no news, its version is."""
     topic = create_topic(kafka_broker.address, unique("same"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
-    with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as c:
+    with (
+        coordinator(kafka_zk_hosts),
+        consumer(kafka_zk_hosts, topic, topic, enable_auto_commit=False) as c,
+    ):
         drain([c], {}, 10)
         c.commit({TopicPartition(topic, 0): OffsetAndMetadata(4, "", -1)})
         taken: Taken = {}
-        assert main(["offsets", "reset", topic, "--topic", topic, "--to-offset", "4", "--execute", "--live", "--zookeeper", kafka_zk_hosts, "--timeout-ms", "1"]) == 0
+        assert (
+            main(
+                [
+                    "offsets",
+                    "reset",
+                    topic,
+                    "--topic",
+                    topic,
+                    "--to-offset",
+                    "4",
+                    "--execute",
+                    "--live",
+                    "--zookeeper",
+                    kafka_zk_hosts,
+                    "--timeout-ms",
+                    "1",
+                ]
+            )
+            == 0
+        )
         drain([c], taken, 6)
         assert taken == {(topic, 0): list(range(4, 10))}
 
 
 @pytest.mark.parametrize("accepts", [True, False])
-def test_consumers_begin_at_accepted_offsets(kafka_broker: KafkaBroker, kafka_zk_hosts: str, accepts: bool) -> None:
-    """The ensemble was moved: what is stored is said to belong to another topic of this name. Without the operator's word a consumer begins at the first record."""
+def test_consumers_begin_at_accepted_offsets(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, accepts: bool
+) -> None:
+    """The ensemble was moved: what is stored is said to belong to another topic of this name.
+    Without the operator's word a consumer begins at the first record.
+    """
     topic = create_topic(kafka_broker.address, unique("moved"), 1)
     produce_numbered(kafka_broker.address, topic, 1, 10)
     here = ["--topic", topic, "--execute", "--zookeeper", kafka_zk_hosts]
@@ -175,8 +335,12 @@ def test_consumers_begin_at_accepted_offsets(kafka_broker: KafkaBroker, kafka_zk
     assert taken == {(topic, 0): list(range(6 if accepts else 0, 10))}
 
 
-def before_first_write(monkeypatch: pytest.MonkeyPatch, touches: str, act: Callable[[], object]) -> None:
-    """Do something once, between the reading and the sending of the first multi that writes such a path."""
+def before_first_write(
+    monkeypatch: pytest.MonkeyPatch, touches: str, act: Callable[[], object]
+) -> None:
+    """Do something once, between the reading and the sending of the first multi that writes such a
+    path.
+    """
     real, done = SyncWriter.multi, threading.Event()
 
     def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:

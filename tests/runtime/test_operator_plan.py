@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
-from zkcoord.runtime.operator_plan import Aim, Kind, Log, Target, export, parse_file, parse_topics, target_of
+from zkcoord.runtime.operator_plan import (
+    Aim,
+    Kind,
+    Log,
+    Target,
+    export,
+    parse_file,
+    parse_topics,
+    target_of,
+)
 from zkcoord.runtime.operator_when import parse_datetime, parse_duration, shown_time
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -31,7 +40,19 @@ def test_times_are_iso_8601_and_utc_without_a_zone(text: str, ms: int, zoned: bo
     assert parse_datetime(text) == (ms, zoned)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-01-31T25:00:00", "2026-01-31T10:00:00+99:00", "1969-12-31T23:59:59Z", "2026-01-31T10:00:00ZZ", "20260131"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "2026-02-30T00:00:00Z",
+        "2026-01-31T25:00:00",
+        "2026-01-31T10:00:00+99:00",
+        "1969-12-31T23:59:59Z",
+        "2026-01-31T10:00:00ZZ",
+        "20260131",
+    ],
+)
 def test_what_is_no_time_is_one_sentence(text: str) -> None:
     with pytest.raises(ConfigurationError, match="--to-datetime"):
         parse_datetime(text)
@@ -42,7 +63,16 @@ def test_a_time_that_is_shown_is_read_back(ms: int) -> None:
     assert parse_datetime(shown_time(ms)) == (ms, True)
 
 
-@pytest.mark.parametrize(("text", "ms"), [("P1D", 86_400_000), ("PT2H30M", 9_000_000), ("p1dt1h1m1.5s", 90_061_500), ("PT0S", 0), ("PT0.25S", 250)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("P1D", 86_400_000),
+        ("PT2H30M", 9_000_000),
+        ("p1dt1h1m1.5s", 90_061_500),
+        ("PT0S", 0),
+        ("PT0.25S", 250),
+    ],
+)
 def test_durations(text: str, ms: int) -> None:
     assert parse_duration(text) == ms
 
@@ -76,21 +106,37 @@ def test_what_is_no_duration_is_one_sentence(text: str) -> None:
         (Aim(Kind.FILE, offsets={T1: 12}), 1, LOG, None, True),
     ],
 )
-def test_targets_are_inside_of_the_log(aim: Aim, stored: int | None, log: Log, offset: int | None, warns: bool) -> None:
+def test_targets_are_inside_of_the_log(
+    aim: Aim, stored: int | None, log: Log, offset: int | None, warns: bool
+) -> None:
     target = target_of(aim, T0, stored, log)
     assert target.offset == offset and bool(target.warning) is warns
     assert not warns or "orders-0" in target.warning
 
 
-@given(st.sampled_from([Kind.OFFSET, Kind.SHIFT, Kind.EARLIEST, Kind.LATEST]), st.integers(-(2**63), 2**63), st.integers(0, 2**63), st.integers(0, 2**40), st.integers(0, 2**40))
-def test_no_target_is_ever_outside(kind: Kind, number: int, stored: int, start: int, length: int) -> None:
+@given(
+    st.sampled_from([Kind.OFFSET, Kind.SHIFT, Kind.EARLIEST, Kind.LATEST]),
+    st.integers(-(2**63), 2**63),
+    st.integers(0, 2**63),
+    st.integers(0, 2**40),
+    st.integers(0, 2**40),
+)
+def test_no_target_is_ever_outside(
+    kind: Kind, number: int, stored: int, start: int, length: int
+) -> None:
     target = target_of(Aim(kind, number), T0, stored, Log(start, start + length))
-    assert isinstance(target, Target) and target.offset is not None and start <= target.offset <= start + length
+    assert (
+        isinstance(target, Target)
+        and target.offset is not None
+        and start <= target.offset <= start + length
+    )
 
 
 def test_topics_and_their_partitions() -> None:
     assert parse_topics(["orders", "users:2,0", "users:1"]) == {"orders": None, "users": (0, 1, 2)}
-    assert parse_topics(["users:1", "users"]) == {"users": None} and parse_topics(["users", "users:1"]) == {"users": None}
+    assert parse_topics(["users:1", "users"]) == {"users": None} and parse_topics(
+        ["users", "users:1"]
+    ) == {"users": None}
     for bad in ("", ":1", "orders:", "orders:x", "orders:-1", "orders:01", "a/b", "orders:1;2"):
         with pytest.raises(ConfigurationError, match="--topic"):
             parse_topics([bad])
@@ -120,6 +166,16 @@ def test_a_file_that_cannot_be_used_is_one_sentence(text: str, part: str) -> Non
         parse_file(text, "g", "f")
 
 
-@given(st.dictionaries(st.builds(TopicPartition, st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), st.integers(0, 10**9 - 1)), st.integers(0, 2**63 - 1), min_size=1))
+@given(
+    st.dictionaries(
+        st.builds(
+            TopicPartition,
+            st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True),
+            st.integers(0, 10**9 - 1),
+        ),
+        st.integers(0, 2**63 - 1),
+        min_size=1,
+    )
+)
 def test_an_export_is_read_back(offsets: dict[TopicPartition, int]) -> None:
     assert parse_file(export(offsets.items()), "g", "f") == offsets

@@ -1,4 +1,6 @@
-"""`zkcoord replay --with`: the model repeats what was recorded when nothing is changed, and tells what other options would have done."""
+"""`zkcoord replay --with`: the model repeats what was recorded when nothing is changed, and tells
+what other options would have done.
+"""
 
 from __future__ import annotations
 
@@ -66,20 +68,35 @@ def compared(lines: list[bytes], *pairs: str) -> Comparison:
 def test_unchanged_the_model_repeats_the_recording() -> None:
     found = compared(of_lines(JOINS), "debounce_ms=10")
     (group,) = values(found, None).values()
-    assert group["recorded"]["generations"] >= 3 and group["recorded"]["starts"] >= 3 and group["recorded"]["stops"]
+    assert (
+        group["recorded"]["generations"] >= 3
+        and group["recorded"]["starts"] >= 3
+        and group["recorded"]["stops"]
+    )
     for of in ("model_as_it_was", "model_what_if"):
-        assert {k: v for k, v in group[of].items() if k != "durations_ms"} == {k: v for k, v in group["recorded"].items() if k != "durations_ms"}
+        assert {k: v for k, v in group[of].items() if k != "durations_ms"} == {
+            k: v for k, v in group["recorded"].items() if k != "durations_ms"
+        }
 
 
 def test_a_longer_window_makes_one_generation_of_three() -> None:
-    (group,) = values(compared(of_lines(JOINS), "debounce_ms=1000", "debounce_storm_ms=1000"), None).values()
+    (group,) = values(
+        compared(of_lines(JOINS), "debounce_ms=1000", "debounce_storm_ms=1000"), None
+    ).values()
     assert group["model_as_it_was"]["generations"] > group["model_what_if"]["generations"]
-    assert group["model_what_if"]["partitions_started"] < group["model_as_it_was"]["partitions_started"]
+    assert (
+        group["model_what_if"]["partitions_started"]
+        < group["model_as_it_was"]["partitions_started"]
+    )
 
 
 def test_another_assignor_moves_more() -> None:
     (group,) = values(compared(of_lines(JOINS), "assignor=roundrobin"), None).values()
-    assert group["model_what_if"]["partitions_started"] > group["model_as_it_was"]["partitions_started"] == group["recorded"]["partitions_started"]
+    assert (
+        group["model_what_if"]["partitions_started"]
+        > group["model_as_it_was"]["partitions_started"]
+        == group["recorded"]["partitions_started"]
+    )
 
 
 def test_a_member_that_was_evicted_stays_silent() -> None:
@@ -93,14 +110,25 @@ def test_a_member_that_was_evicted_stays_silent() -> None:
 def test_custom_assignors_answer_as_recorded_or_not_at_all() -> None:
     found = compared(of_lines(ASKED), "channel_orphan_ms=60001")
     (group,) = values(found, None).values()
-    assert found.unanswered == 0 and group["model_what_if"]["partitions_started"] == group["recorded"]["partitions_started"] == 4
+    assert (
+        found.unanswered == 0
+        and group["model_what_if"]["partitions_started"]
+        == group["recorded"]["partitions_started"]
+        == 4
+    )
     other = compared(of_lines(ASKED), "owner_path_prefix_bytes=65")
-    assert other.unanswered > 0 and "--with assignor=" in text(other, None), "another question: its answer is not known"
-    assert compared(of_lines(ASKED), "owner_path_prefix_bytes=65", "assignor=sticky").unanswered == 0
+    assert other.unanswered > 0 and "--with assignor=" in text(other, None), (
+        "another question: its answer is not known"
+    )
+    assert (
+        compared(of_lines(ASKED), "owner_path_prefix_bytes=65", "assignor=sticky").unanswered == 0
+    )
 
 
 def test_the_model_is_near_a_world_full_of_faults() -> None:
-    """Not equal: members that are paused answer late now and soon then. But a model that lost its way would be far off."""
+    """Not equal: members that are paused answer late now and soon then. But a model that lost its
+    way would be far off.
+    """
     recorded = modelled = 0
     for recording in of_seed(3) + of_seed(5):
         for group in values(compare(recording, parse(recording.options, [])), None).values():
@@ -113,22 +141,34 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path = str(written(tmp_path, of_lines(JOINS)))
     assert main(["replay", path, "--with", "assignor=range", "--with", "debounce-ms=0"]) == 0
     out = capsys.readouterr().out
-    assert "what if assignor=range, debounce-ms=0" in out and "MODEL, WHAT IF" in out and "The model: " in out and "g        generations" in out
+    assert (
+        "what if assignor=range, debounce-ms=0" in out
+        and "MODEL, WHAT IF" in out
+        and "The model: " in out
+        and "g        generations" in out
+    )
     assert main(["replay", path, "--with", "debounce_ms=0", "--json", "--group", "g"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found["groups"]["g"]) == {"recorded", "model_as_it_was", "model_what_if"} and found["with"] == ["debounce_ms=0"]
-    assert main(["replay", path, "--with", "debounce_ms=0", "--to-script", str(tmp_path / "x")]) == 2
+    assert set(found["groups"]["g"]) == {"recorded", "model_as_it_was", "model_what_if"} and found[
+        "with"
+    ] == ["debounce_ms=0"]
+    assert (
+        main(["replay", path, "--with", "debounce_ms=0", "--to-script", str(tmp_path / "x")]) == 2
+    )
 
 
-@pytest.mark.parametrize(("pair", "said"), [
-    ("debounce=1", "write debounce_ms=VALUE"),
-    ("debounce_ms", "names no option"),
-    ("debounce_ms=-1", "negative"),
-    ("debounce_ms=soon", "whole number"),
-    ("debounce_ms=true", "whole number"),
-    ("assignor=stiky", "write range or roundrobin or sticky"),
-    ("zzz=1", "NAME=VALUE"),
-])
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("debounce=1", "write debounce_ms=VALUE"),
+        ("debounce_ms", "names no option"),
+        ("debounce_ms=-1", "negative"),
+        ("debounce_ms=soon", "whole number"),
+        ("debounce_ms=true", "whole number"),
+        ("assignor=stiky", "write range or roundrobin or sticky"),
+        ("zzz=1", "NAME=VALUE"),
+    ],
+)
 def test_an_option_that_is_none_is_refused_in_a_sentence(pair: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(CoordinatorOptions(), [pair])

@@ -1,4 +1,6 @@
-"""Coordinator processes on a real ZooKeeper: leading, standing by, signals, the broker, HTTP and the journal."""
+"""Coordinator processes on a real ZooKeeper: leading, standing by, signals, the broker, HTTP and
+the journal.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_one_leads_another_stands_by_and_sigterm_hands_over(tmp_path: Path, zk_h
         disconnect(client)
 
 
-def test_after_kill_9_the_guardian_closes_the_session_at_once(tmp_path: Path, zk_hosts: str) -> None:
+def test_after_kill_9_the_guardian_closes_the_session_at_once(
+    tmp_path: Path, zk_hosts: str
+) -> None:
     """A session timeout of a minute: without the guardian the seat would be taken for all of it."""
     with Running(tmp_path / "a", "--zookeeper", zk_hosts, "--session-timeout-ms", "60000") as first:
         first.ready("leading")
@@ -48,7 +52,9 @@ def test_after_kill_9_the_guardian_closes_the_session_at_once(tmp_path: Path, zk
             second.ready("leading")
 
 
-def test_the_log_is_quiet_the_answers_are_there_and_the_seat_is_described(tmp_path: Path, zk_hosts: str) -> None:
+def test_the_log_is_quiet_the_answers_are_there_and_the_seat_is_described(
+    tmp_path: Path, zk_hosts: str
+) -> None:
     with Running(tmp_path, "--zookeeper", zk_hosts, "--host", "here.example") as process:
         process.ready("leading")
         assert process.get("/live") == (200, "live\n")
@@ -62,29 +68,55 @@ def test_the_log_is_quiet_the_answers_are_there_and_the_seat_is_described(tmp_pa
             leader = json.loads(client.get(Layout.DRAFT.leader)[0])
         finally:
             disconnect(client)
-        assert (leader["host"], leader["port"], leader["brokerid"]) == ("here.example", process.port, "")
+        assert (leader["host"], leader["port"], leader["brokerid"]) == (
+            "here.example",
+            process.port,
+            "",
+        )
         assert process.signal() == 0
     assert "error" not in process.log and "Traceback" not in process.log
 
 
-def test_a_group_is_served_shown_counted_and_journalled(tmp_path: Path, zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A member that registers and answers nothing: the command stays, and everybody can see for whom the group waits."""
+def test_a_group_is_served_shown_counted_and_journalled(
+    tmp_path: Path, zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A member that registers and answers nothing: the command stays, and everybody can see for
+    whom the group waits.
+    """
     with Running(tmp_path, "--zookeeper", zk_hosts) as process, world(zk_hosts) as found:
         process.ready("leading")
         found.topic("orders", 4)
         found.client.ensure_path(Layout.DRAFT.group("billing"))
         found.member("billing", "billing_a", {"orders": 1})
         found.put(Layout.DRAFT.registration("billing", "billing_z"), b"{}", ephemeral=True)
-        wait_until(lambda: [g for g in json.loads(process.get("/groups")[1])["groups"] if g["commands_outstanding"] and g["malformed"]], PATIENCE_S, "a command to the member, and the other one seen")
+        wait_until(
+            lambda: [
+                g
+                for g in json.loads(process.get("/groups")[1])["groups"]
+                if g["commands_outstanding"] and g["malformed"]
+            ],
+            PATIENCE_S,
+            "a command to the member, and the other one seen",
+        )
         (group,) = json.loads(process.get("/groups")[1])["groups"]
-        assert (group["group"], group["state"], group["members"], group["malformed"]) == ("billing", "CompletingRebalance", 1, 1)
+        assert (group["group"], group["state"], group["members"], group["malformed"]) == (
+            "billing",
+            "CompletingRebalance",
+            1,
+            1,
+        )
         assert process.metric('zkcoord_groups{state="CompletingRebalance"}') == 1
-        wait_until(lambda: process.records("malformed"), PATIENCE_S, "the malformed member in the journal")
+        wait_until(
+            lambda: process.records("malformed"), PATIENCE_S, "the malformed member in the journal"
+        )
         assert process.metric('zkcoord_malformed_total{what="registration"}') >= 1
         assert main(["journal", "--dir", str(process.journal), "--group", "billing"]) == 0
         assert "malformed registration" in capsys.readouterr().out
         assert main(["groups", "describe", "billing", "--json", "--zookeeper", zk_hosts]) == 0
-        assert json.loads(capsys.readouterr().out)["members"][0]["commands"][0]["option"] == "start-fetcher"
+        assert (
+            json.loads(capsys.readouterr().out)["members"][0]["commands"][0]["option"]
+            == "start-fetcher"
+        )
 
 
 def test_the_broker_beside_it_is_seen_lost_and_seen_again(tmp_path: Path, zk_hosts: str) -> None:
@@ -98,14 +130,24 @@ def test_the_broker_beside_it_is_seen_lost_and_seen_again(tmp_path: Path, zk_hos
             assert process.metric("zkcoord_broker_up") == 0
             assert process.get("/ready")[0] == 200, "its loss is reported, nothing more"
             found.broker(5)
-            wait_until(lambda: process.metric("zkcoord_broker_up") == 1, PATIENCE_S, "the broker's return")
+            wait_until(
+                lambda: process.metric("zkcoord_broker_up") == 1, PATIENCE_S, "the broker's return"
+            )
             assert process.signal() == 0
-    assert [record["event"] for record in process.records("broker")] == ["registered", "lost", "registered"]
+    assert [record["event"] for record in process.records("broker")] == [
+        "registered",
+        "lost",
+        "registered",
+    ]
 
 
-def test_a_lost_connection_is_not_ready_and_comes_back(tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy) -> None:
+def test_a_lost_connection_is_not_ready_and_comes_back(
+    tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy
+) -> None:
     chroot = "/" + fresh_chroot(zk_server.address).partition("/")[2]
-    with Running(tmp_path, "--zookeeper", zk_proxy.address + chroot, "--session-timeout-ms", "4000") as process:
+    with Running(
+        tmp_path, "--zookeeper", zk_proxy.address + chroot, "--session-timeout-ms", "4000"
+    ) as process:
         process.ready("leading")
         zk_proxy.refuse()
         zk_proxy.cut()
@@ -116,7 +158,9 @@ def test_a_lost_connection_is_not_ready_and_comes_back(tmp_path: Path, zk_server
         assert process.signal() == 0
 
 
-def test_sigterm_while_zookeeper_is_away_ends_within_its_limit(tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy) -> None:
+def test_sigterm_while_zookeeper_is_away_ends_within_its_limit(
+    tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy
+) -> None:
     chroot = "/" + fresh_chroot(zk_server.address).partition("/")[2]
     with Running(tmp_path, "--zookeeper", zk_proxy.address + chroot) as process:
         process.ready("leading")
@@ -124,18 +168,30 @@ def test_sigterm_while_zookeeper_is_away_ends_within_its_limit(tmp_path: Path, z
         assert process.signal() == 0
 
 
-def test_a_second_signal_does_not_wait_and_the_guardian_closes_the_session(tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy) -> None:
+def test_a_second_signal_does_not_wait_and_the_guardian_closes_the_session(
+    tmp_path: Path, zk_server: ZooKeeperServer, zk_proxy: Proxy
+) -> None:
     hosts = fresh_chroot(zk_server.address)
     client = connect(hosts)
     try:
-        with Running(tmp_path, "--zookeeper", zk_proxy.address + "/" + hosts.partition("/")[2], "--session-timeout-ms", "60000") as process:
+        with Running(
+            tmp_path,
+            "--zookeeper",
+            zk_proxy.address + "/" + hosts.partition("/")[2],
+            "--session-timeout-ms",
+            "60000",
+        ) as process:
             process.ready("leading")
             zk_proxy.black_hole()
             process.process.send_signal(signal.SIGTERM)
             process.logs("stopping")
             assert process.signal(signal.SIGTERM) == 0
             zk_proxy.heal()
-            wait_until(lambda: client.exists(Layout.DRAFT.leader) is None, PATIENCE_S, "the leader node to go")
+            wait_until(
+                lambda: client.exists(Layout.DRAFT.leader) is None,
+                PATIENCE_S,
+                "the leader node to go",
+            )
     finally:
         disconnect(client)
 
@@ -148,8 +204,21 @@ def test_sigterm_before_the_first_connection_ends_it(tmp_path: Path, zk_proxy: P
 
 
 def test_everything_that_can_be_switched_off_is_off(tmp_path: Path, zk_hosts: str) -> None:
-    arguments = ["coordinator", "--zookeeper", zk_hosts, "--no-http", "--no-journal", "--no-guardian", "--log-format", "json", "--log-level", "debug"]
-    process = subprocess.Popen([sys.executable, "-m", "zkcoord.runtime.cli", *arguments], stderr=subprocess.PIPE, text=True)
+    arguments = [
+        "coordinator",
+        "--zookeeper",
+        zk_hosts,
+        "--no-http",
+        "--no-journal",
+        "--no-guardian",
+        "--log-format",
+        "json",
+        "--log-level",
+        "debug",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zkcoord.runtime.cli", *arguments], stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     lines = []
     for line in process.stderr:
@@ -166,5 +235,11 @@ def test_everything_that_can_be_switched_off_is_off(tmp_path: Path, zk_hosts: st
 
 def test_two_processes_on_one_port_is_one_sentence(tmp_path: Path, zk_hosts: str) -> None:
     with Running(tmp_path, "--zookeeper", zk_hosts) as process:
-        done = run(tmp_path, "coordinator", "--zookeeper", zk_hosts, "--http-port", str(process.port))
-    assert done.returncode == 2 and f":{process.port}" in done.stderr and "Traceback" not in done.stderr
+        done = run(
+            tmp_path, "coordinator", "--zookeeper", zk_hosts, "--http-port", str(process.port)
+        )
+    assert (
+        done.returncode == 2
+        and f":{process.port}" in done.stderr
+        and "Traceback" not in done.stderr
+    )

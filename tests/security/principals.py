@@ -23,12 +23,23 @@ def hashed(user: str) -> str:
     return str(make_digest_acl_credential(user, PASSWORDS[user]))
 
 
-ROLES = Roles((Principal("digest", hashed("coord")),), (Principal("digest", hashed("app")),), (Principal("digest", hashed("viewer")),))
+ROLES = Roles(
+    (Principal("digest", hashed("coord")),),
+    (Principal("digest", hashed("app")),),
+    (Principal("digest", hashed("viewer")),),
+)
 
 
 def flags() -> tuple[str, ...]:
     """The same roles for a command line."""
-    return ("--acl-coordinators", f"digest:{hashed('coord')}", "--acl-members", f"digest:{hashed('app')}", "--acl-readers", f"digest:{hashed('viewer')}")
+    return (
+        "--acl-coordinators",
+        f"digest:{hashed('coord')}",
+        "--acl-members",
+        f"digest:{hashed('app')}",
+        "--acl-readers",
+        f"digest:{hashed('viewer')}",
+    )
 
 
 def client_as(hosts: str, user: str) -> KazooClient:

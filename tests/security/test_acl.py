@@ -24,11 +24,34 @@ DOCS = Path(__file__).parents[2] / "docs" / "security.md"
 def test_members_prove_claim_and_commit_and_cannot_command(layout: Layout) -> None:
     """By the builders that the product uses."""
     for path, may in (
-        (layout.leader, "r"), (layout.epoch, "rc"), (layout.group("g"), "rc"), (layout.mode("g"), "r"), (layout.ids("g"), "rcd"), (layout.registration("g", "m"), "r"), (layout.channels("g"), "rc"),
-        (layout.channel("g", "m"), "rd"), (layout.command("g", "m", "7-1-0000000000"), "r"), (layout.command_prefix("g", "m", 7, 1), "r"), (layout.owners("g"), "rc"),
-        (layout.owner_topic("g", "orders"), "rcd"), (layout.owner("g", TP), "rw"), (layout.requests("g"), "r"), (layout.request_prefix("g"), "r"), (layout.publications("g"), "rcd"),
-        (layout.publication("g", "1-1"), "r"), (layout.replayed_plans("g"), "rcd"), (layout.replayed_plan("g", 1, 1), "rw"), (layout.offsets("g"), "rc"), (layout.offset_topic("g", "orders"), "rwc"),
-        (layout.offset("g", TP), "rw"), (CONSUMERS, "rc"), (f"{CONSUMERS}/g", "rc"), (layout.rescue("g"), "r"), ("/brokers/topics/orders", "r"), ("/", "r"), ("/zkcoord", "r"),
+        (layout.leader, "r"),
+        (layout.epoch, "rc"),
+        (layout.group("g"), "rc"),
+        (layout.mode("g"), "r"),
+        (layout.ids("g"), "rcd"),
+        (layout.registration("g", "m"), "r"),
+        (layout.channels("g"), "rc"),
+        (layout.channel("g", "m"), "rd"),
+        (layout.command("g", "m", "7-1-0000000000"), "r"),
+        (layout.command_prefix("g", "m", 7, 1), "r"),
+        (layout.owners("g"), "rc"),
+        (layout.owner_topic("g", "orders"), "rcd"),
+        (layout.owner("g", TP), "rw"),
+        (layout.requests("g"), "r"),
+        (layout.request_prefix("g"), "r"),
+        (layout.publications("g"), "rcd"),
+        (layout.publication("g", "1-1"), "r"),
+        (layout.replayed_plans("g"), "rcd"),
+        (layout.replayed_plan("g", 1, 1), "rw"),
+        (layout.offsets("g"), "rc"),
+        (layout.offset_topic("g", "orders"), "rwc"),
+        (layout.offset("g", TP), "rw"),
+        (CONSUMERS, "rc"),
+        (f"{CONSUMERS}/g", "rc"),
+        (layout.rescue("g"), "r"),
+        ("/brokers/topics/orders", "r"),
+        ("/", "r"),
+        ("/zkcoord", "r"),
     ):
         assert members_may(path) == may, path
 
@@ -44,22 +67,43 @@ def test_every_place_has_an_acl_of_one_size_and_coordinators_may_do_everything()
 def test_what_is_created_gets_the_acl_of_its_place_whatever_the_caller_said() -> None:
     path = Layout.DRAFT.owner("g", TP)
     check = Check("/x", 0)
-    assert ROLES.applied([check, Create(path, b"", acl=OPEN_ACL)]) == [check, Create(path, b"", acl=ROLES.acl(path))]
+    assert ROLES.applied([check, Create(path, b"", acl=OPEN_ACL)]) == [
+        check,
+        Create(path, b"", acl=ROLES.acl(path)),
+    ]
 
 
 def test_texts_name_principals() -> None:
     found = roles("sasl:coord; x509:CN=a,O=shop", "digest:app:aGFzaA==", "world:anyone", NAMES)
     assert found.coordinators == (Principal("sasl", "coord"), Principal("x509", "CN=a,O=shop"))
-    assert found.members == (Principal("digest", "app:aGFzaA=="),) and str(found.readers[0]) == "world:anyone"
-    assert "aGFzaA" not in repr(found) + str(found.members[0]) + repr(found.acl("/")), "a hash of a password"
+    assert (
+        found.members == (Principal("digest", "app:aGFzaA=="),)
+        and str(found.readers[0]) == "world:anyone"
+    )
+    assert "aGFzaA" not in repr(found) + str(found.members[0]) + repr(found.acl("/")), (
+        "a hash of a password"
+    )
 
 
-@pytest.mark.parametrize(("coordinators", "members", "readers", "part"), [
-    ("", "sasl:app", "", "coordinators names nobody"), ("sasl:coord", " ; ", "", "members names nobody"), ("sasl", "sasl:app", "", "no principal"), ("sasl:", "sasl:app", "", "no principal"),
-    ("sasl:c", "world:anyone", "", "everybody"), ("world:anyone", "sasl:a", "", "everybody"), ("auth:", "sasl:a", "", "no principal"), ("auth:x", "sasl:a", "", "whoever creates"),
-    ("digest:secret", "sasl:a", "", "its digest"), ("sasl:c", "sasl:a", ";".join(f"ip:10.0.0.{n}" for n in range(100)), "102 principals"), ("sasl:c\nx", "sasl:a", "", "no principal"),
-])
-def test_what_cannot_be_is_one_sentence(coordinators: str, members: str, readers: str, part: str) -> None:
+@pytest.mark.parametrize(
+    ("coordinators", "members", "readers", "part"),
+    [
+        ("", "sasl:app", "", "coordinators names nobody"),
+        ("sasl:coord", " ; ", "", "members names nobody"),
+        ("sasl", "sasl:app", "", "no principal"),
+        ("sasl:", "sasl:app", "", "no principal"),
+        ("sasl:c", "world:anyone", "", "everybody"),
+        ("world:anyone", "sasl:a", "", "everybody"),
+        ("auth:", "sasl:a", "", "no principal"),
+        ("auth:x", "sasl:a", "", "whoever creates"),
+        ("digest:secret", "sasl:a", "", "its digest"),
+        ("sasl:c", "sasl:a", ";".join(f"ip:10.0.0.{n}" for n in range(100)), "102 principals"),
+        ("sasl:c\nx", "sasl:a", "", "no principal"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    coordinators: str, members: str, readers: str, part: str
+) -> None:
     with pytest.raises(ConfigurationError, match=part) as caught:
         roles(coordinators, members, readers, NAMES)
     assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
@@ -70,16 +114,37 @@ def test_an_acl_beside_its_place_is_told() -> None:
     wanted = ROLES.acl(path)
     assert judge(ROLES, path, wanted) is None and judge(ROLES, path, wanted[::-1]) is None
     found = judge(ROLES, path, OPEN_ACL)
-    assert found is not None and found.is_open and "world:anyone may rwcda" in str(found) and "digest:coord lacks rwcda" in str(found)
+    assert (
+        found is not None
+        and found.is_open
+        and "world:anyone may rwcda" in str(found)
+        and "digest:coord lacks rwcda" in str(found)
+    )
     found = judge(ROLES, path, (*wanted, AclEntry(2, "digest", ROLES.members[0].id)))
     assert found is not None and found.is_open and str(found) == f"{path}: digest:app may w"
-    assert judge(ROLES, path, [AclEntry(entry.perms, entry.scheme, entry.id.partition(":")[0] + ":x") for entry in wanted]) is None, "as readers are shown it"
+    assert (
+        judge(
+            ROLES,
+            path,
+            [
+                AclEntry(entry.perms, entry.scheme, entry.id.partition(":")[0] + ":x")
+                for entry in wanted
+            ],
+        )
+        is None
+    ), "as readers are shown it"
     found = judge(ROLES, path, wanted[:2])
-    assert found is not None and not found.is_open and str(found) == f"{path}: digest:viewer lacks r"
+    assert (
+        found is not None and not found.is_open and str(found) == f"{path}: digest:viewer lacks r"
+    )
 
 
 def test_the_documentation_has_the_table() -> None:
     text = DOCS.read_text(encoding="utf-8")
     for rule in MATRIX:
-        paths = " ".join(f"`{path}`" for path in dict.fromkeys(rule.path(layout) for layout in BOTH))
-        assert f"| {rule.what} | {paths} | {rule.members} | {rule.why} |" in text, f"| {rule.what} | {paths} | {rule.members} | {rule.why} |"
+        paths = " ".join(
+            f"`{path}`" for path in dict.fromkeys(rule.path(layout) for layout in BOTH)
+        )
+        assert f"| {rule.what} | {paths} | {rule.members} | {rule.why} |" in text, (
+            f"| {rule.what} | {paths} | {rule.members} | {rule.why} |"
+        )

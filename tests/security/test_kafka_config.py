@@ -13,24 +13,54 @@ from zkcoord.runtime.operator import Brokers, brokers
 from zkcoord.runtime.table import Use
 from zkcoord.znodes.paths import Layout
 
-GOOD = {"security_protocol": "SASL_SSL", "ssl_cafile": "/etc/ca.pem", "sasl_mechanism": "SCRAM-SHA-512", "sasl_plain_username": "u", "sasl_plain_password": "pw-of-kafka"}
+GOOD = {
+    "security_protocol": "SASL_SSL",
+    "ssl_cafile": "/etc/ca.pem",
+    "sasl_mechanism": "SCRAM-SHA-512",
+    "sasl_plain_username": "u",
+    "sasl_plain_password": "pw-of-kafka",
+}
 
 
 def asked(tmp_path: Path, options: object) -> Brokers:
     """With brokers named, ZooKeeper is not asked."""
     path = tmp_path / "kafka.json"
     path.write_text(json.dumps(options), encoding="utf-8")
-    settings = resolve(Use.GROUPS, {"zookeeper": "h:1", "bootstrap_servers": "a:1, b:2", "kafka_config": str(path)}, {})
+    settings = resolve(
+        Use.GROUPS,
+        {"zookeeper": "h:1", "bootstrap_servers": "a:1, b:2", "kafka_config": str(path)},
+        {},
+    )
     return brokers(settings, None, Layout.DRAFT)  # type: ignore[arg-type]
 
 
 def test_a_file_gives_them(tmp_path: Path) -> None:
     found = asked(tmp_path, GOOD)
-    assert found.servers == ("a:1", "b:2") and dict(found.security) == GOOD and "pw-of" not in repr(found)
+    assert (
+        found.servers == ("a:1", "b:2")
+        and dict(found.security) == GOOD
+        and "pw-of" not in repr(found)
+    )
 
 
-@pytest.mark.parametrize("wrong", [{"bootstrap_servers": "x:1"}, {"ssl_unknown": "x"}, {"sasl_plain_password": 4711}, {"group_id": "pw-of-kafka"}, ["security_protocol"]])
-def test_what_is_not_one_is_refused_in_one_sentence_without_its_value(tmp_path: Path, wrong: object) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bootstrap_servers": "x:1"},
+        {"ssl_unknown": "x"},
+        {"sasl_plain_password": 4711},
+        {"group_id": "pw-of-kafka"},
+        ["security_protocol"],
+    ],
+)
+def test_what_is_not_one_is_refused_in_one_sentence_without_its_value(
+    tmp_path: Path, wrong: object
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         asked(tmp_path, wrong)
-    assert "kafka.json" in str(caught.value) and "\n" not in str(caught.value) and "pw-of" not in str(caught.value) and "4711" not in str(caught.value)
+    assert (
+        "kafka.json" in str(caught.value)
+        and "\n" not in str(caught.value)
+        and "pw-of" not in str(caught.value)
+        and "4711" not in str(caught.value)
+    )

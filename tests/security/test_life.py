@@ -1,4 +1,6 @@
-"""The rights are enough: a coordinator and members, each with its own credentials, live through everything that they do, and what they leave behind is as the table says."""
+"""The rights are enough: a coordinator and members, each with its own credentials, live through
+everything that they do, and what they leave behind is as the table says.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,13 @@ NODES_MIN = 15
 
 
 def live(rig: Rig, roles: Roles, coordinator: dict[str, Any], member: dict[str, Any]) -> None:
-    """Join, move, commit, an operator's reset and request, a topic more, an eviction, a takeover, a leave. Then nothing stands beside the table, and nothing was refused."""
-    rig.credentials = {"Coordinator": {**coordinator, "roles": roles}, "Member": {**member, "roles": roles}}
+    """Join, move, commit, an operator's reset and request, a topic more, an eviction, a takeover, a
+    leave. Then nothing stands beside the table, and nothing was refused.
+    """
+    rig.credentials = {
+        "Coordinator": {**coordinator, "roles": roles},
+        "Member": {**member, "roles": roles},
+    }
     orders, more = rig.topic("orders", 2), rig.topic("more", 1)
     first = rig.coordinator("c1")
     a = rig.member("a", "orders").fetches(*orders)
@@ -45,13 +52,22 @@ def live(rig: Rig, roles: Roles, coordinator: dict[str, Any], member: dict[str, 
     second.wait(lambda: second.leads, "the lead")
     old = b.member
     rig.zk.delete(rig.layout.registration(GROUP, old))
-    b.wait(lambda: b.member != old and len(b.notices(msg.NoticeKind.REGISTERED)) == 2 and len(b.fetching()) == 1, "its return")
+    b.wait(
+        lambda: (
+            b.member != old
+            and len(b.notices(msg.NoticeKind.REGISTERED)) == 2
+            and len(b.fetching()) == 1
+        ),
+        "its return",
+    )
     b.leave()
     a.fetches(*orders, *more)
     with AclClient(ZkOptions(rig.hosts, digest=digest("coord"))) as client:
         found = audit(client, roles, 10_000)
     assert found.findings == () and found.looked_at >= NODES_MIN and not found.left_off
-    refused = [sent for proc in rig.procs for sent in proc.spy.sent if "NO_AUTH" in repr(sent.result)]
+    refused = [
+        sent for proc in rig.procs for sent in proc.spy.sent if "NO_AUTH" in repr(sent.result)
+    ]
     assert refused == []
 
 
@@ -61,47 +77,94 @@ def opened(rig: Rig) -> Rig:
     return rig
 
 
-@pytest.mark.parametrize("layout", [Layout.DRAFT, pytest.param(Layout.ISOLATED, marks=pytest.mark.nightly)], ids=lambda layout: layout.name)
+@pytest.mark.parametrize(
+    "layout",
+    [Layout.DRAFT, pytest.param(Layout.ISOLATED, marks=pytest.mark.nightly)],
+    ids=lambda layout: layout.name,
+)
 def test_with_users_and_passwords(zk_hosts: str, layout: Layout) -> None:
     with rigged(zk_hosts, layout) as rig:
         live(opened(rig), ROLES, {"digest": digest("coord")}, {"digest": digest("app")})
 
 
 @pytest.fixture(scope="module")
-def guarded(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ZooKeeperServer, str]]:
-    """A server that knows the SASL users app and coord, and whose TLS port (at the address returned with it) wants a certificate, which makes its owner a principal."""
+def guarded(
+    java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ZooKeeperServer, str]]:
+    """A server that knows the SASL users app and coord, and whose TLS port (at the address returned
+    with it) wants a certificate, which makes its owner a principal.
+    """
     home = tmp_path_factory.mktemp("guarded")
     users = " ".join(f'user_{user}="{password}"' for user, password in PASSWORDS.items())
-    (home / "jaas.conf").write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required {users}; }};\n", encoding="utf-8")
+    (home / "jaas.conf").write_text(
+        f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required {users}; }};\n",
+        encoding="utf-8",
+    )
     port = free_port()
     config = {
-        "secureClientPort": str(port), "secureClientPortAddress": "127.0.0.1", "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-        "ssl.keyStore.location": str(PEM / "server.pem"), "ssl.trustStore.location": str(PEM / "ca.pem"), "ssl.clientAuth": "need",
+        "secureClientPort": str(port),
+        "secureClientPortAddress": "127.0.0.1",
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": str(PEM / "server.pem"),
+        "ssl.trustStore.location": str(PEM / "ca.pem"),
+        "ssl.clientAuth": "need",
     }
-    properties = {"java.security.auth.login.config": str(home / "jaas.conf"), "zookeeper.authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
-    server = start_server(home / "server", java, ZooKeeperOptions(force_sync=False, config=config, properties=properties))
+    properties = {
+        "java.security.auth.login.config": str(home / "jaas.conf"),
+        "zookeeper.authProvider.sasl": (
+            "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+        ),
+    }
+    server = start_server(
+        home / "server",
+        java,
+        ZooKeeperOptions(force_sync=False, config=config, properties=properties),
+    )
     yield server, f"localhost:{port}"
     server.kill()
 
 
 def test_with_sasl(guarded: tuple[ZooKeeperServer, str]) -> None:
     """The operator is a digest user beside the SASL user, as after a move from one to the other."""
-    roles = Roles((Principal("sasl", "coord"), Principal("digest", hashed("coord"))), (Principal("sasl", "app"),), (Principal("sasl", "viewer"),))
+    roles = Roles(
+        (Principal("sasl", "coord"), Principal("digest", hashed("coord"))),
+        (Principal("sasl", "app"),),
+        (Principal("sasl", "viewer"),),
+    )
     with rigged(fresh_chroot(guarded[0].address)) as rig:
-        live(opened(rig), roles, {"sasl": Sasl("DIGEST-MD5", "coord", PASSWORDS["coord"])}, {"sasl": Sasl("DIGEST-MD5", "app", PASSWORDS["app"])})
+        live(
+            opened(rig),
+            roles,
+            {"sasl": Sasl("DIGEST-MD5", "coord", PASSWORDS["coord"])},
+            {"sasl": Sasl("DIGEST-MD5", "app", PASSWORDS["app"])},
+        )
 
 
 @pytest.mark.nightly
 def test_with_certificates_beside_sasl(guarded: tuple[ZooKeeperServer, str]) -> None:
-    """The certificate's subject is the coordinator's name; members come by SASL on the other port."""
-    roles = Roles((Principal("x509", "CN=client"), Principal("digest", hashed("coord"))), (Principal("sasl", "app"),), ())
+    """The certificate's subject is the coordinator's name; members come by SASL on the other
+    port.
+    """
+    roles = Roles(
+        (Principal("x509", "CN=client"), Principal("digest", hashed("coord"))),
+        (Principal("sasl", "app"),),
+        (),
+    )
     plain = fresh_chroot(guarded[0].address)
-    by_tls = guarded[1] + plain[len(guarded[0].address):]
+    by_tls = guarded[1] + plain[len(guarded[0].address) :]
     with rigged(plain) as rig:
-        live(opened(rig), roles, {"tls": Tls(str(PEM / "ca.pem"), str(PEM / "client.pem")), "hosts": by_tls}, {"sasl": Sasl("DIGEST-MD5", "app", PASSWORDS["app"])})
+        live(
+            opened(rig),
+            roles,
+            {"tls": Tls(str(PEM / "ca.pem"), str(PEM / "client.pem")), "hosts": by_tls},
+            {"sasl": Sasl("DIGEST-MD5", "app", PASSWORDS["app"])},
+        )
 
 
 def test_a_wrong_sasl_password_is_one_sentence(guarded: tuple[ZooKeeperServer, str]) -> None:
-    with pytest.raises(UnavailableError, match="credentials|SASL") as caught, AclClient(ZkOptions(guarded[0].address, sasl=Sasl("DIGEST-MD5", "coord", "wr0ng"))):
+    with (
+        pytest.raises(UnavailableError, match="credentials|SASL") as caught,
+        AclClient(ZkOptions(guarded[0].address, sasl=Sasl("DIGEST-MD5", "coord", "wr0ng"))),
+    ):
         pass
     assert "wr0ng" not in str(caught.value) and "\n" not in str(caught.value)

@@ -1,4 +1,6 @@
-"""Each cell of the table on a real server: what each principal tries with each kind of node, and what becomes of it."""
+"""Each cell of the table on a real server: what each principal tries with each kind of node, and
+what becomes of it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ def tried(client: KazooClient, coordinator: KazooClient, path: str) -> str:
         client.create(f"{path}/made")
         coordinator.delete(f"{path}/made")
 
-    attempts = {"r": lambda: client.get(path), "w": lambda: client.set(path, b"written"), "c": create, "d": lambda: client.delete(f"{path}/victim"), "a": lambda: client.set_acls(path, acl)}
+    attempts = {
+        "r": lambda: client.get(path),
+        "w": lambda: client.set(path, b"written"),
+        "c": create,
+        "d": lambda: client.delete(f"{path}/victim"),
+        "a": lambda: client.set_acls(path, acl),
+    }
     may = ""
     for letter in ALL:
         try:
@@ -48,17 +56,29 @@ def tried(client: KazooClient, coordinator: KazooClient, path: str) -> str:
 
 
 @pytest.mark.parametrize("layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name)
-def test_each_principal_may_do_what_the_table_says_and_nothing_else(zk_hosts: str, layout: Layout) -> None:
-    """The nodes are made through the product's port, by a coordinator. 23 places, 4 principals, 5 rights."""
-    rules = {place(rule.path(layout)): rule for rule in reversed(MATRIX)}  # of two rules for one path the earlier counts
+def test_each_principal_may_do_what_the_table_says_and_nothing_else(
+    zk_hosts: str, layout: Layout
+) -> None:
+    """The nodes are made through the product's port, by a coordinator. 23 places, 4 principals, 5
+    rights.
+    """
+    # of two rules for one path the earlier counts
+    rules = {place(rule.path(layout)): rule for rule in reversed(MATRIX)}
     session = Session(Loop(zk_hosts, digest=digest("coord"), roles=ROLES))
     for path in sorted({above for path in rules for above in (*parents(path), path)}):
         session.do(Create(path, b""))
     clients = {user: client_as(zk_hosts, user) for user in USERS}
     try:
         for path, rule in rules.items():
-            wanted = {"coord": ALL, "app": "".join(letter for letter in ALL if letter in rule.members), "viewer": "r", STRANGER: ""}
-            assert {user: tried(client, clients["coord"], path) for user, client in clients.items()} == wanted, path
+            wanted = {
+                "coord": ALL,
+                "app": "".join(letter for letter in ALL if letter in rule.members),
+                "viewer": "r",
+                STRANGER: "",
+            }
+            assert {
+                user: tried(client, clients["coord"], path) for user, client in clients.items()
+            } == wanted, path
     finally:
         for client in clients.values():
             disconnect(client)

@@ -1,4 +1,6 @@
-"""No secret comes out: not in a log at any level, a journal, a recorded input, a node, an answer over HTTP, an error or a `repr`."""
+"""No secret comes out: not in a log at any level, a journal, a recorded input, a node, an answer
+over HTTP, an error or a `repr`.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +22,58 @@ from zkcoord.runtime.table import TABLE, Use
 from zkcoord.znodes.paths import Layout
 
 HASHES = [hashed(user).partition(":")[2] for user in PASSWORDS]
-KAFKA = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "pw-of-kafka", "ssl_password": "pw-of-key"}
+KAFKA = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "u",
+    "sasl_plain_password": "pw-of-kafka",
+    "ssl_password": "pw-of-key",
+}
 
 
 def everything(client: object, path: str = "/") -> str:
     """All data below a node."""
     data, _ = client.get(path)  # type: ignore[attr-defined]
     names = client.get_children(path)  # type: ignore[attr-defined]
-    return data.decode("latin-1") + "".join(everything(client, f"{path.rstrip('/')}/{name}") for name in names)
+    return data.decode("latin-1") + "".join(
+        everything(client, f"{path.rstrip('/')}/{name}") for name in names
+    )
 
 
 def test_a_coordinator_tells_nobody(tmp_path: Path, zk_hosts: str) -> None:
-    """At the lowest level, with a journal and recorded inputs, and a group that it serves. The password comes from the environment, and no process has it on its command line."""
-    arguments = ("--zookeeper", zk_hosts, "--zookeeper-user", "coord", *flags(), "--log-level", "debug")
-    with Running(tmp_path / "c", *arguments, ZKCOORD_ZOOKEEPER_PASSWORD=PASSWORDS["coord"]) as process:
+    """At the lowest level, with a journal and recorded inputs, and a group that it serves. The
+    password comes from the environment, and no process has it on its command line.
+    """
+    arguments = (
+        "--zookeeper",
+        zk_hosts,
+        "--zookeeper-user",
+        "coord",
+        *flags(),
+        "--log-level",
+        "debug",
+    )
+    with Running(
+        tmp_path / "c", *arguments, ZKCOORD_ZOOKEEPER_PASSWORD=PASSWORDS["coord"]
+    ) as process:
         process.ready("leading")
         client = client_as(zk_hosts, "coord")
         try:
             client.create(Layout.DRAFT.ids("g"), makepath=True)
-            told = everything(client) + "".join(process.get(path)[1] for path in ("/live", "/ready", "/metrics", "/groups", "/x"))
+            told = everything(client) + "".join(
+                process.get(path)[1] for path in ("/live", "/ready", "/metrics", "/groups", "/x")
+            )
         finally:
             disconnect(client)
-        commands = [word for found in psutil.process_iter(["cmdline"]) for word in found.info["cmdline"] or ()]
+        commands = [
+            word
+            for found in psutil.process_iter(["cmdline"])
+            for word in found.info["cmdline"] or ()
+        ]
         assert process.signal() == 0
-        told += process.log + "".join(path.read_text(encoding="utf-8") for path in process.journal.iterdir())
+        told += process.log + "".join(
+            path.read_text(encoding="utf-8") for path in process.journal.iterdir()
+        )
     for secret in (PASSWORDS["coord"], *HASHES):
         assert secret not in told
     assert not any(PASSWORDS["coord"] in word for word in commands)
@@ -53,22 +83,50 @@ def test_no_repr_has_one(tmp_path: Path) -> None:
     secrets = {option.name: f"pw-of-{option.name}" for option in TABLE.values() if option.secret}
     given = {"zookeeper": "h:1", "zookeeper_user": "u", "tls": True, **secrets}
     settings = resolve(Use.COORDINATOR, given, {})
-    settled = coordinator_settings(settings, ("range", "roundrobin", "sticky"), {"HOME": str(tmp_path)})
-    consumer = check({"group_id": "g", "zookeeper_connect": "h:1", "zookeeper_auth": ("u", "pw-of-digest"), "zookeeper_ssl_password": "pw-of-tls", **KAFKA})
-    spark = stream_options({"zookeeperConnect": "h:1", "groupId": "g", "subscribe": "t", "zookeeperAuth": "u:pw-of-digest", "kafka.sasl.password": "pw-of-kafka", "kafka.sasl.username": "u",
-                            "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"})
+    settled = coordinator_settings(
+        settings, ("range", "roundrobin", "sticky"), {"HOME": str(tmp_path)}
+    )
+    consumer = check(
+        {
+            "group_id": "g",
+            "zookeeper_connect": "h:1",
+            "zookeeper_auth": ("u", "pw-of-digest"),
+            "zookeeper_ssl_password": "pw-of-tls",
+            **KAFKA,
+        }
+    )
+    spark = stream_options(
+        {
+            "zookeeperConnect": "h:1",
+            "groupId": "g",
+            "subscribe": "t",
+            "zookeeperAuth": "u:pw-of-digest",
+            "kafka.sasl.password": "pw-of-kafka",
+            "kafka.sasl.username": "u",
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+        }
+    )
     assert len(secrets) >= 2
     assert "pw-of" not in repr(settings) + repr(settled) + repr(consumer) + repr(spark)
 
 
 def test_a_consumer_tells_nobody(zk_hosts: str, caplog: pytest.LogCaptureFixture) -> None:
-    """All loggers at the lowest level, kafka-python's too: wrong credentials for ZooKeeper, then brokers that are not there."""
+    """All loggers at the lowest level, kafka-python's too: wrong credentials for ZooKeeper, then
+    brokers that are not there.
+    """
     caplog.set_level(1)
     for name in ("kafka", "kazoo", "zkcoord", "consumer"):
         logging.getLogger(name).setLevel(1)
     texts = []
     with pytest.raises(Exception) as caught:  # whichever says first that there is no broker
-        KafkaConsumer("t", group_id="g", zookeeper_connect=zk_hosts, zookeeper_auth=("app", "pw-of-app"), **KAFKA)
+        KafkaConsumer(
+            "t",
+            group_id="g",
+            zookeeper_connect=zk_hosts,
+            zookeeper_auth=("app", "pw-of-app"),
+            **KAFKA,
+        )
     texts.append(repr(caught.value) + str(caught.value))
     with pytest.raises(Exception) as caught:
         KafkaConsumer(bootstrap_servers="localhost:1", bootstrap_timeout_ms=300, **KAFKA)

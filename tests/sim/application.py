@@ -1,10 +1,14 @@
-"""The fetching side of the simulation: an application that obeys the contract of consumer/core/messages.py over partitions whose records are only numbers.
+"""The fetching side of the simulation: an application that obeys the contract of
+consumer/core/messages.py over partitions whose records are only numbers.
 
-A `Log` is every partition of the world: record n exists once enough time has passed. An application polls now and then: it takes what the agent said (in order), hands out the
-next few records of each partition it may fetch, and processes them until a later poll; a slow one takes long. Both the fetch and the hand-out happen only while the agent's
-lease lasts, checked each time. Records are processed in order, so a position is all that is needed: `handed` is what was given out, `processed` what is done with.
-Automatic commit stores `processed` now and then; a manual application commits when it likes, at the latest when partitions are revoked.
-What was handed out, processed and committed is told to a `Witness`; nothing here judges it.
+A `Log` is every partition of the world: record n exists once enough time has passed. An application
+polls now and then: it takes what the agent said (in order), hands out the next few records of each
+partition it may fetch, and processes them until a later poll; a slow one takes long. Both the fetch
+and the hand-out happen only while the agent's lease lasts, checked each time. Records are processed
+in order, so a position is all that is needed: `handed` is what was given out, `processed` what is
+done with. Automatic commit stores `processed` now and then; a manual application commits when it
+likes, at the latest when partitions are revoked. What was handed out, processed and committed is
+told to a `Witness`; nothing here judges it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from consumer.core.messages import Assigned, Commit, CommitDone, CommitOutcome, Failed, FailureCode, FromFetcher, GiveUp, Lost, Notice, Polled, Resolve, Resolved, Resumed, Revoke, Revoked, Seek, ToFetcher
+from consumer.core.messages import (
+    Assigned,
+    Commit,
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FailureCode,
+    FromFetcher,
+    GiveUp,
+    Lost,
+    Notice,
+    Polled,
+    Resolve,
+    Resolved,
+    Resumed,
+    Revoke,
+    Revoked,
+    Seek,
+    ToFetcher,
+)
 from zkcoord.core.model import TopicPartition
 
 from tests.sim.kernel import Host, Kernel
@@ -23,7 +46,9 @@ NEVER_MS = EVERY_ERA = 10**9
 
 
 class Log:
-    """All records of the world: partition p of topic t has `rate` records per second since it exists."""
+    """All records of the world: partition p of topic t has `rate` records per second since it
+    exists.
+    """
 
     def __init__(self, kernel: Kernel, rate_per_s: int) -> None:
         self._kernel = kernel
@@ -48,7 +73,9 @@ class Log:
 class Witness(Protocol):
     """What an application reports."""
 
-    def handed_out(self, app: Application, partition: TopicPartition, first: int, next_offset: int) -> None:
+    def handed_out(
+        self, app: Application, partition: TopicPartition, first: int, next_offset: int
+    ) -> None:
         """Records first..next_offset-1 were given to the application's code."""
 
     def processed(self, app: Application, partition: TopicPartition, next_offset: int) -> None:
@@ -96,7 +123,9 @@ class Habits:
     slow_revoke_chance: float = 0.0
     slow_revoke_max_ms: int = 4_000
     sticks: int = 0  # how many revocations it never answers
-    answers_in_part: bool = False  # a poll gives it records of some partitions; while its handler is at work it gives up the others
+    # a poll gives it records of some partitions; while its handler is at work it gives up the
+    # others
+    answers_in_part: bool = False
     commit_every_ms: int = 700
     doorbell_chance: float = 0.7
     quits_chance: float = 0.0  # of closing when it hears that it was evicted
@@ -113,10 +142,12 @@ class Application:
     habits: Habits
     witness: Witness
     tell: Callable[[FromFetcher], None]
-    lease_left: Callable[[int], int | None]  # ms, by the own clock; None: what was assigned in that era is lost, and was not heard of yet
+    # ms, by the own clock; None: what was assigned in that era is lost, and was not heard of yet
+    lease_left: Callable[[int], int | None]
     group: str
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
-    released: dict[TopicPartition, Position] = field(default_factory=dict)  # given up, but the revocation may still be withdrawn
+    # given up, but the revocation may still be withdrawn
+    released: dict[TopicPartition, Position] = field(default_factory=dict)
     inbox: list[ToFetcher] = field(default_factory=list)
     revokes: dict[int, Pending] = field(default_factory=dict)
     failed: Failed | None = None
@@ -124,13 +155,16 @@ class Application:
     stopped: bool = False
     era: int = 0
     _token: int = 0
-    asked: set[tuple[TopicPartition, int]] = field(default_factory=set)  # every offset that it has asked to store
+    # every offset that it has asked to store
+    asked: set[tuple[TopicPartition, int]] = field(default_factory=set)
     _commits: dict[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     _next_commit_ms: int = 0
     _poll_token: int = 0
 
     def leased(self) -> bool:
-        """Whether the lease of what was assigned, as far as this application has heard, still lasts by its own clock."""
+        """Whether the lease of what was assigned, as far as this application has heard, still lasts
+        by its own clock.
+        """
         return (self.lease_left(self.era) or 0) > 0
 
     def may_hold(self) -> bool:
@@ -142,7 +176,9 @@ class Application:
         self._next_poll(self.kernel.between(0, self.habits.poll_max_ms))
 
     def hear(self, message: ToFetcher) -> None:
-        """The agent says something (it arrives in the queue; an idle application may wake at once)."""
+        """The agent says something (it arrives in the queue; an idle application may wake at
+        once).
+        """
         self.witness.said(self, message)
         self.inbox.append(message)
         if self.busy_until_ms > self.kernel.now:
@@ -217,7 +253,9 @@ class Application:
                 self.released.clear()
 
     def _resolve(self, message: Resolve) -> None:
-        """Begin at the beginning; sometimes part of it can only be told when asked again. Without a reset policy that is the end, unless a topic was made again."""
+        """Begin at the beginning; sometimes part of it can only be told when asked again. Without a
+        reset policy that is the end, unless a topic was made again.
+        """
         if not self.habits.resets and not set(message.partitions) <= set(message.earliest):
             self.tell(GiveUp(FailureCode.RESET_POLICY, "no offset is stored"))
             return
@@ -229,7 +267,11 @@ class Application:
             if tp in self.positions:
                 self.positions[tp].revoking = True
         h = self.habits
-        delay = self.kernel.between(0, h.slow_revoke_max_ms) if self.kernel.chance(h.slow_revoke_chance) else 0
+        delay = (
+            self.kernel.between(0, h.slow_revoke_max_ms)
+            if self.kernel.chance(h.slow_revoke_chance)
+            else 0
+        )
         if delay:
             self.kernel.faults["slow_revoke"] += 1
         if h.sticks and self.kernel.chance(0.5):
@@ -239,7 +281,9 @@ class Application:
         pending = Pending(message.token, message.partitions, self.kernel.now + delay)
         self.revokes[message.token] = pending
         if not h.automatic and self.kernel.chance(0.7):
-            pending.waits_for_commit = self._commit([tp for tp in message.partitions if tp in self.positions])
+            pending.waits_for_commit = self._commit(
+                [tp for tp in message.partitions if tp in self.positions]
+            )
 
     def _void(self, partition: TopicPartition) -> None:
         for pending in self.revokes.values():
@@ -252,19 +296,40 @@ class Application:
             self._answer(token, ())
 
     def _answer_in_part(self) -> None:
-        """While the handler is at work: what it does not work on is given up when that is asked for, if nothing has to be done before; the rest is left to the next command."""
+        """While the handler is at work: what it does not work on is given up when that is asked
+        for, if nothing has to be done before; the rest is left to the next command.
+        """
         asked = self.inbox[-1]
-        if self.habits.answers_in_part and not self.stopped and isinstance(asked, Revoke) and asked.in_part and all(isinstance(m, Notice) for m in self.inbox[:-1]):
+        if (
+            self.habits.answers_in_part
+            and not self.stopped
+            and isinstance(asked, Revoke)
+            and asked.in_part
+            and all(isinstance(m, Notice) for m in self.inbox[:-1])
+        ):
             self._obey()
             pending = self.revokes[asked.token]
-            busy = tuple(tp for tp in pending.partitions if tp in self.positions and self.positions[tp].processed != self.positions[tp].handed)
-            if pending.answer_at_ms <= self.kernel.now and pending.waits_for_commit is None and len(busy) < len(pending.partitions):
+            busy = tuple(
+                tp
+                for tp in pending.partitions
+                if tp in self.positions
+                and self.positions[tp].processed != self.positions[tp].handed
+            )
+            if (
+                pending.answer_at_ms <= self.kernel.now
+                and pending.waits_for_commit is None
+                and len(busy) < len(pending.partitions)
+            ):
                 self.kernel.faults["answered_in_part"] += bool(busy)
                 self._answer(asked.token, busy)
 
     def _answer(self, token: int, busy: tuple[TopicPartition, ...]) -> None:
         pending = self.revokes.pop(token)
-        gone = {tp: self.positions.pop(tp) for tp in pending.partitions if tp in self.positions and tp not in busy}
+        gone = {
+            tp: self.positions.pop(tp)
+            for tp in pending.partitions
+            if tp in self.positions and tp not in busy
+        }
         self.released.update(gone)
         self.tell(Revoked(token, {tp: p.processed for tp, p in gone.items()}, busy))
 
@@ -286,7 +351,11 @@ class Application:
 
     def _hand_out(self) -> None:
         for tp, p in self.positions.items():
-            if p.revoking or not self.leased() or (self.habits.answers_in_part and self.kernel.chance(0.5)):
+            if (
+                p.revoking
+                or not self.leased()
+                or (self.habits.answers_in_part and self.kernel.chance(0.5))
+            ):
                 continue
             last = min(self.log.end(tp), p.handed + RECORDS_PER_POLL_MAX * 20)
             first, p.handed = p.handed, max(p.handed, last)
@@ -298,11 +367,17 @@ class Application:
         h = self.habits
         if self.kernel.now < self._next_commit_ms:
             return
-        self._next_commit_ms = self.kernel.now + self.kernel.between(h.commit_every_ms // 2, h.commit_every_ms * 3 // 2)
+        self._next_commit_ms = self.kernel.now + self.kernel.between(
+            h.commit_every_ms // 2, h.commit_every_ms * 3 // 2
+        )
         self._commit([tp for tp, p in self.positions.items() if not p.revoking])
 
     def _commit(self, partitions: list[TopicPartition]) -> int | None:
-        offsets = {tp: self.positions[tp].processed for tp in partitions if self.positions[tp].processed != self.positions[tp].committed}
+        offsets = {
+            tp: self.positions[tp].processed
+            for tp in partitions
+            if self.positions[tp].processed != self.positions[tp].committed
+        }
         if not offsets:
             return None
         self._token += 1

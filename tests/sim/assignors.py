@@ -1,4 +1,6 @@
-"""A custom assignor as a coordinator meets it: in another process, so it answers later, fails, hangs until its deadline, or answers nonsense. `odd` is sticky otherwise."""
+"""A custom assignor as a coordinator meets it: in another process, so it answers later, fails,
+hangs until its deadline, or answers nonsense. `odd` is sticky otherwise.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,22 @@ DEADLINE_MS = 1_000
 
 
 class OddAssignor:
-    """Answers the questions of one coordinator process. `wrong_chance` says how often it does not give what sticky would; 0 once the world is calm."""
+    """Answers the questions of one coordinator process. `wrong_chance` says how often it does not
+    give what sticky would; 0 once the world is calm.
+    """
 
     def __init__(self, kernel: Kernel, host: Host, wrong_chance: Callable[[], float]) -> None:
         self.kernel = kernel
         self.host = host
         self.wrong_chance = wrong_chance
 
-    def ask(self, group: str, assignor: str, given: AssignmentInput, done: Callable[[Assignment | None, str], None]) -> None:
+    def ask(
+        self,
+        group: str,
+        assignor: str,
+        given: AssignmentInput,
+        done: Callable[[Assignment | None, str], None],
+    ) -> None:
         """As `zkcoord.assignors.pool` does."""
         answer, failure, delay = self._answer(group, given)
         self.host.after(delay, lambda: done(answer, failure))
@@ -41,4 +51,10 @@ class OddAssignor:
             return None, f"no answer within {DEADLINE_MS} ms", DEADLINE_MS
         if what == "slow":
             return good, "", self.kernel.between(100, DEADLINE_MS)
-        return replace(good, targets={**good.targets, TopicPartition("nosuch", 0): Thread("nobody", 0)}), "", quick
+        return (
+            replace(
+                good, targets={**good.targets, TopicPartition("nosuch", 0): Thread("nobody", 0)}
+            ),
+            "",
+            quick,
+        )

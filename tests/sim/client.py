@@ -1,8 +1,10 @@
 """The client side of the ZooKeeper model: a `Port` of one process.
 
-It keeps the seam's contracts: everything arrives through the host (so it waits while the process is paused), in the order in which the server sent it; calls under way when a
-connection breaks end with `Unanswered` before the next `Connected`; a call made while not connected ends with `Unanswered`, never re-entrantly; after a break it reconnects to a
-random server that holds what it has seen, and learns only there that its session is over.
+It keeps the seam's contracts: everything arrives through the host (so it waits while the process is
+paused), in the order in which the server sent it; calls under way when a connection breaks end with
+`Unanswered` before the next `Connected`; a call made while not connected ends with `Unanswered`,
+never re-entrantly; after a break it reconnects to a random server that holds what it has seen, and
+learns only there that its session is over.
 """
 
 from __future__ import annotations
@@ -46,7 +48,13 @@ CLOSE_DEADLINE_MS = 1_000
 class SimPort:
     """One session of one process."""
 
-    def __init__(self, ensemble: SimEnsemble, host: Host, timeout_ms: int, on_event: Callable[[PortEvent], None]) -> None:
+    def __init__(
+        self,
+        ensemble: SimEnsemble,
+        host: Host,
+        timeout_ms: int,
+        on_event: Callable[[PortEvent], None],
+    ) -> None:
         self.host = host
         self.session_id = 0
         self._ensemble = ensemble
@@ -67,7 +75,10 @@ class SimPort:
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         """Run `ops` as one transaction."""
         if len(ops) > OPS_PER_MULTI_MAX or sum(encoded_bytes(op) for op in ops) > MULTI_BYTES_MAX:
-            self._ensemble.refusals.append(f"{self.host.name}: a multi of {len(ops)} operations and {sum(encoded_bytes(op) for op in ops)} bytes")
+            self._ensemble.refusals.append(
+                f"{self.host.name}: a multi of {len(ops)} operations and"
+                f" {sum(encoded_bytes(op) for op in ops)} bytes"
+            )
             self.host.after(0, lambda: done(Rejected(0, ZkError.OTHER)))
             return
         self._call("multi", tuple(ops), done)
@@ -176,7 +187,11 @@ class SimPort:
         self._later()
 
     def _later(self) -> None:
-        self.host.after(self._ensemble.kernel.between(RECONNECT_MIN_MS, RECONNECT_MAX_MS), self._connect, timer=True)
+        self.host.after(
+            self._ensemble.kernel.between(RECONNECT_MIN_MS, RECONNECT_MAX_MS),
+            self._connect,
+            timer=True,
+        )
 
     # ---- connecting ----
 
@@ -200,14 +215,20 @@ class SimPort:
         server = next(s for s in ensemble.servers if s.name == server_name)
         if not host.alive or self._dead or self._closing:
             return
-        if server.isolated_until_ms > kernel.now or ensemble.frozen_until_ms > kernel.now or host.link_cut_until > kernel.now or max(host.link_mute_until, host.link_deaf_until) > kernel.now:
+        if (
+            server.isolated_until_ms > kernel.now
+            or ensemble.frozen_until_ms > kernel.now
+            or host.link_cut_until > kernel.now
+            or max(host.link_mute_until, host.link_deaf_until) > kernel.now
+        ):
             host.after(0, self._later)
             return
         must_hold, fresh = 0, self.session_id == 0
         if fresh:
             session = ensemble.new_session(self, server, self._timeout_ms)
             self.session_id = session.id
-            must_hold = ensemble.zxid  # a session begins with a transaction that its server has applied
+            # a session begins with a transaction that its server has applied
+            must_hold = ensemble.zxid
         else:
             session = ensemble.sessions[self.session_id]
         if not session.alive:
@@ -224,7 +245,11 @@ class SimPort:
 
     def _welcome(self, conn: Connection) -> None:
         kernel = self._ensemble.kernel
-        arrival = max(conn.down_next_ms, kernel.now + self._ensemble.latency_ms(), self.host.link_stalled_until)
+        arrival = max(
+            conn.down_next_ms,
+            kernel.now + self._ensemble.latency_ms(),
+            self.host.link_stalled_until,
+        )
         conn.down_next_ms = arrival
         kernel.at(arrival, lambda: self.host.do(lambda: self._connected_to(conn)))
 

@@ -1,10 +1,13 @@
-"""What must hold of groups that are shared with old consumers, beside the other invariants: from transactions, deliveries and links alone.
+"""What must hold of groups that are shared with old consumers, beside the other invariants: from
+transactions, deliveries and links alone.
 
-C1   nobody is delivered what another is delivered: not by one of ours while an old consumer owns it, nor by an old consumer whose session lives while one of ours fetches it;
-C2   in the end every owner node is where the old consumers' maths over all registrations puts it (`expected`, asked by the world);
-C3   when the registrations change, or the partitions of a topic of it, every owner node of ours that was there is gone some seconds later, whether a coordinator leads or not, whatever the application does;
-C4   the coordinator deletes no owner node;
-C7   an offset is stored only by who owns the partition (I5), and one that an old consumer wrote over ours does not move us.
+C1   nobody is delivered what another is delivered: not by one of ours while an old consumer owns
+it, nor by an old consumer whose session lives while one of ours fetches it; C2   in the end every
+owner node is where the old consumers' maths over all registrations puts it (`expected`, asked by
+the world); C3   when the registrations change, or the partitions of a topic of it, every owner node
+of ours that was there is gone some seconds later, whether a coordinator leads or not, whatever the
+application does; C4   the coordinator deletes no owner node; C7   an offset is stored only by who
+owns the partition (I5), and one that an old consumer wrote over ours does not move us.
 """
 
 from __future__ import annotations
@@ -14,7 +17,13 @@ from typing import TYPE_CHECKING
 
 from zkcoord.core.model import TopicPartition
 
-from tests.sim.legacy import LegacyMember, Poison, parse_partitions, parse_registration, range_owners
+from tests.sim.legacy import (
+    LegacyMember,
+    Poison,
+    parse_partitions,
+    parse_registration,
+    range_owners,
+)
 from tests.sim.places import Places
 from tests.sim.tree import Tree, Txn
 
@@ -31,10 +40,15 @@ def expected(tree: Tree, places: Places, group: str) -> dict[TopicPartition, str
     registrations: dict[str, Mapping[str, int]] = {}
     for name in tree.children.get(places.ids(group), ()):
         try:
-            registrations[name] = parse_registration(tree.nodes[f"{places.ids(group)}/{name}"].data, topics)
+            registrations[name] = parse_registration(
+                tree.nodes[f"{places.ids(group)}/{name}"].data, topics
+            )
         except Poison:
             continue
-    return range_owners(registrations, {t: parse_partitions(tree.nodes[f"/brokers/topics/{t}"].data) for t in topics})
+    return range_owners(
+        registrations,
+        {t: parse_partitions(tree.nodes[f"/brokers/topics/{t}"].data) for t in topics},
+    )
 
 
 class Contract:
@@ -52,9 +66,20 @@ class Contract:
         world, tree = self.world, self.world.zk.tree
         for path, before, after in txn.changes:
             place = world.places.place_of(path)
-            if place.kind == "owner" and after is None and txn.session and txn.host[:1] == "k" and place.group in self.shared_since:
+            if (
+                place.kind == "owner"
+                and after is None
+                and txn.session
+                and txn.host[:1] == "k"
+                and place.group in self.shared_since
+            ):
                 self.violate("C4", f"the coordinator deleted {path} of a shared group")
-            if path.startswith("/brokers/topics/") and before is not None and after is not None and parse_partitions(before.data) != parse_partitions(after.data):
+            if (
+                path.startswith("/brokers/topics/")
+                and before is not None
+                and after is not None
+                and parse_partitions(before.data) != parse_partitions(after.data)
+            ):
                 self._topic(path.rpartition("/")[2])
         for group in world.groups:
             mode = tree.nodes.get(f"{world.places.group(group)}/mode")
@@ -69,21 +94,35 @@ class Contract:
                 self._registrations(group, ids)
 
     def _told(self, group: str) -> None:
-        """Since when each member may know that its group is shared: since it is, but who could not be reached then, later (seed 709172382188)."""
+        """Since when each member may know that its group is shared: since it is, but who could not
+        be reached then, later (seed 709172382188).
+        """
         world, told = self.world, self.told_since.setdefault(group, {})
         for member in world.members(group):
             since_ms = told.setdefault(member.host.name, self.shared_since[group])
             if world.kernel.now - since_ms < SLACK_MS:
-                told[member.host.name] = max(since_ms, member.host.link_bad_until(), world.zk.frozen_until_ms, *(server.isolated_until_ms for server in world.zk.servers))
+                told[member.host.name] = max(
+                    since_ms,
+                    member.host.link_bad_until(),
+                    world.zk.frozen_until_ms,
+                    *(server.isolated_until_ms for server in world.zk.servers),
+                )
 
     def knows(self, group: str, host: str) -> bool:
         """Whether a member must know that its group is shared."""
         now = self.world.kernel.now
-        return now - self.told_since.get(group, {}).get(host, self.shared_since.get(group, now)) >= SLACK_MS
+        return (
+            now - self.told_since.get(group, {}).get(host, self.shared_since.get(group, now))
+            >= SLACK_MS
+        )
 
     def _registrations(self, group: str, ids: str) -> None:
         tree = self.world.zk.tree
-        now = frozenset((name, tree.nodes[f"{ids}/{name}"].czxid) for name in tree.children.get(ids, ()) if _readable(tree.nodes[f"{ids}/{name}"].data) and tree.nodes[f"{ids}/{name}"].owner)
+        now = frozenset(
+            (name, tree.nodes[f"{ids}/{name}"].czxid)
+            for name in tree.children.get(ids, ())
+            if _readable(tree.nodes[f"{ids}/{name}"].data) and tree.nodes[f"{ids}/{name}"].owner
+        )
         before, self.seen[group] = self.seen.get(group), now
         if before is not None and before != now and group in self.shared_since:
             self._all_let_go(group, "")
@@ -97,7 +136,11 @@ class Contract:
         for member in self.world.members(group):
             if not self.knows(group, member.host.name):
                 continue
-            held = {path: czxid for path, czxid in self._held(group, member.host.name).items() if not topic or path.split("/")[-2] == topic}
+            held = {
+                path: czxid
+                for path, czxid in self._held(group, member.host.name).items()
+                if not topic or path.split("/")[-2] == topic
+            }
             if held:
                 self._await(group, member.host, held)
 
@@ -105,8 +148,16 @@ class Contract:
         """Owner node -> its czxid, of one host's sessions."""
         world, root = self.world, self.world.places.owners(group)
         tree = world.zk.tree
-        paths = [f"{root}/{t}/{p}" for t in tree.children.get(root, ()) for p in tree.children.get(f"{root}/{t}", ())]
-        return {path: tree.nodes[path].czxid for path in paths if world.host_of_session(tree.nodes[path].owner) == host}
+        paths = [
+            f"{root}/{t}/{p}"
+            for t in tree.children.get(root, ())
+            for p in tree.children.get(f"{root}/{t}", ())
+        ]
+        return {
+            path: tree.nodes[path].czxid
+            for path in paths
+            if world.host_of_session(tree.nodes[path].owner) == host
+        }
 
     def _await(self, group: str, host: object, held: dict[str, int]) -> None:
         world, began = self.world, self.world.kernel.now
@@ -114,11 +165,30 @@ class Contract:
         troubled = process.troubles
 
         def late() -> None:
-            left = [path for path, czxid in self._held(group, process.host.name).items() if held.get(path) == czxid]
-            bad = not process.running or process.host.paused or process.troubles != troubled or process.host.link_bad_until() > began
-            bad = bad or any(s.isolated_until_ms > began for s in world.zk.servers) or world.zk.frozen_until_ms > began or self.shared_since.get(group, world.kernel.now) > began or not world.zk.weather_is_fine
+            left = [
+                path
+                for path, czxid in self._held(group, process.host.name).items()
+                if held.get(path) == czxid
+            ]
+            bad = (
+                not process.running
+                or process.host.paused
+                or process.troubles != troubled
+                or process.host.link_bad_until() > began
+            )
+            bad = (
+                bad
+                or any(s.isolated_until_ms > began for s in world.zk.servers)
+                or world.zk.frozen_until_ms > began
+                or self.shared_since.get(group, world.kernel.now) > began
+                or not world.zk.weather_is_fine
+            )
             if left and not bad:
-                self.violate("C3", f"{process.host.name} still owns {left[0]} {world.kernel.now - began} ms after the registrations of {group}, or its topics, changed")
+                self.violate(
+                    "C3",
+                    f"{process.host.name} still owns {left[0]} {world.kernel.now - began} ms after"
+                    f" the registrations of {group}, or its topics, changed",
+                )
             if not bad:
                 world.kernel.happened["release judged"] += 1
 
@@ -129,21 +199,39 @@ class Contract:
         node = self.world.zk.tree.nodes.get(self.world.places.owner((group, partition)))
         holder = self.world.host_of_session(node.owner) if node is not None and node.owner else ""
         if holder[:1] == "l":
-            self.violate("C1", f"{host} hands out {partition}, which the old consumer {holder} owns")
+            self.violate(
+                "C1", f"{host} hands out {partition}, which the old consumer {holder} owns"
+            )
 
-    def delivered(self, member: LegacyMember, partition: TopicPartition, first: int, next_offset: int) -> None:
-        """An old consumer delivers: C1, and what was processed by it need not be processed by ours."""
+    def delivered(
+        self, member: LegacyMember, partition: TopicPartition, first: int, next_offset: int
+    ) -> None:
+        """An old consumer delivers: C1, and what was processed by it need not be processed by
+        ours.
+        """
         world = self.world
         part = world.checker.part((member.group, partition))
-        part.handed, part.processed = max(part.handed, next_offset), max(part.processed, next_offset)
+        part.handed, part.processed = (
+            max(part.handed, next_offset),
+            max(part.processed, next_offset),
+        )
         node = world.zk.tree.nodes.get(world.places.owner((member.group, partition)))
         if node is None or world.host_of_session(node.owner) != member.host.name:
             world.kernel.happened["zombie delivery"] += 1
             return
         part.last_handed_ms = world.kernel.now
         for app in world.apps:
-            if app.group == member.group and app.host.alive and partition in app.positions and partition in app.fetching():
-                self.violate("C1", f"the old consumer {member.host.name} delivers {partition} while {app.host.name} fetches it")
+            if (
+                app.group == member.group
+                and app.host.alive
+                and partition in app.positions
+                and partition in app.fetching()
+            ):
+                self.violate(
+                    "C1",
+                    f"the old consumer {member.host.name} delivers {partition} while"
+                    f" {app.host.name} fetches it",
+                )
 
     def unsettled(self, group: str) -> str:
         """C2: why the owners are not what the maths says; "" when they are."""
@@ -152,7 +240,10 @@ class Contract:
         for tp, thread in sorted(wanted.items()):
             node = tree.nodes.get(at.owner((group, tp)))
             if node is None or node.data != thread.encode():
-                return f"{group}: {tp} is owned by {None if node is None else node.data!r}, the maths says {thread}"
+                return (
+                    f"{group}: {tp} is owned by {None if node is None else node.data!r}, the maths"
+                    f" says {thread}"
+                )
         return ""
 
 

@@ -1,6 +1,7 @@
 """Which rows of the state tables a run has taken.
 
-The tables are plain dictionaries of the production code, looked up by key; here they are replaced by dictionaries that count their look-ups, once per process. Nothing else changes.
+The tables are plain dictionaries of the production code, looked up by key; here they are replaced
+by dictionaries that count their look-ups, once per process. Nothing else changes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def _row(name: str, key: Any) -> str:
     return f"{name}:" + "+".join(_label(p) for p in parts)
 
 
-_TABLES: dict[str, _Counting] = {"group": _Counting("group", states.TRANSITIONS), "agent": _Counting("agent", phases.TRANSITIONS)}
+_TABLES: dict[str, _Counting] = {
+    "group": _Counting("group", states.TRANSITIONS),
+    "agent": _Counting("agent", phases.TRANSITIONS),
+}
 states.TRANSITIONS = _TABLES["group"]
 phases.TRANSITIONS = _TABLES["agent"]
 

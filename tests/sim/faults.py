@@ -1,8 +1,11 @@
-"""What can go wrong, by name. Each fault looks at the world, does one thing to it, and counts itself; a fault that finds nothing to do fires nothing.
+"""What can go wrong, by name. Each fault looks at the world, does one thing to it, and counts
+itself; a fault that finds nothing to do fires nothing.
 
-Processes are paused for less and for more than their session, killed (a guardian may close the session at once), closed, and started. Links stall (TCP delivers later) or are cut
-(connections break). Requests and replies are lost. Servers lag, followers lose their leader, the quorum goes away. Topics come and grow, subscriptions change. An operator deletes
-the leader node, resets or deletes offsets; a foreign tool writes junk.
+Processes are paused for less and for more than their session, killed (a guardian may close the
+session at once), closed, and started. Links stall (TCP delivers later) or are cut (connections
+break). Requests and replies are lost. Servers lag, followers lose their leader, the quorum goes
+away. Topics come and grow, subscriptions change. An operator deletes the leader node, resets or
+deletes offsets; a foreign tool writes junk.
 """
 
 from __future__ import annotations
@@ -21,7 +24,18 @@ if TYPE_CHECKING:
 
 TOPICS_MAX = 5
 PARTITIONS_MAX = 9
-JUNK = (b"", b"{}", b"\xff\xfe", b"not json", b"[1,2", b'{"version":1}', b'{"version":1,"option":"start-fetcher","epoch":"x"}', b"-1", b"007", b"9" * 40)
+JUNK = (
+    b"",
+    b"{}",
+    b"\xff\xfe",
+    b"not json",
+    b"[1,2",
+    b'{"version":1}',
+    b'{"version":1,"option":"start-fetcher","epoch":"x"}',
+    b"-1",
+    b"007",
+    b"9" * 40,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,11 @@ def _cut_link(world: World) -> str | None:
     if not able:
         return None
     process = world.kernel.rng.choice(able)
-    duration = world.kernel.between(0, process.timeout_ms * 2) if world.kernel.chance(0.5) else world.kernel.between(0, 300)
+    duration = (
+        world.kernel.between(0, process.timeout_ms * 2)
+        if world.kernel.chance(0.5)
+        else world.kernel.between(0, 300)
+    )
     world.zk.cut_link(process.host, duration)
     return f"{process.host.name} for {duration} ms"
 
@@ -111,7 +129,11 @@ def _kill_coordinator(world: World) -> str | None:
     if not able:
         return None
     leader = world.leader()
-    process = leader if leader in able and world.kernel.chance(0.7) and leader is not None else world.kernel.rng.choice(able)
+    process = (
+        leader
+        if leader in able and world.kernel.chance(0.7) and leader is not None
+        else world.kernel.rng.choice(able)
+    )
     world.kill(process)
     world.later(world.kernel.between(10, 4_000), world.add_coordinator)
     return process.host.name
@@ -135,7 +157,9 @@ def _kill_consumer(world: World) -> str | None:
     process = world.kernel.rng.choice(able)
     world.kill(process)
     if world.kernel.chance(0.7):
-        world.later(world.kernel.between(10, 3_000), lambda: world.add_consumer(process.wishes.group))
+        world.later(
+            world.kernel.between(10, 3_000), lambda: world.add_consumer(process.wishes.group)
+        )
     return process.host.name
 
 
@@ -195,11 +219,20 @@ def _delete_leader_node(world: World) -> str | None:
 
 
 def _delete_registration(world: World) -> str | None:
-    """An operator deletes a registration whose session lives: now, or just when its member is sent its next command."""
+    """An operator deletes a registration whose session lives: now, or just when its member is sent
+    its next command.
+    """
     if world.kernel.chance(0.5):
         world.ambush = True
         return "as soon as somebody is sent a command"
-    paths = [p for group in world.groups for p in world.zk.tree.nodes if parent_of(p) == world.places.ids(group) and world.zk.tree.nodes[p].owner and world.host_of_session(world.zk.tree.nodes[p].owner)[:1] != "l"]
+    paths = [
+        p
+        for group in world.groups
+        for p in world.zk.tree.nodes
+        if parent_of(p) == world.places.ids(group)
+        and world.zk.tree.nodes[p].owner
+        and world.host_of_session(world.zk.tree.nodes[p].owner)[:1] != "l"
+    ]
     if not paths:
         return None
     path = world.kernel.rng.choice(paths)
@@ -209,7 +242,11 @@ def _delete_registration(world: World) -> str | None:
 
 def _offset_nodes(world: World) -> list[tuple[str, object]]:
     keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
-    return [(world.places.offset(key), key) for key in keys if world.places.offset(key) in world.zk.tree.nodes]
+    return [
+        (world.places.offset(key), key)
+        for key in keys
+        if world.places.offset(key) in world.zk.tree.nodes
+    ]
 
 
 def _reset_offset(world: World) -> str | None:
@@ -235,9 +272,25 @@ def _junk(world: World) -> str | None:
     kernel, at, group = world.kernel, world.places, world.kernel.rng.choice(world.groups)
     data = kernel.rng.choice(JUNK)
     channels = sorted(p for p in world.zk.tree.nodes if parent_of(p) == at.channels(group))
-    places = [f"{at.ids(group)}/junk{kernel.between(0, 9)}", f"{at.owners(group)}/junk", f"{at.owners(group)}/junk/x{kernel.between(0, 9)}", "/brokers/topics/junk", "/brokers/topics/tjunk",
-              f"{at.channels(group)}/junk{kernel.between(0, 9)}", f"{at.group(group)}/odd", f"{at.root}/odd{kernel.between(0, 3)}"]
-    places += [f"{kernel.rng.choice(channels)}/{kernel.rng.choice(('junk', '7-1-0000000000', '99999999999999-1-'))}"] if channels else []
+    places = [
+        f"{at.ids(group)}/junk{kernel.between(0, 9)}",
+        f"{at.owners(group)}/junk",
+        f"{at.owners(group)}/junk/x{kernel.between(0, 9)}",
+        "/brokers/topics/junk",
+        "/brokers/topics/tjunk",
+        f"{at.channels(group)}/junk{kernel.between(0, 9)}",
+        f"{at.group(group)}/odd",
+        f"{at.root}/odd{kernel.between(0, 3)}",
+    ]
+    places += (
+        [
+            kernel.rng.choice(channels)
+            + "/"
+            + kernel.rng.choice(("junk", "7-1-0000000000", "99999999999999-1-"))
+        ]
+        if channels
+        else []
+    )
     path = kernel.rng.choice(places)
     if parent_of(path) not in world.zk.tree.nodes or path in world.zk.tree.nodes:
         return None
@@ -273,14 +326,25 @@ def _newborn(world: World) -> str | None:
         world.later(delay + world.kernel.between(0, 10), process.close)
     elif what == "pause":
         world.later(delay, process.host.pause)
-        world.later(delay + world.kernel.between(1_000, 3 * process.timeout_ms), process.host.resume)
+        world.later(
+            delay + world.kernel.between(1_000, 3 * process.timeout_ms), process.host.resume
+        )
     else:
-        world.later(delay, lambda: world.zk.cut_link(process.host, world.kernel.between(1_000, 3 * process.timeout_ms)))
+        world.later(
+            delay,
+            lambda: world.zk.cut_link(
+                process.host, world.kernel.between(1_000, 3 * process.timeout_ms)
+            ),
+        )
     return f"{process.host.name} {what} after {delay} ms"
 
 
 def _tree_below(world: World, root: str) -> list[str]:
-    return sorted((p for p in world.zk.tree.nodes if p == root or p.startswith(root + "/")), key=len, reverse=True)
+    return sorted(
+        (p for p in world.zk.tree.nodes if p == root or p.startswith(root + "/")),
+        key=len,
+        reverse=True,
+    )
 
 
 def _erase_group(world: World) -> str | None:
@@ -302,7 +366,11 @@ def _foreign_owner(world: World) -> str | None:
     """A foreign tool makes an owner node where nobody owns, and takes it away later."""
     keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
     paths = [world.places.owner(key) for key in keys]
-    free = [path for path in paths if path not in world.zk.tree.nodes and parent_of(path) in world.zk.tree.nodes]
+    free = [
+        path
+        for path in paths
+        if path not in world.zk.tree.nodes and parent_of(path) in world.zk.tree.nodes
+    ]
     if not free:
         return None
     path = world.kernel.rng.choice(free)
@@ -326,7 +394,9 @@ def _foreign_leader(world: World) -> str | None:
     if parent_of(path) not in world.zk.tree.nodes:
         world.zk.commit([Create(parent_of(path), b"")], 0, "operator")
     world.zk.commit([Create(path, b"{}")], 0, "operator")
-    world.later(world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
+    world.later(
+        world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator")
+    )
     return path
 
 

@@ -1,5 +1,7 @@
-"""What operators, foreign tools and the machines' clocks do beyond `faults.py`: nodes deleted and overwritten under the system's feet, an old consumer that comes and goes, the time of
-day set back and forth."""
+"""What operators, foreign tools and the machines' clocks do beyond `faults.py`: nodes deleted and
+overwritten under the system's feet, an old consumer that comes and goes, the time of day set back
+and forth.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,11 @@ def _delete_channel(world: World) -> str | None:
 def _delete_command(world: World) -> str | None:
     """An operator deletes a command that nobody has answered yet."""
     root = world.places.channels(_some_group(world))
-    paths = [f"{root}/{name}/{node}" for name in _names(world, root) for node in _names(world, f"{root}/{name}")]
+    paths = [
+        f"{root}/{name}/{node}"
+        for name in _names(world, root)
+        for node in _names(world, f"{root}/{name}")
+    ]
     if not paths:
         return None
     path = world.kernel.rng.choice(paths)
@@ -81,7 +87,9 @@ def _overwrite(world: World) -> str | None:
 
 
 def _spoil_registration(world: World, path: str, data: bytes) -> str:
-    """A registration that cannot be read any more stays so: after a while somebody notices and deletes it."""
+    """A registration that cannot be read any more stays so: after a while somebody notices and
+    deletes it.
+    """
     world.zk.commit([SetData(path, data, -1)], 0, "operator")
     czxid = world.zk.tree.nodes[path].czxid
 
@@ -95,12 +103,21 @@ def _spoil_registration(world: World, path: str, data: bytes) -> str:
 
 
 def _junk_flood(world: World) -> str | None:
-    """A foreign tool writes much junk at once: registrations that are none, commands, owners, groups."""
+    """A foreign tool writes much junk at once: registrations that are none, commands, owners,
+    groups.
+    """
     kernel, at, group = world.kernel, world.places, _some_group(world)
     made = 0
     for number in range(kernel.between(5, 25)):
-        path = kernel.rng.choice((f"{at.ids(group)}/flood{number}", f"{at.channels(group)}/flood{number}", f"{at.root}/flood{number}", f"/brokers/topics/flood{number}",
-                                  f"{at.owners(group)}/flood{number}"))
+        path = kernel.rng.choice(
+            (
+                f"{at.ids(group)}/flood{number}",
+                f"{at.channels(group)}/flood{number}",
+                f"{at.root}/flood{number}",
+                f"/brokers/topics/flood{number}",
+                f"{at.owners(group)}/flood{number}",
+            )
+        )
         if parent_of(path) in world.zk.tree.nodes and path not in world.zk.tree.nodes:
             world.zk.commit([Create(path, kernel.rng.choice(JUNK))], 0, "operator")
             made += 1
@@ -108,19 +125,31 @@ def _junk_flood(world: World) -> str | None:
 
 
 def _request_rebalance(world: World) -> str | None:
-    """An operator asks for a rebalance, perhaps as if nobody owned anything; some requests cannot be read."""
+    """An operator asks for a rebalance, perhaps as if nobody owned anything; some requests cannot
+    be read.
+    """
     group, kernel = _some_group(world), world.kernel
     if world.places.group(group) not in world.zk.tree.nodes:
         return None
     if world.places.requests(group) not in world.zk.tree.nodes:
         world.zk.commit([Create(world.places.requests(group), b"")], 0, "operator")
-    data = kernel.rng.choice((b'{"version":1,"request":"rebalance","fresh":false,"by":"operator"}', b'{"version":1,"request":"rebalance","fresh":true,"by":"operator"}', b"junk"))
-    world.zk.commit([Create(f"{world.places.requests(group)}/request-", data, sequential=True)], 0, "operator")
+    data = kernel.rng.choice(
+        (
+            b'{"version":1,"request":"rebalance","fresh":false,"by":"operator"}',
+            b'{"version":1,"request":"rebalance","fresh":true,"by":"operator"}',
+            b"junk",
+        )
+    )
+    world.zk.commit(
+        [Create(f"{world.places.requests(group)}/request-", data, sequential=True)], 0, "operator"
+    )
     return f"{group} {data!r}"
 
 
 def _legacy_member(world: World) -> str | None:
-    """An old consumer registers in the group and goes after a while. While it is there, the group is not ours to move."""
+    """An old consumer registers in the group and goes after a while. While it is there, the group
+    is not ours to move.
+    """
     group = _some_group(world)
     ids = world.places.ids(group)
     if ids not in world.zk.tree.nodes or not world.topics:
@@ -128,7 +157,10 @@ def _legacy_member(world: World) -> str | None:
     host = Host(world.kernel, world.new_name("x"))
     port = world.zk.open_for(host, LEGACY_SESSION_MS).open(lambda event: None)
     topic = sorted(world.topics)[0]
-    data = ('{"version":1,"subscription":{"%s":1},"pattern":"static","timestamp":"%d"}' % (topic, 1_500_000_000_000 + world.kernel.now)).encode()
+    data = (
+        '{"version":1,"subscription":{"%s":1},"pattern":"static","timestamp":"%d"}'
+        % (topic, 1_500_000_000_000 + world.kernel.now)
+    ).encode()
     path = f"{ids}/{group}_{host.name}-1500000000000-{world.kernel.rng.getrandbits(32):08x}"
     world.later(100, lambda: port.multi([Create(path, data, ephemeral=True)], lambda result: None))
     stays = world.kernel.between(200, 4_000)

@@ -1,4 +1,7 @@
-"""What happens in groups that are shared with old consumers: they come, go, die, sleep past their session and come back; somebody holds what they want, or spoils a registration; an operator says whose the group is."""
+"""What happens in groups that are shared with old consumers: they come, go, die, sleep past their
+session and come back; somebody holds what they want, or spoils a registration; an operator says
+whose the group is.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,12 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 LEGACY_MAX = 4
-POISONS = (b"t0", b"", b'{"version":1}', b'{"version":1,"subscription":{"t0":0},"pattern":"static","timestamp":"1"}')
+POISONS = (
+    b"t0",
+    b"",
+    b'{"version":1}',
+    b'{"version":1,"subscription":{"t0":0},"pattern":"static","timestamp":"1"}',
+)
 
 
 def _alive(world: World) -> list[LegacyMember]:
@@ -76,19 +84,27 @@ def _poison(world: World) -> str | None:
         return None
     data = world.kernel.rng.choice(POISONS)
     world.zk.commit([Create(path, data)], 0, "operator")
-    world.later(world.kernel.between(500, 12_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
+    world.later(
+        world.kernel.between(500, 12_000), lambda: world.zk.commit([Delete(path)], 0, "operator")
+    )
     return f"{path} = {data!r}"
 
 
 def _obstacle(world: World) -> str | None:
     """A foreign tool's owner node, for long enough that old consumers give up."""
     keys = [(group, tp) for group in world.groups for tp in sorted(world.wanted(group))]
-    free = [path for path in map(world.places.owner, keys) if path not in world.zk.tree.nodes and parent_of(path) in world.zk.tree.nodes]
+    free = [
+        path
+        for path in map(world.places.owner, keys)
+        if path not in world.zk.tree.nodes and parent_of(path) in world.zk.tree.nodes
+    ]
     if not free:
         return None
     path = world.kernel.rng.choice(free)
     world.zk.commit([Create(path, b"somebody-0")], 0, "operator")
-    world.later(world.kernel.between(1_000, 14_000), lambda: world.zk.commit([Delete(path)], 0, "operator"))
+    world.later(
+        world.kernel.between(1_000, 14_000), lambda: world.zk.commit([Delete(path)], 0, "operator")
+    )
     return path
 
 

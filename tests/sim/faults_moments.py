@@ -1,6 +1,8 @@
-"""Faults that strike at a moment: just when a start or a stop was sent, an ack or a commit was written, a member registered, a coordinator was elected.
+"""Faults that strike at a moment: just when a start or a stop was sent, an ack or a commit was
+written, a member registered, a coordinator was elected.
 
-Faults that come at random times rarely meet what takes a few milliseconds. Here a fault lies in wait: it names a moment and one to three strikes; the next transaction that is such a moment springs
+Faults that come at random times rarely meet what takes a few milliseconds. Here a fault lies in
+wait: it names a moment and one to three strikes; the next transaction that is such a moment springs
 them, each a few milliseconds later, upon whom and what the transaction was about.
 """
 
@@ -52,7 +54,10 @@ def spring(world: World, txn: Txn) -> None:
             world.kernel.happened["moment struck"] += 1
             world.kernel.trace("WORLD", f"*** at {name} of {scene}: {moment.strikes}")
             for strike in moment.strikes:
-                world.later(world.kernel.between(0, STRIKE_WITHIN_MS), lambda act=STRIKES[strike], scene=scene: act(world, scene))  # type: ignore[misc]
+                world.later(
+                    world.kernel.between(0, STRIKE_WITHIN_MS),
+                    lambda act=STRIKES[strike], scene=scene: act(world, scene),
+                )  # type: ignore[misc]
 
 
 def _scenes(world: World, txn: Txn) -> dict[str, Scene]:
@@ -62,12 +67,17 @@ def _scenes(world: World, txn: Txn) -> dict[str, Scene]:
         place = world.places.place_of(path)
         if place.kind == "leader" and before is None:
             found.setdefault("elected", Scene())
-        elif place.kind == "command" and before is None and after is not None and txn.host[:1] == "k":
+        elif (
+            place.kind == "command" and before is None and after is not None and txn.host[:1] == "k"
+        ):
             _command(world, place.group, place.member, after.data, found)
         elif place.kind == "ids" and before is None and txn.host[:1] == "c":
             found.setdefault("registered", Scene(place.group, txn.host, path))
         elif place.kind == "owner" and txn.host[:1] == "c" and txn.kind == "multi":
-            found.setdefault("start_acked" if before is None else "stop_acked", Scene(place.group, txn.host, "", (place.partition,)))
+            found.setdefault(
+                "start_acked" if before is None else "stop_acked",
+                Scene(place.group, txn.host, "", (place.partition,)),
+            )
         elif place.kind == "offset" and txn.host[:1] == "c" and before is not None:
             found.setdefault("offset_stored", Scene(place.group, txn.host, "", (place.partition,)))
     return found
@@ -78,11 +88,22 @@ def _command(world: World, group: str, member: str, data: bytes, found: dict[str
     name, node = OPTIONS.get(value["option"]), world.zk.tree.nodes.get(path)
     if name is None or node is None:
         return
-    names = [n.rpartition("-") for n in (*value.get("ownershipMap", {}), *value.get("partitions", []))]
-    found.setdefault(name, Scene(group, world.host_of_session(node.owner), path, tuple(TopicPartition(t, int(p)) for t, _, p in names)))
+    names = [
+        n.rpartition("-") for n in (*value.get("ownershipMap", {}), *value.get("partitions", []))
+    ]
+    found.setdefault(
+        name,
+        Scene(
+            group,
+            world.host_of_session(node.owner),
+            path,
+            tuple(TopicPartition(t, int(p)) for t, _, p in names),
+        ),
+    )
 
 
 # what can strike
+
 
 def _process(world: World, scene: Scene) -> ConsumerProcess | None:
     return next((c for c in world.consumers if c.host.name == scene.host and c.running), None)
@@ -129,7 +150,9 @@ def _cut_member(world: World, scene: Scene) -> None:
 def _deafen_member(world: World, scene: Scene) -> None:
     process = _process(world, scene)
     if process is not None:
-        world.zk.half_link(process.host, world.kernel.between(30, process.timeout_ms * 3 // 2), up=False)
+        world.zk.half_link(
+            process.host, world.kernel.between(30, process.timeout_ms * 3 // 2), up=False
+        )
 
 
 def _pause_member(world: World, scene: Scene) -> None:
@@ -143,7 +166,9 @@ def _kill_member(world: World, scene: Scene) -> None:
     process = _process(world, scene)
     if process is not None and not process.closing:
         world.kill(process)
-        world.later(world.kernel.between(10, 2_000), lambda: world.add_consumer(process.wishes.group))
+        world.later(
+            world.kernel.between(10, 2_000), lambda: world.add_consumer(process.wishes.group)
+        )
 
 
 def _resubscribe(world: World, scene: Scene) -> None:
@@ -169,7 +194,9 @@ def _reset_to_the_same(world: World, scene: Scene) -> None:
 
 def _reset(world: World, scene: Scene) -> None:
     for path in _offset_paths(world, scene)[:1]:
-        world.zk.commit([SetData(path, str(world.kernel.between(0, 50)).encode(), -1)], 0, "operator")
+        world.zk.commit(
+            [SetData(path, str(world.kernel.between(0, 50)).encode(), -1)], 0, "operator"
+        )
 
 
 def _delete_offset(world: World, scene: Scene) -> None:
@@ -183,9 +210,22 @@ def _lose_leading_server(world: World, scene: Scene) -> None:
 
 Strike = Callable[["World", Scene], None]
 STRIKES: dict[str, Strike] = {
-    "topic_again": _topic_again, "topic_again_unseen": _topic_again_unseen, "kill_leader": _kill_leader, "pause_leader": _pause_leader, "cut_leader": _cut_leader, "cut_member": _cut_member, "deafen_member": _deafen_member,
-    "pause_member": _pause_member, "kill_member": _kill_member, "resubscribe": _resubscribe, "delete_registration": _delete_registration, "reset_to_the_same": _reset_to_the_same, "reset": _reset,
-    "delete_offset": _delete_offset, "lose_leading_server": _lose_leading_server}
+    "topic_again": _topic_again,
+    "topic_again_unseen": _topic_again_unseen,
+    "kill_leader": _kill_leader,
+    "pause_leader": _pause_leader,
+    "cut_leader": _cut_leader,
+    "cut_member": _cut_member,
+    "deafen_member": _deafen_member,
+    "pause_member": _pause_member,
+    "kill_member": _kill_member,
+    "resubscribe": _resubscribe,
+    "delete_registration": _delete_registration,
+    "reset_to_the_same": _reset_to_the_same,
+    "reset": _reset,
+    "delete_offset": _delete_offset,
+    "lose_leading_server": _lose_leading_server,
+}
 OF_COORDINATOR = ("kill_leader", "pause_leader", "cut_leader", "lose_leading_server")
 
 
@@ -202,4 +242,15 @@ def _at(name: str) -> FaultKind:
     return FaultKind(f"at_{name}", lambda world: _lie_in_wait(world, name))
 
 
-MOMENT_FAULTS: tuple[FaultKind, ...] = tuple(_at(name) for name in ("start_sent", "stop_sent", "start_acked", "stop_acked", "offset_stored", "registered", "elected"))
+MOMENT_FAULTS: tuple[FaultKind, ...] = tuple(
+    _at(name)
+    for name in (
+        "start_sent",
+        "stop_sent",
+        "start_acked",
+        "stop_acked",
+        "offset_stored",
+        "registered",
+        "elected",
+    )
+)

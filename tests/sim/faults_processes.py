@@ -1,5 +1,7 @@
-"""Faults of coordinators and members beyond `faults.py`: times that fall just before or after a boundary of the protocol (session, lease, deadline), members that never answer or come
-and go, two processes with one consumer id, many candidates."""
+"""Faults of coordinators and members beyond `faults.py`: times that fall just before or after a
+boundary of the protocol (session, lease, deadline), members that never answer or come and go, two
+processes with one consumer id, many candidates.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,25 @@ BURST_MAX = 12
 
 
 def _edges(world: World, process: ConsumerProcess | CoordinatorProcess) -> tuple[int, ...]:
-    """The times that matter to a process: what its lease has left at least and at most, its session, the deadline of a command, an orphan's wait."""
+    """The times that matter to a process: what its lease has left at least and at most, its
+    session, the deadline of a command, an orphan's wait.
+    """
     lease = min(process.timeout_ms * 2 // 3, world.plan.lease_max_ms)
-    return lease * 2 // 3, lease, process.timeout_ms * 2 // 3, process.timeout_ms, process.timeout_ms + world.zk.weather.tick_ms, world.plan.deadline_ms, world.plan.lease_max_ms + 1_000
+    return (
+        lease * 2 // 3,
+        lease,
+        process.timeout_ms * 2 // 3,
+        process.timeout_ms,
+        process.timeout_ms + world.zk.weather.tick_ms,
+        world.plan.deadline_ms,
+        world.plan.lease_max_ms + 1_000,
+    )
 
 
 def _about(world: World, process: ConsumerProcess | CoordinatorProcess) -> int:
-    return max(1, world.kernel.rng.choice(_edges(world, process)) + world.kernel.between(-EDGE_MS, EDGE_MS))
+    return max(
+        1, world.kernel.rng.choice(_edges(world, process)) + world.kernel.between(-EDGE_MS, EDGE_MS)
+    )
 
 
 def _pause(world: World, process: ConsumerProcess | CoordinatorProcess) -> str:
@@ -54,27 +68,48 @@ def _cut_member_at_edge(world: World) -> str | None:
 
 
 def _strand_member(world: World) -> str | None:
-    """A member loses link and registration, not its session: it fetches on until its lease is over, and nobody tells it anything."""
-    able = [c for c in consumers_of(world) if f"{world.places.ids(c.wishes.group)}/{c.driver.name}" in world.zk.tree.nodes]
+    """A member loses link and registration, not its session: it fetches on until its lease is over,
+    and nobody tells it anything.
+    """
+    able = [
+        c
+        for c in consumers_of(world)
+        if f"{world.places.ids(c.wishes.group)}/{c.driver.name}" in world.zk.tree.nodes
+    ]
     if not able:
         return None
     process = world.kernel.rng.choice(able)
     world.zk.cut_link(process.host, process.timeout_ms)
-    world.zk.commit([Delete(f"{world.places.ids(process.wishes.group)}/{process.driver.name}")], 0, "operator")
+    world.zk.commit(
+        [Delete(f"{world.places.ids(process.wishes.group)}/{process.driver.name}")], 0, "operator"
+    )
     return process.host.name
 
 
 def _cut_into_outage(world: World) -> str | None:
-    """A member is cut off, perhaps without its registration; then nobody is served, and meanwhile its link heals, perhaps for as long as nobody is served: what it believed of itself when the outage began may be long untrue."""
-    able = [c for c in consumers_of(world) if f"{world.places.ids(c.wishes.group)}/{c.driver.name}" in world.zk.tree.nodes]
+    """A member is cut off, perhaps without its registration; then nobody is served, and meanwhile
+    its link heals, perhaps for as long as nobody is served: what it believed of itself when the
+    outage began may be long untrue.
+    """
+    able = [
+        c
+        for c in consumers_of(world)
+        if f"{world.places.ids(c.wishes.group)}/{c.driver.name}" in world.zk.tree.nodes
+    ]
     if not able:
         return None
     kernel, process = world.kernel, world.kernel.rng.choice(able)
-    outage_after = kernel.rng.choice((100, 100, process.timeout_ms * 2 // 3, process.timeout_ms + 1_500)) + kernel.between(0, 300)
+    outage_after = kernel.rng.choice(
+        (100, 100, process.timeout_ms * 2 // 3, process.timeout_ms + 1_500)
+    ) + kernel.between(0, 300)
     duration = kernel.between(1_000, 6_000)
     world.zk.cut_link(process.host, outage_after + kernel.between(50, 700))
     if kernel.chance(0.5):
-        world.zk.commit([Delete(f"{world.places.ids(process.wishes.group)}/{process.driver.name}")], 0, "operator")
+        world.zk.commit(
+            [Delete(f"{world.places.ids(process.wishes.group)}/{process.driver.name}")],
+            0,
+            "operator",
+        )
     world.later(outage_after, lambda: world.zk.outage(duration))
     if kernel.chance(0.5):
         again = kernel.between(300, 2_000)
@@ -102,12 +137,16 @@ def _cut_leader(world: World) -> str | None:
 
 
 def _zombie_leader(world: World) -> str | None:
-    """The leader is paused for longer than its session while members come, so that it has something to write when it goes on."""
+    """The leader is paused for longer than its session while members come, so that it has something
+    to write when it goes on.
+    """
     leader = world.leader()
     if leader is None or not leader.running or leader.host.paused:
         return None
     before = world.kernel.between(0, 30)
-    duration = before + leader.timeout_ms + world.zk.weather.tick_ms + world.kernel.between(0, 1_500)
+    duration = (
+        before + leader.timeout_ms + world.zk.weather.tick_ms + world.kernel.between(0, 1_500)
+    )
     group = world.kernel.rng.choice(world.groups)
     if len(world.members(group)) < world.plan.consumers_max:
         world.add_consumer(group)
@@ -151,7 +190,9 @@ def _never_acks(world: World) -> str | None:
     if not able:
         return None
     process = world.kernel.rng.choice(able)
-    duration = world.plan.deadline_ms + world.kernel.between(100, world.plan.deadline_ms + world.plan.lease_max_ms)
+    duration = world.plan.deadline_ms + world.kernel.between(
+        100, world.plan.deadline_ms + world.plan.lease_max_ms
+    )
     process.app.hang(duration)
     return f"{process.host.name} does not poll for {duration} ms"
 
@@ -193,7 +234,11 @@ def _burst(world: World) -> str | None:
     if len(members) > world.plan.consumers_max // 2 or world.kernel.chance(0.3):
         leave = members[: max(0, world.kernel.between(1, len(members)) - 1)]
         for member in leave:
-            end = member.close if world.kernel.chance(0.7) else lambda member=member: world.kill(member)  # type: ignore[misc]
+            end = (
+                member.close
+                if world.kernel.chance(0.7)
+                else lambda member=member: world.kill(member)
+            )  # type: ignore[misc]
             world.later(world.kernel.between(0, within), end)
         return f"{group}: {len(leave)} leave within {within} ms" if leave else None
     count = world.kernel.between(3, BURST_MAX)

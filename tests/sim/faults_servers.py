@@ -1,5 +1,7 @@
-"""Faults of the network and of the servers beyond `faults.py`: lost requests and replies of every kind, delays, one-way black holes; the leading server lost, the quorum away for
-longer than any session, a restart of everything, followers that lag."""
+"""Faults of the network and of the servers beyond `faults.py`: lost requests and replies of every
+kind, delays, one-way black holes; the leading server lost, the quorum away for longer than any
+session, a restart of everything, followers that lag.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,29 @@ if TYPE_CHECKING:
 def _lossy(world: World) -> str | None:
     """From now on every kind of request, and its reply, may be lost."""
     w, rng = world.zk.weather, world.kernel.rng
-    w.lose_request_chance, w.lose_reply_chance = rng.choice((0.0, 0.02, 0.08)), rng.choice((0.0, 0.05, 0.15))
-    w.lose_other_request_chance, w.lose_other_reply_chance = rng.choice((0.0, 0.01, 0.04)), rng.choice((0.0, 0.02, 0.08))
+    w.lose_request_chance, w.lose_reply_chance = (
+        rng.choice((0.0, 0.02, 0.08)),
+        rng.choice((0.0, 0.05, 0.15)),
+    )
+    w.lose_other_request_chance, w.lose_other_reply_chance = (
+        rng.choice((0.0, 0.01, 0.04)),
+        rng.choice((0.0, 0.02, 0.08)),
+    )
     w.lose_welcome_chance = rng.choice((0.0, 0.1, 0.3))
-    return f"{w.lose_request_chance=} {w.lose_reply_chance=} {w.lose_other_request_chance=} {w.lose_other_reply_chance=} {w.lose_welcome_chance=}"
+    return (
+        f"{w.lose_request_chance=} {w.lose_reply_chance=} {w.lose_other_request_chance=}"
+        f" {w.lose_other_reply_chance=} {w.lose_welcome_chance=}"
+    )
 
 
 def _slow_network(world: World) -> str | None:
     """From now on every message takes longer, some much longer."""
     w, rng = world.zk.weather, world.kernel.rng
-    w.latency_max_ms, w.tail_chance, w.tail_max_ms = rng.choice((1, 20, 150)), rng.choice((0.0, 0.05, 0.2)), rng.choice((300, 1_500))
+    w.latency_max_ms, w.tail_chance, w.tail_max_ms = (
+        rng.choice((1, 20, 150)),
+        rng.choice((0.0, 0.05, 0.2)),
+        rng.choice((300, 1_500)),
+    )
     return f"{w.latency_max_ms=} {w.tail_chance=} {w.tail_max_ms=}"
 
 
@@ -53,7 +68,11 @@ def _cut_all(world: World) -> str | None:
 
 def _lagging_followers(world: World) -> str | None:
     w, rng = world.zk.weather, world.kernel.rng
-    w.lag_max_ms, w.lag_tail_chance, w.lag_tail_max_ms = rng.choice((3, 100, 1_000, 3_000)), rng.choice((0.0, 0.1)), rng.choice((800, 5_000))
+    w.lag_max_ms, w.lag_tail_chance, w.lag_tail_max_ms = (
+        rng.choice((3, 100, 1_000, 3_000)),
+        rng.choice((0.0, 0.1)),
+        rng.choice((800, 5_000)),
+    )
     return f"{w.lag_max_ms=} {w.lag_tail_chance=} {w.lag_tail_max_ms=}"
 
 
@@ -65,13 +84,17 @@ def _server_leader_lost(world: World) -> str | None:
 
 def _quorum_lost(world: World) -> str | None:
     """Nobody is served for about as long as a session lasts, or longer."""
-    duration = world.kernel.rng.choice((world.plan.session_ms * 2 // 3, world.plan.session_ms, world.plan.session_ms * 2)) + world.kernel.between(-200, 200)
+    duration = world.kernel.rng.choice(
+        (world.plan.session_ms * 2 // 3, world.plan.session_ms, world.plan.session_ms * 2)
+    ) + world.kernel.between(-200, 200)
     world.zk.outage(duration)
     return f"for {duration} ms"
 
 
 def _full_restart(world: World) -> str | None:
-    """Every server stops and starts: sessions survive, their clocks start again, another server may lead."""
+    """Every server stops and starts: sessions survive, their clocks start again, another server may
+    lead.
+    """
     duration = world.kernel.between(500, 6_000)
     server = world.zk.new_leader(duration)
     for each in world.zk.servers:

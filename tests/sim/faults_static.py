@@ -1,4 +1,6 @@
-"""Faults of static members: restarts within and beyond their grace, one after the other, with the coordinator dying in between; two processes of one instance."""
+"""Faults of static members: restarts within and beyond their grace, one after the other, with the
+coordinator dying in between; two processes of one instance.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def _static(world: World) -> list[ConsumerProcess]:
-    return [c for c in consumers_of(world) if c.wishes.instance is not None and c.app.failed is None]
+    return [
+        c for c in consumers_of(world) if c.wishes.instance is not None and c.app.failed is None
+    ]
 
 
 def _restart(world: World, process: ConsumerProcess, away_ms: int) -> None:

@@ -1,15 +1,20 @@
-"""What must hold of groups as wholes, beside `invariants.py`: again only from transactions, parsed by code of its own.
+"""What must hold of groups as wholes, beside `invariants.py`: again only from transactions, parsed
+by code of its own.
 
-I9   a group at rest whose member joins is written about within the quiet window and its turn behind the other groups' slots, whatever bad groups there are;
-I14  a generation names one target: it never goes back, and no two starts of one generation give a partition to different threads;
-I15  eager form: no start while a stop is outstanding (judged where every member only takes part in the eager form);
-I16  static members: while one is away within its grace, or back, the members that stayed are not commanded;
-I17  quarantine: nothing is started or stopped in a quarantined group, it does not leave before its backoff (a new coordinator counts it anew), and a new coordinator tells nobody again;
-I19  a full group: nothing is started at a member that has as many older ones beside it as the group may have;
-I20  a start names what the registration subscribes that it is for, topic and stream.
+I9   a group at rest whose member joins is written about within the quiet window and its turn behind
+the other groups' slots, whatever bad groups there are; I14  a generation names one target: it never
+goes back, and no two starts of one generation give a partition to different threads; I15  eager
+form: no start while a stop is outstanding (judged where every member only takes part in the eager
+form); I16  static members: while one is away within its grace, or back, the members that stayed are
+not commanded; I17  quarantine: nothing is started or stopped in a quarantined group, it does not
+leave before its backoff (a new coordinator counts it anew), and a new coordinator tells nobody
+again; I19  a full group: nothing is started at a member that has as many older ones beside it as
+the group may have; I20  a start names what the registration subscribes that it is for, topic and
+stream.
 
-I9 and I16 are judged only of groups that were at rest: reported as Stable with all their members since the last change, nobody named as an owner who is gone, no command outstanding. Anything else that happens to the group ends
-the judgement, never makes a violation.
+I9 and I16 are judged only of groups that were at rest: reported as Stable with all their members
+since the last change, nobody named as an owner who is gone, no command outstanding. Anything else
+that happens to the group ends the judgement, never makes a violation.
 """
 
 from __future__ import annotations
@@ -52,22 +57,32 @@ class Known:
     rest_ms: int = -1
     stayed: set[str] | None = None
     away: dict[str, tuple[int, str]] = field(default_factory=dict)  # instance -> until, wishes
-    returned: dict[str, int] = field(default_factory=dict)  # instance -> the end of the grace that its return ended
+    # instance -> the end of the grace that its return ended
+    returned: dict[str, int] = field(default_factory=dict)
     commanded: set[str] = field(default_factory=set)  # members that a coordinator has seen
-    missing: set[str] = field(default_factory=set)  # every instance that left and did not come back: the end of its grace is an event, whenever it left
+    # every instance that left and did not come back: the end of its grace is an event, whenever it
+    # left
+    missing: set[str] = field(default_factory=set)
     quarantined_ms: int | None = None  # not later than this
-    failed_ms: int | None = None  # the first eviction since something was started or stopped; of one that is gone already, only its command is deleted
+    # the first eviction since something was started or stopped; of one that is gone already, only
+    # its command is deleted
+    failed_ms: int | None = None
     generation: int = -1
     overwritten: bool = False  # the report is not a coordinator's, and none has written it since
-    threads: dict[str, tuple[int, str]] = field(default_factory=dict)  # partition -> generation, thread
+    # partition -> generation, thread
+    threads: dict[str, tuple[int, str]] = field(default_factory=dict)
     joined_ms: int | None = None
     names: set[str] = field(default_factory=set)  # of all that ever registered
-    again: set[str] = field(default_factory=set)  # of those that did so again: the target may be of their registration before
-    told: dict[str, int] = field(default_factory=dict)  # members that were told of a quarantine, and of nothing else since, and in which epoch
+    # of those that did so again: the target may be of their registration before
+    again: set[str] = field(default_factory=set)
+    # members that were told of a quarantine, and of nothing else since, and in which epoch
+    told: dict[str, int] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)  # of all that ever registered
 
     def seat(self, thread: str) -> tuple[str, str]:
-        """Who this thread is in a target: a static member that came back takes its place there under another name."""
+        """Who this thread is in a target: a static member that came back takes its place there
+        under another name.
+        """
         member, _, number = thread.rpartition("-")
         return self.instances.get(member) or member, number
 
@@ -90,10 +105,14 @@ class Sent:
 
 
 class Groups:
-    """The checks of groups. `slots` is how many groups may be written at once; `eager` that every consumer of the world takes part only in the eager form; `isolated` whether I9 can be judged
-    now: nothing is wrong with network and coordinator."""
+    """The checks of groups. `slots` is how many groups may be written at once; `eager` that every
+    consumer of the world takes part only in the eager form; `isolated` whether I9 can be judged
+    now: nothing is wrong with network and coordinator.
+    """
 
-    def __init__(self, kernel: Kernel, tree: Tree, places: Places, violate: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, kernel: Kernel, tree: Tree, places: Places, violate: Callable[[str, str], None]
+    ) -> None:
         self.kernel = kernel
         self.tree = tree
         self.places = places
@@ -134,7 +153,10 @@ class Groups:
                 known.commands.pop(path, None)
                 if role == "coordinator" and place.member not in known.members:
                     known.failing(self.kernel.now)
-            elif place.kind == "group" and (before is None or after is None or before.mzxid != after.mzxid):  # not only a child of it came or went
+            # not only a child of it came or went
+            elif place.kind == "group" and (
+                before is None or after is None or before.mzxid != after.mzxid
+            ):
                 self._report(known, role, before, after)
 
     def _news(self, known: Known) -> None:
@@ -144,12 +166,28 @@ class Groups:
 
     def _at_rest(self, known: Known) -> bool:
         now = self.kernel.now
-        return known.state == "Stable" and known.rest_ms > known.news_ms and now - known.news_ms >= REST_MS and not known.commands
+        return (
+            known.state == "Stable"
+            and known.rest_ms > known.news_ms
+            and now - known.news_ms >= REST_MS
+            and not known.commands
+        )
 
     # registrations
 
-    def _registration(self, known: Known, place: Place, role: str, before: Rec | None, after: Rec | None, places: Changes) -> None:
-        old, new = known.members.pop(place.member, None), _registered(after.data) if after is not None else None
+    def _registration(
+        self,
+        known: Known,
+        place: Place,
+        role: str,
+        before: Rec | None,
+        after: Rec | None,
+        places: Changes,
+    ) -> None:
+        old, new = (
+            known.members.pop(place.member, None),
+            _registered(after.data) if after is not None else None,
+        )
         known.told.pop(place.member, None)
         if new is not None:
             (known.again if place.member in known.names else known.names).add(place.member)
@@ -161,7 +199,13 @@ class Groups:
                 known.failing(self.kernel.now)
             return self._news(known)
         if after is None:
-            replaced = old is not None and any(p.kind == "ids" and p.group == place.group and a is not None and _registered(a.data).instance == old.instance for p, _, _, a in places)
+            replaced = old is not None and any(
+                p.kind == "ids"
+                and p.group == place.group
+                and a is not None
+                and _registered(a.data).instance == old.instance
+                for p, _, _, a in places
+            )
             self._left(known, place.member, old, replaced)
         elif before is None and new is not None:
             self._joined(known, new)
@@ -180,7 +224,8 @@ class Groups:
         known.stayed.discard(member)
         known.missing.add(old.instance)
         until = self.kernel.now + old.grace_ms
-        if member not in known.commanded:  # it came and went so fast that a coordinator may not know: then the grace before goes on
+        # it came and went so fast that a coordinator may not know: then the grace before goes on
+        if member not in known.commanded:
             until = min(until, known.returned.get(old.instance, until))
         known.away[old.instance] = (until, old.wishes)
         if replaced:
@@ -195,7 +240,12 @@ class Groups:
             return
         rests = self._at_rest(known)
         self._news(known)
-        if rests and self.isolated() and not any(r.custom for r in known.members.values()) and self.kernel.now - self.term_ms >= TERM_MS:
+        if (
+            rests
+            and self.isolated()
+            and not any(r.custom for r in known.members.values())
+            and self.kernel.now - self.term_ms >= TERM_MS
+        ):
             self._await(known)
 
     def _await(self, known: Known) -> None:
@@ -205,7 +255,11 @@ class Groups:
 
         def late() -> None:
             if known.joined_ms == began and self.isolated():
-                self.violate("I9", f"a group at rest waits for {limit} ms after a member joined ({len(self.groups)} groups, {self.slots} slots)")
+                self.violate(
+                    "I9",
+                    f"a group at rest waits for {limit} ms after a member joined"
+                    f" ({len(self.groups)} groups, {self.slots} slots)",
+                )
 
         self.kernel.happened["isolation judged"] += 1
         self.kernel.after(limit, late)
@@ -222,8 +276,13 @@ class Groups:
             known.told.clear()
             return
         known.state, known.overwritten = str(report.get("state", "")), False
-        owners = {part.partition("=")[0] for part in str(report.get("ownership", "")).split()}  # one that is gone: the report is of the world before, though as many members are there now
-        if known.state == "Stable" and report.get("members") == len(known.members) and owners <= known.members.keys():
+        # one that is gone: the report is of the world before, though as many members are there now
+        owners = {part.partition("=")[0] for part in str(report.get("ownership", "")).split()}
+        if (
+            known.state == "Stable"
+            and report.get("members") == len(known.members)
+            and owners <= known.members.keys()
+        ):
             known.rest_ms = self.kernel.now
         if known.state == "Quarantined" and known.quarantined_ms is None:
             known.quarantined_ms = self.kernel.now if known.failed_ms is None else known.failed_ms
@@ -233,7 +292,11 @@ class Groups:
 
     def _decided(self, places: Changes) -> None:
         touched = {place.group for place, *_ in places if place.group}
-        states = {place.group: str(_json(after.data).get("state", "")) for place, _, _, after in places if place.kind == "group" and after is not None}
+        states = {
+            place.group: str(_json(after.data).get("state", ""))
+            for place, _, _, after in places
+            if place.kind == "group" and after is not None
+        }
         for group in sorted(touched):
             self.groups.setdefault(group, Known()).joined_ms = None
         for place, path, before, after in places:
@@ -242,7 +305,9 @@ class Groups:
             sent, known = _sent(place.member, after.data), self.groups[place.group]
             if sent is None:
                 continue
-            others = [other for other, (member, _) in known.commands.items() if member == sent.member]
+            others = [
+                other for other, (member, _) in known.commands.items() if member == sent.member
+            ]
             if others:
                 self.violate("I6", f"{path} while {others[0]} of the same member is outstanding")
             known.commands[path] = (sent.member, sent.option)
@@ -265,7 +330,11 @@ class Groups:
         if any(until <= self.kernel.now for until, _ in known.away.values()):
             return self._news(known)  # a grace is over
         if sent.member in known.stayed:
-            self.violate("I16", f"{path} ({sent.option}) for a member that stayed while static members restarted within their grace")
+            self.violate(
+                "I16",
+                f"{path} ({sent.option}) for a member that stayed while static members restarted"
+                " within their grace",
+            )
 
     def _quarantined(self, known: Known, state: str, path: str) -> None:
         if known.quarantined_ms is None:
@@ -273,29 +342,57 @@ class Groups:
         if state == "Quarantined":
             self.violate("I17", f"{path} in a quarantined group")
         elif self.kernel.now - known.quarantined_ms < self.backoff_ms:
-            self.violate("I17", f"{path}: a quarantine ended after {self.kernel.now - known.quarantined_ms} ms, its backoff is {self.backoff_ms}")
+            self.violate(
+                "I17",
+                f"{path}: a quarantine ended after {self.kernel.now - known.quarantined_ms} ms, its"
+                f" backoff is {self.backoff_ms}",
+            )
 
     def _told(self, known: Known, sent: Sent, path: str) -> None:
         if sent.option != "notify" or sent.code != "REBALANCE_FAILED":
             known.told.pop(sent.member, None)
             return
-        if known.told.setdefault(sent.member, sent.epoch) != sent.epoch:  # the same coordinator may have to: it does not know whether a write happened whose command is gone
+        # the same coordinator may have to: it does not know whether a write happened whose command
+        # is gone
+        if known.told.setdefault(sent.member, sent.epoch) != sent.epoch:
             self.violate("I17", f"{path} tells a member again that its group is quarantined")
 
     def _full(self, group: str, known: Known, sent: Sent, path: str) -> None:
-        """I19. A target that has a member was made of a view that has every older one that is still there, and older ones only go; so a member that was taken has no more older ones beside it than that now."""
+        """I19. A target that has a member was made of a view that has every older one that is still
+        there, and older ones only go; so a member that was taken has no more older ones beside it
+        than that now.
+        """
         ids = self.places.ids(group)
         node = self.tree.nodes.get(f"{ids}/{sent.member}")
-        if sent.option != "start-fetcher" or sent.member in known.again or node is None or str(node.czxid) != sent.incarnation:
+        if (
+            sent.option != "start-fetcher"
+            or sent.member in known.again
+            or node is None
+            or str(node.czxid) != sent.incarnation
+        ):
             return
-        older = sum(1 for name in self.tree.children[ids] if self.tree.nodes[f"{ids}/{name}"].czxid < node.czxid)
+        older = sum(
+            1
+            for name in self.tree.children[ids]
+            if self.tree.nodes[f"{ids}/{name}"].czxid < node.czxid
+        )
         if older >= self.members_max:
-            self.violate("I19", f"{path} starts the member after {older}, the group may have {self.members_max}")
+            self.violate(
+                "I19",
+                f"{path} starts the member after {older}, the group may have {self.members_max}",
+            )
 
     def _subscribed(self, group: str, sent: Sent, path: str) -> None:
-        """I20. Judged by the registration that the command names, as its member wrote it; what a wildcard matched for the coordinator is in no transaction."""
+        """I20. Judged by the registration that the command names, as its member wrote it; what a
+        wildcard matched for the coordinator is in no transaction.
+        """
         node = self.tree.nodes.get(f"{self.places.ids(group)}/{sent.member}")
-        if sent.option != "start-fetcher" or node is None or node.version or str(node.czxid) != sent.incarnation:
+        if (
+            sent.option != "start-fetcher"
+            or node is None
+            or node.version
+            or str(node.czxid) != sent.incarnation
+        ):
             return
         registration = _json(node.data)
         topics = registration.get("subscription")
@@ -303,23 +400,45 @@ class Groups:
             return
         for partition, thread in sent.threads.items():
             if int(thread.rpartition("-")[2]) >= topics.get(partition.rpartition("-")[0], 0):
-                self.violate("I20", f"{path} starts {partition} as {thread}, the registration subscribes {topics}")
+                self.violate(
+                    "I20",
+                    f"{path} starts {partition} as {thread}, the registration subscribes {topics}",
+                )
 
     def _generation(self, known: Known, sent: Sent, path: str) -> None:
         if sent.generation < known.generation:
-            self.violate("I14", f"{path} is of generation {sent.generation} after {known.generation}")
+            self.violate(
+                "I14", f"{path} is of generation {sent.generation} after {known.generation}"
+            )
         if known.overwritten:
-            return  # somebody's bytes are where the generation was, and one who reads them begins anew, whatever is sent by the coordinator that remembers
+            # somebody's bytes are where the generation was, and one who reads them begins anew,
+            # whatever is sent by the coordinator that remembers
+            return
         known.generation = max(known.generation, sent.generation)
         for partition, thread in sent.threads.items():
             generation, other = known.threads.get(partition, (-1, ""))
             if generation == sent.generation and known.seat(other) != known.seat(thread):
-                self.violate("I14", f"{path} starts {partition} as {thread}, the same generation {generation} named {other}")
+                self.violate(
+                    "I14",
+                    f"{path} starts {partition} as {thread}, the same generation {generation} named"
+                    f" {other}",
+                )
             known.threads[partition] = (sent.generation, thread)
 
     def _eager(self, group: str, known: Known, places: Changes) -> None:
-        starts = [path for place, path, before, after in places if place.group == group and place.kind == "command" and before is None and known.commands.get(path, ("", ""))[1] == "start-fetcher"]
-        stops = [path for path, (member, option) in known.commands.items() if option == "stop-fetcher" and member in known.members]
+        starts = [
+            path
+            for place, path, before, after in places
+            if place.group == group
+            and place.kind == "command"
+            and before is None
+            and known.commands.get(path, ("", ""))[1] == "start-fetcher"
+        ]
+        stops = [
+            path
+            for path, (member, option) in known.commands.items()
+            if option == "stop-fetcher" and member in known.members
+        ]
         if starts and stops:
             self.violate("I15", f"{starts[0]} while {stops[0]} is outstanding in an eager group")
         if starts:
@@ -337,14 +456,38 @@ def _json(data: bytes) -> Mapping[str, object]:
 def _registered(data: bytes) -> Registered:
     value = _json(data)
     grace = str(value.get("grace_ms", "0"))
-    wishes = json.dumps([value.get(name) for name in ("subscription", "pattern", "assignors", "protocols", "user_data")], sort_keys=True)
+    wishes = json.dumps(
+        [
+            value.get(name)
+            for name in ("subscription", "pattern", "assignors", "protocols", "user_data")
+        ],
+        sort_keys=True,
+    )
     custom = not set(str(value.get("assignors") or "sticky").split(",")) <= BUILT_IN
-    return Registered(str(value.get("instance") or ""), int(grace) if grace.isdigit() else 0, wishes, custom)
+    return Registered(
+        str(value.get("instance") or ""), int(grace) if grace.isdigit() else 0, wishes, custom
+    )
 
 
 def _sent(member: str, data: bytes) -> Sent | None:
     value = _json(data)
-    threads, generation, epoch = value.get("ownershipMap", {}), value.get("generation"), value.get("epoch")
-    if not isinstance(generation, int) or not isinstance(epoch, int) or not isinstance(threads, dict):
+    threads, generation, epoch = (
+        value.get("ownershipMap", {}),
+        value.get("generation"),
+        value.get("epoch"),
+    )
+    if (
+        not isinstance(generation, int)
+        or not isinstance(epoch, int)
+        or not isinstance(threads, dict)
+    ):
         return None
-    return Sent(member, str(value.get("option")), generation, {str(k): str(v) for k, v in threads.items()}, epoch, str(value.get("incarnation")), str(value.get("code")))
+    return Sent(
+        member,
+        str(value.get("option")),
+        generation,
+        {str(k): str(v) for k, v in threads.items()},
+        epoch,
+        str(value.get("incarnation")),
+        str(value.get("code")),
+    )

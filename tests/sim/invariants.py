@@ -1,13 +1,18 @@
 """What must hold, checked by code that knows nothing of the system but its promises.
 
-`Checker` watches two things only: the transactions of the ZooKeeper model, in the order in which they happened, and what applications do with records. It parses paths and data by
-itself, and it is told by the world which operator tricks make an exception (a reset offset may go back). A broken promise becomes a `Violation` with the time and the invariant's
-name; the run goes on, so that a trace shows what follows.
+`Checker` watches two things only: the transactions of the ZooKeeper model, in the order in which
+they happened, and what applications do with records. It parses paths and data by itself, and it is
+told by the world which operator tricks make an exception (a reset offset may go back). A broken
+promise becomes a `Violation` with the time and the invariant's name; the run goes on, so that a
+trace shows what follows.
 
-I1 one coordinator per epoch, epochs rise; I2 nothing of epoch e is written after e+1 exists; I3 no partition is fetched by two members with a live lease, nor announced or revoked without one; I4 offsets do not go back;
-I5 a member commits what it owns, never past what it processed; I6 commands of one member take effect in (epoch, seq) order; I7 a start only where no owner and no other start is;
-I8 after the faults everything is fetched by exactly one member and then nobody is commanded; I10 nothing raises; I11 limits; I13 nothing is skipped, and after a clean stop nothing is
-delivered twice; I18 what a manual application did not commit is not stored.
+I1 one coordinator per epoch, epochs rise; I2 nothing of epoch e is written after e+1 exists; I3 no
+partition is fetched by two members with a live lease, nor announced or revoked without one; I4
+offsets do not go back; I5 a member commits what it owns, never past what it processed; I6 commands
+of one member take effect in (epoch, seq) order; I7 a start only where no owner and no other start
+is; I8 after the faults everything is fetched by exactly one member and then nobody is commanded;
+I10 nothing raises; I11 limits; I13 nothing is skipped, and after a clean stop nothing is delivered
+twice; I18 what a manual application did not commit is not stored.
 """
 
 from __future__ import annotations
@@ -16,7 +21,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Assigned, Lost, Notice, NoticeKind, Resumed, Revoke, Seek, ToFetcher
+from consumer.core.messages import (
+    Assigned,
+    Lost,
+    Notice,
+    NoticeKind,
+    Resumed,
+    Revoke,
+    Seek,
+    ToFetcher,
+)
 from zkcoord.core.model import TopicPartition
 
 from tests.sim.application import Application
@@ -61,7 +75,9 @@ class Fetching:
     processed: int = 0
     last_handed_ms: int = -1
     reset_to: int | None = None  # an operator's reset that no application has heard of yet
-    past_reset: int | None = None  # a reset that its owner may respect though nothing says that it must: of a topic before, or one that came between a start ack and its news
+    # a reset that its owner may respect though nothing says that it must: of a topic before, or one
+    # that came between a start ack and its news
+    past_reset: int | None = None
     reset_zxid: int = 0
     begun_zxid: int = 0
     foreign_zxid: int = 0  # when an old consumer wrote its offset last
@@ -75,7 +91,14 @@ class Fetching:
 class Checker:
     """All checkers. `role` says what a host is: coordinator, consumer, operator or guardian."""
 
-    def __init__(self, kernel: Kernel, tree: Tree, role: Callable[[str], str], apps: Callable[[], list[Application]], places: Places = Places.DRAFT) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        tree: Tree,
+        role: Callable[[str], str],
+        apps: Callable[[], list[Application]],
+        places: Places = Places.DRAFT,
+    ) -> None:
         self.kernel = kernel
         self.tree = tree
         self.role = role
@@ -97,27 +120,41 @@ class Checker:
         self._last_effect: dict[str, tuple[int, int]] = {}
         self._owner_bytes: dict[int, int] = {}
         self._made_again: set[str] = set()
-        self._started_as: dict[Key, str] = {}  # what the start behind an owner node named as the topic's incarnation
+        # what the start behind an owner node named as the topic's incarnation
+        self._started_as: dict[Key, str] = {}
 
     def topic_made_again(self, topic: str, groups: list[str], partitions: int) -> None:
-        """A topic was deleted and created again: its records are others, and offsets of the earlier one mean nothing."""
+        """A topic was deleted and created again: its records are others, and offsets of the earlier
+        one mean nothing.
+        """
         self._made_again.add(topic)
-        for key in [(group, TopicPartition(topic, p)) for group in groups for p in range(partitions)]:
+        for key in [
+            (group, TopicPartition(topic, p)) for group in groups for p in range(partitions)
+        ]:
             part = self.part(key)
             part.handed = part.processed = 0
             if part.reset_to is not None:
                 part.reset_to, part.past_reset = None, part.reset_to
 
     def _earlier(self, app: Application, key: Key) -> bool:
-        """Whether what an application says of a partition it says of an earlier topic of this name: it does not own it, or the start that made the owner node named another incarnation."""
+        """Whether what an application says of a partition it says of an earlier topic of this name:
+        it does not own it, or the start that made the owner node named another incarnation.
+        """
         if key[1].topic not in self._made_again:
             return False
         owner = self.tree.nodes.get(self.places.owner(key))
-        return owner is None or self.role_session(owner.owner) != app.host.name or not self._present(key)
+        return (
+            owner is None
+            or self.role_session(owner.owner) != app.host.name
+            or not self._present(key)
+        )
 
     def _present(self, key: Key) -> bool:
         """Whether a partition was started as one of the topic that is there now."""
-        topic, started = self.tree.nodes.get(f"/brokers/topics/{key[1].topic}"), self._started_as.get(key, "")
+        topic, started = (
+            self.tree.nodes.get(f"/brokers/topics/{key[1].topic}"),
+            self._started_as.get(key, ""),
+        )
         if topic is None or not started:
             return False
         return _same_topic(started, self._incarnation(topic))
@@ -157,7 +194,9 @@ class Checker:
                 self._owner(txn, role, path, before, after)
         self.groups.committed(txn, role, places)
 
-    def _old_consumer_wrote(self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]) -> None:
+    def _old_consumer_wrote(
+        self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]
+    ) -> None:
         """What an old consumer does is judged by nobody; what it stored it has processed."""
         for place, _, _, after in places:
             value = _number(after.data) if after is not None and place.kind == "offset" else None
@@ -172,9 +211,18 @@ class Checker:
             place = self._placed[path] = self.places.place_of(path)
         return place
 
-    def _coordinator_wrote(self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]) -> None:
+    def _coordinator_wrote(
+        self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]
+    ) -> None:
         takes_lead = any(p.kind == "leader" and before is None for p, _, before, _ in places)
-        new_epoch = next((_epoch_of(op.data) for op in txn.ops if getattr(op, "path", "") == self.places.root and hasattr(op, "data") and op.data), None)
+        new_epoch = next(
+            (
+                _epoch_of(op.data)
+                for op in txn.ops
+                if getattr(op, "path", "") == self.places.root and hasattr(op, "data") and op.data
+            ),
+            None,
+        )
         if takes_lead and new_epoch is None:
             self.violate("I1", f"{txn.host} created the leader node without raising the epoch")
         if new_epoch is not None:
@@ -186,14 +234,33 @@ class Checker:
             return
         mine = self._won.get(txn.session)
         if mine is None:
-            if any(after is None or before is not None and before.data != after.data or after.data for p, _, before, after in places if p.kind != "leader"):
-                self.violate("I2", f"{txn.host} wrote without a term: {[path for _, path, _, _ in places]}")
+            if any(
+                after is None or before is not None and before.data != after.data or after.data
+                for p, _, before, after in places
+                if p.kind != "leader"
+            ):
+                self.violate(
+                    "I2", f"{txn.host} wrote without a term: {[path for _, path, _, _ in places]}"
+                )
         elif mine < self._epoch:
-            self.violate("I2", f"{txn.host} of epoch {mine} wrote after epoch {self._epoch} began: {[path for _, path, _, _ in places]}")
+            self.violate(
+                "I2",
+                f"{txn.host} of epoch {mine} wrote after epoch {self._epoch} began:"
+                f" {[path for _, path, _, _ in places]}",
+            )
         if any(p.kind == "ids" and after is None for p, _, _, after in places):
             self.evictions += 1
 
-    def _command(self, txn: Txn, role: str, place: Place, path: str, before: Rec | None, after: Rec | None, places: list[tuple[Place, str, Rec | None, Rec | None]]) -> None:
+    def _command(
+        self,
+        txn: Txn,
+        role: str,
+        place: Place,
+        path: str,
+        before: Rec | None,
+        after: Rec | None,
+        places: list[tuple[Place, str, Rec | None, Rec | None]],
+    ) -> None:
         if before is None and after is not None:
             sent = _sent(place.member, after.data)
             if role != "coordinator" or sent is None:
@@ -212,22 +279,41 @@ class Checker:
                 self._starting.get((place.group, tp), {}).pop(path, None)
             effects = [p for p, _, b, a in places if p.kind == "owner" and (b is None or a is None)]
             if role == "consumer" and sent.option == "start-fetcher":
-                self._started_as.update({(place.group, p.partition): sent.incarnations.get(p.partition.topic, "") for p in effects})
+                self._started_as.update(
+                    {
+                        (place.group, p.partition): sent.incarnations.get(p.partition.topic, "")
+                        for p in effects
+                    }
+                )
             if role == "consumer" and effects:
                 last = self._last_effect.get(place.member, (-1, -1))
                 if (sent.epoch, sent.seq) <= last:
-                    self.violate("I6", f"{place.member} applied {(sent.epoch, sent.seq)} after {last}")
+                    self.violate(
+                        "I6", f"{place.member} applied {(sent.epoch, sent.seq)} after {last}"
+                    )
                 self._last_effect[place.member] = (sent.epoch, sent.seq)
                 foreign = [p.partition for p in effects if p.partition not in sent.partitions]
                 if foreign:
-                    self.violate("I6", f"{place.member} changed owners that its command does not name: {foreign}")
+                    self.violate(
+                        "I6",
+                        f"{place.member} changed owners that its command does not name: {foreign}",
+                    )
 
     def _start_sent(self, key: Key, path: str) -> None:
         owner = self.tree.nodes.get(self.places.owner(key))
-        if owner is not None and owner.owner and self.role(self.role_session(owner.owner)) != "legacy":  # an old consumer may just have made it; a foreign tool's node may appear at any moment
+        # an old consumer may just have made it; a foreign tool's node may appear at any moment
+        if (
+            owner is not None
+            and owner.owner
+            and self.role(self.role_session(owner.owner)) != "legacy"
+        ):
             self.violate("I7", f"{path} starts {key[1]} which is owned by {owner.data!r}")
         others = self._starting.setdefault(key, {})
-        rivals = [p for p in others if f"{self.places.ids(key[0])}/{self._sent[p].member}" in self.tree.nodes]
+        rivals = [
+            p
+            for p in others
+            if f"{self.places.ids(key[0])}/{self._sent[p].member}" in self.tree.nodes
+        ]
         if rivals:
             self.violate("I7", f"{path} starts {key[1]} while {rivals[0]} does")
         others[path] = None
@@ -242,10 +328,26 @@ class Checker:
             self._owner_bytes[before.owner] = self._owner_bytes.get(before.owner, 0) - size
             if role == "consumer" and before.owner != txn.session:
                 self.violate("I5", f"{txn.host} deleted {path}, which another session owns")
-            if role == "coordinator" and any(a.host.alive and k in a.fetching() for a in self.apps() for k in [self._place(path).partition] if a.group == self._place(path).group):
-                self.violate("I3", f"the coordinator removed {path} while a member with a live lease fetches it")
+            if role == "coordinator" and any(
+                a.host.alive and k in a.fetching()
+                for a in self.apps()
+                for k in [self._place(path).partition]
+                if a.group == self._place(path).group
+            ):
+                self.violate(
+                    "I3",
+                    f"the coordinator removed {path} while a member with a live lease fetches it",
+                )
 
-    def _offset(self, txn: Txn, role: str, place: Place, before: Rec | None, after: Rec | None, places: list[tuple[Place, str, Rec | None, Rec | None]]) -> None:
+    def _offset(
+        self,
+        txn: Txn,
+        role: str,
+        place: Place,
+        before: Rec | None,
+        after: Rec | None,
+        places: list[tuple[Place, str, Rec | None, Rec | None]],
+    ) -> None:
         key = (place.group, place.partition)
         part = self.part(key)
         new = _number(after.data) if after is not None else None
@@ -256,7 +358,8 @@ class Checker:
             if old is None or self._of_the_past(place):
                 part.reset_to, part.past_reset = None, new
             else:
-                part.reset_to = new  # whatever was stored: a reset to the same value is one (seed 803166733351)
+                # whatever was stored: a reset to the same value is one (seed 803166733351)
+                part.reset_to = new
             part.handed = max(part.handed, new or 0)
             part.processed = max(part.processed, new or 0)
             return
@@ -266,39 +369,74 @@ class Checker:
             self.violate("I5", f"{txn.host} ({role}) wrote the offset of {key}")
             return
         if new is None:
-            self.violate("I5", f"{txn.host} wrote {None if after is None else after.data!r} as the offset of {key}")
+            self.violate(
+                "I5",
+                f"{txn.host} wrote {None if after is None else after.data!r} as the offset of"
+                f" {key}",
+            )
             return
         owner = self.tree.nodes.get(self.places.owner(key))
-        held = (owner is not None and owner.owner == txn.session) or any(p.kind == "owner" and p.partition == place.partition and b is not None and b.owner == txn.session for p, _, b, _ in places)
+        held = (owner is not None and owner.owner == txn.session) or any(
+            p.kind == "owner"
+            and p.partition == place.partition
+            and b is not None
+            and b.owner == txn.session
+            for p, _, b, _ in places
+        )
         if not held:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")
         if not self._registered(place.group, txn.session):
             self.violate("I5", f"{txn.host} wrote the offset of {key[1]} without being registered")
-        begins = any(p.kind == "owner" and p.partition == place.partition and b is None for p, _, b, _ in places)
+        begins = any(
+            p.kind == "owner" and p.partition == place.partition and b is None
+            for p, _, b, _ in places
+        )
         if before is not None and before.mzxid == part.foreign_zxid and not begins:
             return  # an old consumer has written over it: ours counts
         part.begun_zxid = txn.zxid if begins else part.begun_zxid
-        belonged, part.belongs_to = part.belongs_to, self._started_as.get(key, "") if begins else part.belongs_to
-        other_topic = belonged and part.belongs_to and not _same_topic(belonged, part.belongs_to)  # what was stored before means nothing
+        belonged, part.belongs_to = (
+            part.belongs_to,
+            self._started_as.get(key, "") if begins else part.belongs_to,
+        )
+        # what was stored before means nothing
+        other_topic = belonged and part.belongs_to and not _same_topic(belonged, part.belongs_to)
         if old is not None and new < old and not other_topic:
             self.violate("I4", f"{txn.host} moved {key[1]} back from {old} to {new}")
         if new != old and new > part.by_host.get(txn.host, 0):
-            self.violate("I5", f"{txn.host} committed {key[1]}={new}, past its position {part.by_host.get(txn.host, 0)}")
+            self.violate(
+                "I5",
+                f"{txn.host} committed {key[1]}={new}, past its position"
+                f" {part.by_host.get(txn.host, 0)}",
+            )
         if part.reset_to is not None and new != part.reset_to:
-            self.violate("I4", f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with {new}")
+            self.violate(
+                "I4",
+                f"{txn.host} overwrote an operator's reset of {key[1]} to {part.reset_to} with"
+                f" {new}",
+            )
             part.reset_to = None
         if old is not None and new != old and not other_topic:
             self._asked_for(txn, place.partition, new)
-        released = any(p.kind == "owner" and p.partition == place.partition and a is None for p, _, _, a in places)
+        released = any(
+            p.kind == "owner" and p.partition == place.partition and a is None
+            for p, _, _, a in places
+        )
         if released:
             self._released(txn, key, new)
 
     def _of_the_past(self, place: Place) -> bool:
-        """Whether the note beside an offset says that it is of another topic than the one that exists: then the offset does not count, whoever writes it."""
-        note, topic = self.tree.nodes.get(f"/consumers/{place.group}/offsets/{place.partition.topic}"), self.tree.nodes.get(f"/brokers/topics/{place.partition.topic}")
+        """Whether the note beside an offset says that it is of another topic than the one that
+        exists: then the offset does not count, whoever writes it.
+        """
+        note, topic = (
+            self.tree.nodes.get(f"/consumers/{place.group}/offsets/{place.partition.topic}"),
+            self.tree.nodes.get(f"/brokers/topics/{place.partition.topic}"),
+        )
         if note is None or topic is None or not note.data:
             return False
-        return not _same_topic(note.data.decode(errors="replace").removesuffix("+"), self._incarnation(topic))
+        return not _same_topic(
+            note.data.decode(errors="replace").removesuffix("+"), self._incarnation(topic)
+        )
 
     def _incarnation(self, topic: Rec) -> str:
         return f"{topic.czxid}.{json.loads(topic.data).get('topic_id', '')}"
@@ -307,18 +445,33 @@ class Checker:
         """A member of a manual application stores what the application committed."""
         app = next((a for a in self.apps() if a.host.name == txn.host), None)
         if app is not None and not app.habits.automatic and (partition, value) not in app.asked:
-            self.violate("I18", f"{txn.host} stored {partition}={value}, which its application did not commit")
+            self.violate(
+                "I18",
+                f"{txn.host} stored {partition}={value}, which its application did not commit",
+            )
 
     def _registered(self, group: str, session: int) -> bool:
         """Whether a session has a registration in the group (just after its own transaction)."""
-        return any(self.tree.nodes[f"{self.places.ids(group)}/{name}"].owner == session for name in self.tree.children.get(self.places.ids(group), ()))
+        return any(
+            self.tree.nodes[f"{self.places.ids(group)}/{name}"].owner == session
+            for name in self.tree.children.get(self.places.ids(group), ())
+        )
 
     def _released(self, txn: Txn, key: Key, value: int) -> None:
         """A clean stop of an automatic application leaves nothing to deliver again."""
         part = self.parts[key]
         app = next((a for a in self.apps() if a.host.name == txn.host), None)
-        if app is not None and app.habits.automatic and part.reset_to is None and value not in (part.by_host.get(txn.host, value), part.past_reset):
-            self.violate("I13", f"{txn.host} gave {key[1]} up at {value} though it had processed up to {part.by_host[txn.host]}")
+        if (
+            app is not None
+            and app.habits.automatic
+            and part.reset_to is None
+            and value not in (part.by_host.get(txn.host, value), part.past_reset)
+        ):
+            self.violate(
+                "I13",
+                f"{txn.host} gave {key[1]} up at {value} though it had processed up to"
+                f" {part.by_host[txn.host]}",
+            )
 
     # ---- applications (the Witness protocol) ----
 
@@ -335,7 +488,9 @@ class Checker:
             self.kernel.trace(app.host.name, f"app takes {message}")
 
     def said(self, app: Application, message: ToFetcher) -> None:
-        """I3: nobody is told that something is its own, or is to be given up as if it were, by an agent that cannot know any more."""
+        """I3: nobody is told that something is its own, or is to be given up as if it were, by an
+        agent that cannot know any more.
+        """
         if isinstance(message, (Assigned, Revoke)) and not app.may_hold():
             self.violate("I3", f"{app.host.name} is told without a lease: {message}")
 
@@ -349,14 +504,23 @@ class Checker:
             self.failing.discard(host)
 
     def _judge_seek(self, app: Application, partition: TopicPartition) -> None:
-        """What a member takes for an operator's reset was one: never more of them than there were. Who does not know that its group is shared takes what an old consumer wrote over its own for one, too, once: nothing is lost by that, it had processed as much."""
+        """What a member takes for an operator's reset was one: never more of them than there were.
+        Who does not know that its group is shared takes what an old consumer wrote over its own for
+        one, too, once: nothing is lost by that, it had processed as much.
+        """
         part = self.part((app.group, partition))
         part.seeks[app.host.name] = part.seeks.get(app.host.name, 0) + 1
-        if part.seeks[app.host.name] > part.resets and part.foreign_zxid > max(part.begun_zxid, part.foreign_heard) and not self.knows_shared(app.group, app.host.name):
+        if (
+            part.seeks[app.host.name] > part.resets
+            and part.foreign_zxid > max(part.begun_zxid, part.foreign_heard)
+            and not self.knows_shared(app.group, app.host.name)
+        ):
             part.foreign_heard = part.foreign_zxid
             part.resets += 1
         if part.seeks[app.host.name] > part.resets:
-            self.violate("I13", f"{app.host.name} is told of a reset of {partition} that nobody made")
+            self.violate(
+                "I13", f"{app.host.name} is told of a reset of {partition} that nobody made"
+            )
 
     def _heard_reset(self, app: Application, partition: TopicPartition, offset: int) -> None:
         part = self.part((app.group, partition))
@@ -374,19 +538,38 @@ class Checker:
         if self._earlier(app, key):
             return
         if offset > part.processed:
-            self.violate("I13", f"{app.host.name} begins {partition} at {offset}, but only {part.processed} records were processed")
-        if app.lease_left(app.era) is None or part.reset_to is not None or part.foreign_zxid > part.begun_zxid:
+            self.violate(
+                "I13",
+                f"{app.host.name} begins {partition} at {offset}, but only {part.processed} records"
+                " were processed",
+            )
+        if (
+            app.lease_left(app.era) is None
+            or part.reset_to is not None
+            or part.foreign_zxid > part.begun_zxid
+        ):
             return  # what it was told is not true any more, and it will hear of that
         node = self.tree.nodes.get(self.places.offset(key))
         owner = self.tree.nodes.get(self.places.owner(key))
-        if owner is not None and node is not None and self.role_session(owner.owner) == app.host.name and _number(node.data) != offset:
-            self.violate("I13", f"{app.host.name} begins {partition} at {offset}, stored is {node.data!r}")
+        if (
+            owner is not None
+            and node is not None
+            and self.role_session(owner.owner) == app.host.name
+            and _number(node.data) != offset
+        ):
+            self.violate(
+                "I13", f"{app.host.name} begins {partition} at {offset}, stored is {node.data!r}"
+            )
 
     role_session: Callable[[int], str] = staticmethod(lambda _session: "")
-    handed_beside: Callable[[str, str, TopicPartition], None] = staticmethod(lambda _group, _host, _partition: None)
+    handed_beside: Callable[[str, str, TopicPartition], None] = staticmethod(
+        lambda _group, _host, _partition: None
+    )
     knows_shared: Callable[[str, str], bool] = staticmethod(lambda _group, _host: False)
 
-    def handed_out(self, app: Application, partition: TopicPartition, first: int, next_offset: int) -> None:
+    def handed_out(
+        self, app: Application, partition: TopicPartition, first: int, next_offset: int
+    ) -> None:
         """Records were given to the application's code."""
         key = (app.group, partition)
         part = self.part(key)
@@ -395,8 +578,18 @@ class Checker:
         part.last_handed_ms = self.kernel.now
         self.handed_beside(app.group, app.host.name, partition)
         for other in self.apps():
-            if other is not app and other.group == app.group and other.host.alive and partition in other.positions and partition in other.fetching():
-                self.violate("I3", f"{app.host.name} hands out {partition} from {first} while {other.host.name} fetches it")
+            if (
+                other is not app
+                and other.group == app.group
+                and other.host.alive
+                and partition in other.positions
+                and partition in other.fetching()
+            ):
+                self.violate(
+                    "I3",
+                    f"{app.host.name} hands out {partition} from {first} while {other.host.name}"
+                    " fetches it",
+                )
         if first > part.handed:
             self.violate("I13", f"{app.host.name} skips {partition} {part.handed}..{first - 1}")
         part.handed = max(part.handed, next_offset)
@@ -430,8 +623,22 @@ def _number(data: bytes) -> int | None:
 def _sent(member: str, data: bytes) -> Sent | None:
     try:
         value = json.loads(data)
-        names = value.get("ownershipMap", {}) if value["option"] == "start-fetcher" else value.get("partitions", [])
-        tps = tuple(TopicPartition(name[: name.rfind("-")], int(name[name.rfind("-") + 1 :])) for name in names)
-        return Sent(member, value["option"], int(value["epoch"]), int(value["seq"]), tps, value.get("incarnations", {}))
+        names = (
+            value.get("ownershipMap", {})
+            if value["option"] == "start-fetcher"
+            else value.get("partitions", [])
+        )
+        tps = tuple(
+            TopicPartition(name[: name.rfind("-")], int(name[name.rfind("-") + 1 :]))
+            for name in names
+        )
+        return Sent(
+            member,
+            value["option"],
+            int(value["epoch"]),
+            int(value["seq"]),
+            tps,
+            value.get("incarnations", {}),
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

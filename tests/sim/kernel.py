@@ -1,10 +1,14 @@
-"""The scheduler under the simulation: integer time, one heap, one random generator, and hosts that can be paused, resumed and killed.
+"""The scheduler under the simulation: integer time, one heap, one random generator, and hosts that
+can be paused, resumed and killed.
 
-Everything that happens is a thunk in one heap ordered by (millisecond, order of scheduling); nothing reads a real clock and all chance comes from one seeded generator, so a
-seed is a run. A `Host` is one operating-system process of the model: thunks given to `Host.at` are what the process itself does, so they wait while it is paused (SIGSTOP) and
-run, late, when it continues; a killed host runs nothing more. The network and the servers are not paused with it: they use the kernel directly. Contract: thunks of one host that
-became due while it was paused run in the order in which they became due, except that its timers (`timer=True`) are shuffled among them, because a continued process may look
-at its clock before or after it empties its sockets.
+Everything that happens is a thunk in one heap ordered by (millisecond, order of scheduling);
+nothing reads a real clock and all chance comes from one seeded generator, so a seed is a run. A
+`Host` is one operating-system process of the model: thunks given to `Host.at` are what the process
+itself does, so they wait while it is paused (SIGSTOP) and run, late, when it continues; a killed
+host runs nothing more. The network and the servers are not paused with it: they use the kernel
+directly. Contract: thunks of one host that became due while it was paused run in the order in which
+they became due, except that its timers (`timer=True`) are shuffled among them, because a continued
+process may look at its clock before or after it empties its sockets.
 """
 
 from __future__ import annotations
@@ -119,9 +123,12 @@ class Host:
         try:
             thunk()
             self.after_each()
-        except Exception as error:  # the main of a process: it dies of what it does not catch, and the world reports it
+        # the main of a process: it dies of what it does not catch, and the world reports it
+        except Exception as error:
             self.crash = error
-            self.kernel.trace(self.name, "*** crashed: " + "".join(traceback.format_exception(error)))
+            self.kernel.trace(
+                self.name, "*** crashed: " + "".join(traceback.format_exception(error))
+            )
             self.kill()
 
     def pause(self) -> None:
@@ -131,7 +138,9 @@ class Host:
             self._changed()
 
     def resume(self) -> None:
-        """SIGCONT: what became due meanwhile happens now, sockets in order, timers anywhere among them."""
+        """SIGCONT: what became due meanwhile happens now, sockets in order, timers anywhere among
+        them.
+        """
         if not self.alive or not self.paused:
             return
         self.paused = False
@@ -153,7 +162,9 @@ class Host:
 
     def link_bad_until(self) -> int:
         """When its link is whole again."""
-        return max(self.link_stalled_until, self.link_cut_until, self.link_mute_until, self.link_deaf_until)
+        return max(
+            self.link_stalled_until, self.link_cut_until, self.link_mute_until, self.link_deaf_until
+        )
 
     def _changed(self) -> None:
         for thunk in list(self.on_state):

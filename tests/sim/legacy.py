@@ -1,8 +1,13 @@
-"""A model of the old consumer: what it does with ZooKeeper, step by step, written from its source and from what real ones were seen to do, apart from the product.
+"""A model of the old consumer: what it does with ZooKeeper, step by step, written from its source
+and from what real ones were seen to do, apart from the product.
 
-It registers, watches the registrations and its topics, and at each change tries up to four times, two seconds apart: commit without any condition, stop, delete its own owner nodes, read all registrations and topics (one
-that cannot be parsed makes the attempt fail), compute the whole group's assignment, make its owner nodes one by one; where one exists with another text, the attempt fails and what it made is deleted. After four it owns
-nothing until the next change. It hears of the end of its session only from the server, and until then goes on delivering and committing what it had: a zombie.
+It registers, watches the registrations and its topics, and at each change tries up to four times,
+two seconds apart: commit without any condition, stop, delete its own owner nodes, read all
+registrations and topics (one that cannot be parsed makes the attempt fail), compute the whole
+group's assignment, make its owner nodes one by one; where one exists with another text, the attempt
+fails and what it made is deleted. After four it owns nothing until the next change. It hears of the
+end of its session only from the server, and until then goes on delivering and committing what it
+had: a zombie.
 """
 
 from __future__ import annotations
@@ -12,8 +17,31 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from zkcoord.core.model import TopicPartition
-from zkcoord.zk.port import (Children, Closed, Committed, Connected, Create, Delete, Expired, Fired, GetChildren, GetData, Missing, Node, Op, PortEvent, Read, ReadDone, Refused, Rejected, SetData, Suspended, Unanswered,
-                             WatchMode, ZkError)
+from zkcoord.zk.port import (
+    Children,
+    Closed,
+    Committed,
+    Connected,
+    Create,
+    Delete,
+    Expired,
+    Fired,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Op,
+    PortEvent,
+    Read,
+    ReadDone,
+    Refused,
+    Rejected,
+    SetData,
+    Suspended,
+    Unanswered,
+    WatchMode,
+    ZkError,
+)
 
 from tests.sim.application import Log
 from tests.sim.kernel import Host, Kernel
@@ -33,11 +61,19 @@ class Poison(ValueError):
     """A registration that the old consumer's readers die of."""
 
 
-def range_owners(registrations: Mapping[str, Mapping[str, int]], partitions: Mapping[str, Sequence[int]]) -> dict[TopicPartition, str]:
-    """The old range assignor: partition -> thread id. `registrations` maps a consumer id to its topics with their streams."""
+def range_owners(
+    registrations: Mapping[str, Mapping[str, int]], partitions: Mapping[str, Sequence[int]]
+) -> dict[TopicPartition, str]:
+    """The old range assignor: partition -> thread id. `registrations` maps a consumer id to its
+    topics with their streams.
+    """
     owners: dict[TopicPartition, str] = {}
     for topic, numbers in partitions.items():
-        threads = sorted(f"{cid}-{n}" for cid, topics in registrations.items() for n in range(topics.get(topic, 0)))
+        threads = sorted(
+            f"{cid}-{n}"
+            for cid, topics in registrations.items()
+            for n in range(topics.get(topic, 0))
+        )
         if not threads:
             continue
         each, more = len(numbers) // len(threads), len(numbers) % len(threads)
@@ -55,7 +91,11 @@ def parse_registration(data: bytes, existing: Sequence[str]) -> dict[str, int]:
         pattern, subscription = value["pattern"], value["subscription"]
         if pattern in ("white_list", "black_list"):
             regex, streams = next(iter(subscription.items()))
-            return {t: int(streams) for t in existing if bool(re.fullmatch(regex, t)) is (pattern == "white_list")}
+            return {
+                t: int(streams)
+                for t in existing
+                if bool(re.fullmatch(regex, t)) is (pattern == "white_list")
+            }
         found = {str(topic): int(streams) for topic, streams in subscription.items()}
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, re.error) as error:
         raise Poison(str(error)) from error
@@ -73,9 +113,23 @@ def parse_partitions(data: bytes) -> list[int]:
 
 
 class LegacyMember:
-    """One old consumer. `topics` maps topics to streams; `delivered` is told of what it hands to its application."""
+    """One old consumer. `topics` maps topics to streams; `delivered` is told of what it hands to
+    its application.
+    """
 
-    def __init__(self, kernel: Kernel, zk: SimEnsemble, name: str, group: str, topics: Mapping[str, int], timeout_ms: int, commit_every_ms: int, places: Places, log: Log, delivered: Delivered) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        zk: SimEnsemble,
+        name: str,
+        group: str,
+        topics: Mapping[str, int],
+        timeout_ms: int,
+        commit_every_ms: int,
+        places: Places,
+        log: Log,
+        delivered: Delivered,
+    ) -> None:
         self.kernel = kernel
         self.host = Host(kernel, name)
         self.group = group
@@ -133,7 +187,8 @@ class LegacyMember:
                 thunk()
             self._watch()
             if self.there:
-                self._trigger()  # what it missed while it was away fires as soon as it is connected again
+                # what it missed while it was away fires as soon as it is connected again
+                self._trigger()
         elif isinstance(event, Suspended):
             self.connected = False
         elif isinstance(event, Fired):
@@ -146,7 +201,9 @@ class LegacyMember:
             self.host.after(0, self.host.kill)
 
     def _new_session(self) -> None:
-        """What was owned is forgotten (fetching goes on until the rebalance stops it), the same id is registered, everything begins anew."""
+        """What was owned is forgotten (fetching goes on until the rebalance stops it), the same id
+        is registered, everything begins anew.
+        """
         self.run += 1
         self.waiting.clear()
         self.busy = self.triggered = False
@@ -155,13 +212,23 @@ class LegacyMember:
         self._register(self.run)
 
     def _register(self, run: int) -> None:
-        data = json.dumps({"version": 1, "subscription": self.topics, "pattern": "static", "timestamp": str(WALL_START_MS + self.kernel.now)}).encode()
+        data = json.dumps(
+            {
+                "version": 1,
+                "subscription": self.topics,
+                "pattern": "static",
+                "timestamp": str(WALL_START_MS + self.kernel.now),
+            }
+        ).encode()
 
         def registered(conflict: bool) -> None:
             if conflict:
-                return self.host.after(500, lambda: self._register(run) if run == self.run else None)
+                return self.host.after(
+                    500, lambda: self._register(run) if run == self.run else None
+                )
             self.there = True
             self._trigger()
+
         self._create(run, f"{self.places.ids(self.group)}/{self.id}", data, registered)
 
     def _watch(self) -> None:
@@ -178,6 +245,7 @@ class LegacyMember:
                 then(result.answers)
             else:
                 self._again(lambda: self._read(run, reads, then))
+
         self.port.read(list(reads), done)
 
     def _write(self, run: int, op: Op, then: Callable[[object], None]) -> None:
@@ -188,6 +256,7 @@ class LegacyMember:
                 self._again(lambda: self._write(run, op, then))
             else:
                 then(result)
+
         self.port.multi([op], done)
 
     def _again(self, thunk: Callable[[], None]) -> None:
@@ -197,7 +266,10 @@ class LegacyMember:
             self.waiting.append(thunk)
 
     def _create(self, run: int, path: str, data: bytes, then: Callable[[bool], None]) -> None:
-        """Make an ephemeral node, with what is missing above; then(whether another's is there). One with the same text counts as its own, whoever made it."""
+        """Make an ephemeral node, with what is missing above; then(whether another's is there). One
+        with the same text counts as its own, whoever made it.
+        """
+
         def read_back(answers: tuple) -> None:  # type: ignore[type-arg]
             (node,) = answers
             if isinstance(node, Missing):
@@ -211,6 +283,7 @@ class LegacyMember:
             if result.error is ZkError.NO_NODE:
                 return self._make(run, parent_of(path), lambda: self._create(run, path, data, then))
             self._read(run, [GetData(path)], read_back)
+
         self._write(run, Create(path, data, ephemeral=True), made)
 
     def _make(self, run: int, path: str, then: Callable[[], None]) -> None:
@@ -218,6 +291,7 @@ class LegacyMember:
             if isinstance(result, Rejected) and result.error is ZkError.NO_NODE:
                 return self._make(run, parent_of(path), lambda: self._make(run, path, then))
             then()
+
         self._write(run, Create(path, b""), made)
 
     # the rebalance
@@ -237,38 +311,80 @@ class LegacyMember:
         held, self.owned = sorted(self.owned), set()
         self._delete(run, held, lambda: self._look(run, number))
 
-    def _delete(self, run: int, partitions: Sequence[TopicPartition], then: Callable[[], None]) -> None:
+    def _delete(
+        self, run: int, partitions: Sequence[TopicPartition], then: Callable[[], None]
+    ) -> None:
         """Without any condition, one after the other."""
         if not partitions:
             return then()
-        self._write(run, Delete(self.places.owner((self.group, partitions[0]))), lambda _result: self._delete(run, partitions[1:], then))
+        self._write(
+            run,
+            Delete(self.places.owner((self.group, partitions[0]))),
+            lambda _result: self._delete(run, partitions[1:], then),
+        )
 
     def _look(self, run: int, number: int) -> None:
         ids = self.places.ids(self.group)
 
         def listed(answers: tuple) -> None:  # type: ignore[type-arg]
             members, topics = (a.names if isinstance(a, Children) else () for a in answers)
-            reads = [*(GetData(f"{ids}/{m}") for m in members), *(GetData(f"/brokers/topics/{t}") for t in topics)]
+            reads = [
+                *(GetData(f"{ids}/{m}") for m in members),
+                *(GetData(f"/brokers/topics/{t}") for t in topics),
+            ]
             self._read(run, reads, lambda read: self._assign(run, number, members, topics, read))
+
         self._read(run, [GetChildren(ids), GetChildren("/brokers/topics")], listed)
 
-    def _assign(self, run: int, number: int, members: Sequence[str], topics: Sequence[str], answers: tuple) -> None:  # type: ignore[type-arg]
+    def _assign(
+        self, run: int, number: int, members: Sequence[str], topics: Sequence[str], answers: tuple
+    ) -> None:  # type: ignore[type-arg]
         try:
-            if self.id not in members or any(isinstance(a, Missing) for a in answers[: len(members)]):
+            if self.id not in members or any(
+                isinstance(a, Missing) for a in answers[: len(members)]
+            ):
                 raise Poison("a registration is gone")
-            registrations = {m: parse_registration(a.data, topics) for m, a in zip(members, answers)}
+            registrations = {
+                m: parse_registration(a.data, topics) for m, a in zip(members, answers)
+            }
         except Poison:
             return self._failed(run, number)
-        partitions = {t: parse_partitions(a.data) for t, a in zip(topics, answers[len(members) :]) if isinstance(a, Node)}
-        mine = {tp: thread for tp, thread in range_owners(registrations, partitions).items() if thread.rpartition("-")[0] == self.id}
+        partitions = {
+            t: parse_partitions(a.data)
+            for t, a in zip(topics, answers[len(members) :])
+            if isinstance(a, Node)
+        }
+        mine = {
+            tp: thread
+            for tp, thread in range_owners(registrations, partitions).items()
+            if thread.rpartition("-")[0] == self.id
+        }
         wanted = sorted(mine)
 
         def offsets(read: tuple) -> None:  # type: ignore[type-arg]
-            begin = {tp: int(a.data) if isinstance(a, Node) and a.data.isdigit() else 0 for tp, a in zip(wanted, read)}
+            begin = {
+                tp: int(a.data) if isinstance(a, Node) and a.data.isdigit() else 0
+                for tp, a in zip(wanted, read)
+            }
             self._claim(run, number, mine, begin, [], wanted)
-        self._read(run, [GetData(self.places.offset((self.group, tp))) for tp in wanted], offsets) if wanted else offsets(())
 
-    def _claim(self, run: int, number: int, mine: Mapping[TopicPartition, str], begin: Mapping[TopicPartition, int], made: list[TopicPartition], left: Sequence[TopicPartition]) -> None:
+        (
+            self._read(
+                run, [GetData(self.places.offset((self.group, tp))) for tp in wanted], offsets
+            )
+            if wanted
+            else offsets(())
+        )
+
+    def _claim(
+        self,
+        run: int,
+        number: int,
+        mine: Mapping[TopicPartition, str],
+        begin: Mapping[TopicPartition, int],
+        made: list[TopicPartition],
+        left: Sequence[TopicPartition],
+    ) -> None:
         if not left:
             self.owned = set(mine)
             self.fetching = dict(begin)
@@ -280,12 +396,17 @@ class LegacyMember:
             if conflict:
                 return self._delete(run, made, lambda: self._failed(run, number))
             self._claim(run, number, mine, begin, [*made, left[0]], left[1:])
+
         self._create(run, self.places.owner((self.group, left[0])), mine[left[0]].encode(), claimed)
 
     def _failed(self, run: int, number: int) -> None:
         self.kernel.happened["old consumer's attempt failed"] += 1
         if number < ATTEMPTS:
-            return self.host.after(BACKOFF_MS, lambda: self._attempt(run, number + 1) if run == self.run else None, timer=True)
+            return self.host.after(
+                BACKOFF_MS,
+                lambda: self._attempt(run, number + 1) if run == self.run else None,
+                timer=True,
+            )
         self.gave_up += 1
         self.kernel.happened["old consumer gave up"] += 1
         self.kernel.trace(self.host.name, "gives up")
@@ -318,5 +439,10 @@ class LegacyMember:
     def _store(self, path: str, data: bytes) -> None:
         def done(result: object) -> None:
             if isinstance(result, Rejected) and result.error is ZkError.NO_NODE:
-                self._make(self.run, path, lambda: self.port.multi([SetData(path, data, -1)], lambda _result: None))
+                self._make(
+                    self.run,
+                    path,
+                    lambda: self.port.multi([SetData(path, data, -1)], lambda _result: None),
+                )
+
         self.port.multi([SetData(path, data, -1)], done)

@@ -1,8 +1,12 @@
-"""Fault mixes: which faults meet in a world, what the world looks like, and what a run must have reached to count.
+"""Fault mixes: which faults meet in a world, what the world looks like, and what a run must have
+reached to count.
 
-Every seed of a mix is a world of its own (swarm testing): it switches a random part of the mix's faults on, draws how likely each is, and its sizes. `floors` says how often, in 1,000
-seeds, something must have happened: a fault by its name, a journal entry by its kind (`tests.sim.processes`), `commands` or `evictions`, or the number of rows of a state table that
-were taken (`group rows`, `agent rows`). A fault that a mix names must fire `FIRED_PER_THOUSAND` times in any case. A run of many seeds that misses a floor has shown nothing and fails.
+Every seed of a mix is a world of its own (swarm testing): it switches a random part of the mix's
+faults on, draws how likely each is, and its sizes. `floors` says how often, in 1,000 seeds,
+something must have happened: a fault by its name, a journal entry by its kind
+(`tests.sim.processes`), `commands` or `evictions`, or the number of rows of a state table that were
+taken (`group rows`, `agent rows`). A fault that a mix names must fire `FIRED_PER_THOUSAND` times in
+any case. A run of many seeds that misses a floor has shown nothing and fails.
 """
 
 from __future__ import annotations
@@ -25,7 +29,19 @@ from tests.sim.plan import Plan, draw_plan, swarm
 DEFAULT = "default"
 FIRED_PER_THOUSAND = 100
 OTHER_LEASE_CHANCE = 0.4
-KINDS: dict[str, FaultKind] = {kind.name: kind for kind in (*FAULTS, MAKE_TOPIC_AGAIN, *PROCESS_FAULTS, *SERVER_FAULTS, *FOREIGN_FAULTS, *STATIC_FAULTS, *MOMENT_FAULTS, *LEGACY_FAULTS)}
+KINDS: dict[str, FaultKind] = {
+    kind.name: kind
+    for kind in (
+        *FAULTS,
+        MAKE_TOPIC_AGAIN,
+        *PROCESS_FAULTS,
+        *SERVER_FAULTS,
+        *FOREIGN_FAULTS,
+        *STATIC_FAULTS,
+        *MOMENT_FAULTS,
+        *LEGACY_FAULTS,
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -50,37 +66,88 @@ def _base(kernel: Kernel, faults: str, beside: str) -> Plan:
     return plan
 
 
-_COORDINATORS = "kill_coordinator stop_coordinator step_down pause_leader cut_leader zombie_leader candidates delete_leader_node touch_epoch strand_member"
-_COORDINATORS_BESIDE = "join kill_consumer close_consumer grow_topic new_topic bad_weather delete_registration pause_long"
-_MEMBERS = "kill_consumer pause_member_at_edge cut_member_at_edge application_hangs never_acks flap same_id newborn stillborn resubscribe close_consumer join"
-_MEMBERS_BESIDE = "kill_coordinator grow_topic bad_weather pause_long delete_registration reset_offset"
+_COORDINATORS = (
+    "kill_coordinator stop_coordinator step_down pause_leader cut_leader zombie_leader candidates"
+    " delete_leader_node touch_epoch strand_member"
+)
+_COORDINATORS_BESIDE = (
+    "join kill_consumer close_consumer grow_topic new_topic bad_weather delete_registration"
+    " pause_long"
+)
+_MEMBERS = (
+    "kill_consumer pause_member_at_edge cut_member_at_edge application_hangs never_acks flap"
+    " same_id newborn stillborn resubscribe close_consumer join"
+)
+_MEMBERS_BESIDE = (
+    "kill_coordinator grow_topic bad_weather pause_long delete_registration reset_offset"
+)
 _NETWORK = "lossy slow_network fine_weather mute_link deaf_link stall_link cut_link cut_all"
-_NETWORK_BESIDE = "join kill_consumer close_consumer grow_topic resubscribe kill_coordinator newborn"
-_ENSEMBLE = "server_leader_lost quorum_lost full_restart isolate_follower lagging_followers outage cut_all"
+_NETWORK_BESIDE = (
+    "join kill_consumer close_consumer grow_topic resubscribe kill_coordinator newborn"
+)
+_ENSEMBLE = (
+    "server_leader_lost quorum_lost full_restart isolate_follower lagging_followers outage cut_all"
+)
 _ENSEMBLE_BESIDE = "join kill_consumer close_consumer kill_coordinator lossy grow_topic pause_long"
 _TOPICS = "grow_topic new_topic delete_topic make_topic_again resubscribe"
-_TOPICS_BESIDE = "join close_consumer kill_consumer kill_coordinator bad_weather cut_link delete_offset"
-_OPERATORS = ("reset_offset delete_offset delete_offsets_of_topic delete_registration delete_channel delete_command overwrite junk junk_flood foreign_owner foreign_leader "
-              "legacy_member request_rebalance delete_leader_node touch_epoch erase_group")
-_OPERATORS_BESIDE = "join kill_consumer close_consumer kill_coordinator bad_weather grow_topic cut_link"
+_TOPICS_BESIDE = (
+    "join close_consumer kill_consumer kill_coordinator bad_weather cut_link delete_offset"
+)
+_OPERATORS = (
+    "reset_offset delete_offset delete_offsets_of_topic delete_registration delete_channel"
+    " delete_command overwrite junk junk_flood foreign_owner foreign_leader legacy_member"
+    " request_rebalance delete_leader_node touch_epoch erase_group"
+)
+_OPERATORS_BESIDE = (
+    "join kill_consumer close_consumer kill_coordinator bad_weather grow_topic cut_link"
+)
 _STORM = "burst flap"
 _STORM_BESIDE = "kill_coordinator grow_topic bad_weather never_acks"
 _WIDE = "never_acks flap join close_consumer kill_consumer grow_topic"
 _WIDE_BESIDE = "kill_coordinator erase_group resubscribe junk"
 _STATIC = "restart_static restart_static_late roll_static twin_static"
-_STATIC_BESIDE = "kill_coordinator pause_leader join close_consumer grow_topic never_acks pause_member_at_edge bad_weather"
+_STATIC_BESIDE = (
+    "kill_coordinator pause_leader join close_consumer grow_topic never_acks pause_member_at_edge"
+    " bad_weather"
+)
 _EAGER = "join close_consumer kill_consumer grow_topic resubscribe never_acks"
-_EAGER_BESIDE = "kill_coordinator bad_weather delete_topic cut_link delete_registration pause_long flap"
-_CLOCKS = "jump_wall_clock pause_member_at_edge cut_member_at_edge pause_leader kill_consumer never_acks join"
+_EAGER_BESIDE = (
+    "kill_coordinator bad_weather delete_topic cut_link delete_registration pause_long flap"
+)
+_CLOCKS = (
+    "jump_wall_clock pause_member_at_edge cut_member_at_edge pause_leader kill_consumer never_acks"
+    " join"
+)
 _CLOCKS_BESIDE = "kill_coordinator bad_weather close_consumer delete_registration"
 _FULL = "join burst flap close_consumer kill_consumer resubscribe"
-_FULL_BESIDE = "kill_coordinator newborn bad_weather cut_link delete_registration pause_member_at_edge never_acks grow_topic pause_leader"
-_MOMENTS = "at_start_sent at_stop_sent at_start_acked at_stop_acked at_offset_stored at_registered at_elected"
-_MOMENTS_BESIDE = "join close_consumer resubscribe grow_topic make_topic_again kill_coordinator lossy lagging_followers"
-_MIXED = "legacy_join legacy_leave legacy_kill legacy_pause legacy_cut poison obstacle set_mode join close_consumer kill_consumer kill_coordinator"
-_MIXED_BESIDE = "pause_member_at_edge cut_link delete_registration pause_long resubscribe grow_topic bad_weather stop_coordinator application_hangs outage"
-_FAILSAFE = "cut_into_outage quorum_lost outage server_leader_lost full_restart delete_registration never_acks pause_member_at_edge cut_member_at_edge mute_link cut_link"
-_FAILSAFE_BESIDE = "join close_consumer kill_consumer kill_coordinator pause_leader lossy grow_topic application_hangs stall_link"
+_FULL_BESIDE = (
+    "kill_coordinator newborn bad_weather cut_link delete_registration pause_member_at_edge"
+    " never_acks grow_topic pause_leader"
+)
+_MOMENTS = (
+    "at_start_sent at_stop_sent at_start_acked at_stop_acked at_offset_stored at_registered"
+    " at_elected"
+)
+_MOMENTS_BESIDE = (
+    "join close_consumer resubscribe grow_topic make_topic_again kill_coordinator lossy"
+    " lagging_followers"
+)
+_MIXED = (
+    "legacy_join legacy_leave legacy_kill legacy_pause legacy_cut poison obstacle set_mode join"
+    " close_consumer kill_consumer kill_coordinator"
+)
+_MIXED_BESIDE = (
+    "pause_member_at_edge cut_link delete_registration pause_long resubscribe grow_topic"
+    " bad_weather stop_coordinator application_hangs outage"
+)
+_FAILSAFE = (
+    "cut_into_outage quorum_lost outage server_leader_lost full_restart delete_registration"
+    " never_acks pause_member_at_edge cut_member_at_edge mute_link cut_link"
+)
+_FAILSAFE_BESIDE = (
+    "join close_consumer kill_consumer kill_coordinator pause_leader lossy grow_topic"
+    " application_hangs stall_link"
+)
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
 
@@ -118,7 +185,9 @@ def _ensemble(kernel: Kernel) -> Plan:
 
 
 def _failsafe(kernel: Kernel) -> Plan:
-    """Members that go on while nobody serves, some beside others that do not; coordinators that outlive what is gone, and some that do not."""
+    """Members that go on while nobody serves, some beside others that do not; coordinators that
+    outlive what is gone, and some that do not.
+    """
     plan = _base(kernel, _FAILSAFE, _FAILSAFE_BESIDE)
     plan.failsafe_chance = kernel.rng.choice((1.0, 1.0, 0.5))
     plan.coordinator_session_ms = kernel.rng.choice((4_000, 12_000, 30_000))
@@ -157,9 +226,13 @@ def _storm(kernel: Kernel) -> Plan:
 
 
 def _wide(kernel: Kernel) -> Plan:
-    """Many small groups, of which one has a member that never answers; the coordinator has few slots."""
+    """Many small groups, of which one has a member that never answers; the coordinator has few
+    slots.
+    """
     plan = _base(kernel, _WIDE, _WIDE_BESIDE)
-    plan.groups = kernel.rng.choice((3, 4, 4, 6)) if kernel.chance(0.99) else kernel.rng.choice((40, 150))
+    plan.groups = (
+        kernel.rng.choice((3, 4, 4, 6)) if kernel.chance(0.99) else kernel.rng.choice((40, 150))
+    )
     plan.consumers = kernel.between(1, 2)
     plan.consumers_max = 3
     plan.topics, plan.partitions_max = kernel.between(1, 2), kernel.between(1, 3)
@@ -207,7 +280,9 @@ def _clocks(kernel: Kernel) -> Plan:
 
 
 def _full(kernel: Kernel) -> Plan:
-    """Groups with more applications than places. In the end as many stay as there are places, and whoever was sent away comes back."""
+    """Groups with more applications than places. In the end as many stay as there are places, and
+    whoever was sent away comes back.
+    """
     plan = _base(kernel, _FULL, _FULL_BESIDE)
     plan.members_per_group_max = kernel.rng.choice((1, 2, 3, 5))
     plan.consumers = kernel.between(2, 6)
@@ -245,39 +320,228 @@ def _mixed(kernel: Kernel) -> Plan:
 
 
 _MIXES = (
-    Mix(DEFAULT, "every fault of the first simulator, alone and together", _default, tuple(_ALL_OF_DEFAULT.split()),
-        {"commands": 5000, "evictions": 20, "session lost": 100, "lease lapsed": 100, "term elected": 1000, "group rows": 20, "agent rows": 26}),
-    Mix("coordinators", "coordinators killed, paused around their session, cut off, replaced, told to go; many candidates", _coordinators, tuple(_COORDINATORS.split()),
-        {"commands": 3500, "term elected": 3000, "term resigned: fenced": 140, "term resigned: no contact with ZooKeeper for 2/3 of the session timeout": 800, "term resigned: the leader node is gone or another's": 250, "group rows": 16}),
-    Mix("members", "members killed, paused and cut around lease, session and deadline; slow, mute, flapping, two of one consumer id", _members, tuple(_MEMBERS.split()),
-        {"commands": 4000, "evictions": 300, "quarantined": 30, "lease lapsed": 300, "stuck_revoke": 100, "answered_in_part": 20, "group rows": 20, "agent rows": 24}),
-    Mix("network", "lost requests and replies of every kind, delays, one-way and two-way black holes, cuts", _network, tuple(_NETWORK.split()),
-        {"commands": 3500, "lost_reply": 200, "lost_read_reply": 100, "lost_watch_reply": 100, "lost_welcome": 100, "lease lapsed": 1300, "session lost": 700, "agent rows": 24}),
-    Mix("ensemble", "the leading server lost, the quorum away for longer than a session, everything restarted, followers that lag or are alone", _ensemble, tuple(_ENSEMBLE.split()),
-        {"commands": 2000, "lease lapsed": 1200, "lease back": 900, "term elected": 1000, "group rows": 16}),
-    Mix("failsafe", "members that go on with what they own while nobody serves: the quorum away, registrations deleted, evictions, links that are cut before and during it", _failsafe, tuple(_FAILSAFE.split()),
-        {"commands": 2000, "nobody serves": 2000, "failsafe": 500, "lease lapsed": 500, "evictions": 50, "group rows": 16}),
-    Mix("static", "static members restarted within and beyond their grace, with the coordinator dying in between; two processes of one instance", _static, tuple(_STATIC.split()),
-        {"commands": 4500, "static promise judged": 250, "static replaced": 60, "session_expired": 300, "group rows": 18}),
-    Mix("eager", "eager groups, and groups whose members vote them from one form into the other", _eager, tuple(_EAGER.split()),
-        {"commands": 8000, "eager start judged": 1500, "evictions": 200, "group rows": 20}),
-    Mix("topics", "topics grow, go, appear; wildcards that match them; subscriptions that change", _topics, tuple(_TOPICS.split()),
-        {"commands": 5000, "topic made again": 500, "group rows": 18}),
-    Mix("operators", "offsets and nodes reset, deleted and overwritten, junk, foreign writers, an old consumer that comes and goes", _operators, tuple(_OPERATORS.split()),
-        {"commands": 5500, "malformed": 8000, "evicted": 800, "term resigned: fenced": 300, "group rows": 20}),
-    Mix("storm", "bursts of joins and leaves", _storm, tuple(_STORM.split()),
-        {"commands": 6000, "registered": 5000, "group rows": 16}),
-    Mix("wide", "many groups behind few slots, some with members that never answer", _wide, tuple(_WIDE.split()),
-        {"commands": 12000, "evictions": 500, "isolation judged": 50, "quarantined": 100, "custom assignor answered": 500, "group rows": 22}),
-    Mix("clocks", "times of day that jump, clocks that run at different rates", _clocks, tuple(_CLOCKS.split()),
-        {"commands": 3000, "evictions": 30, "lease lapsed": 200, "group rows": 16}),
-    Mix("full", "more applications than a group may have members: some are sent away and come back", _full, tuple(_FULL.split()),
-        {"commands": 20000, "sent away for a while": 8000, "registered": 15000, "group rows": 18, "agent rows": 22}),
-    Mix("moments", "faults that strike just when a command, an ack, a commit, a registration or an election was written", _moments, tuple(_MOMENTS.split()),
-        {"commands": 8000, "moment struck": 5000, "topic made again": 1200, "lease lapsed": 800, "term elected": 2500, "group rows": 18, "agent rows": 21}),
-    Mix("mixed", "groups shared with old consumers, which come, go, die and come back as zombies; poison, obstacles, modes", _mixed, tuple(_MIXED.split()),
-        {"commands": 8000, "evictions": 100, "release judged": 2500, "old consumer gave up": 300, "zombie delivery": 1000, "an offset of ours was overwritten": 15, "term elected": 1500, "group rows": 20, "agent rows": 8}),
-    Mix("isolated", "the default faults in the isolated layout", _isolated, tuple(_ALL_OF_DEFAULT.split()),
-        {"commands": 5000, "evictions": 20, "session lost": 100, "term elected": 1000, "group rows": 20, "agent rows": 26}),
+    Mix(
+        DEFAULT,
+        "every fault of the first simulator, alone and together",
+        _default,
+        tuple(_ALL_OF_DEFAULT.split()),
+        {
+            "commands": 5000,
+            "evictions": 20,
+            "session lost": 100,
+            "lease lapsed": 100,
+            "term elected": 1000,
+            "group rows": 20,
+            "agent rows": 26,
+        },
+    ),
+    Mix(
+        "coordinators",
+        "coordinators killed, paused around their session, cut off, replaced, told to go; many"
+        " candidates",
+        _coordinators,
+        tuple(_COORDINATORS.split()),
+        {
+            "commands": 3500,
+            "term elected": 3000,
+            "term resigned: fenced": 140,
+            "term resigned: no contact with ZooKeeper for 2/3 of the session timeout": 800,
+            "term resigned: the leader node is gone or another's": 250,
+            "group rows": 16,
+        },
+    ),
+    Mix(
+        "members",
+        "members killed, paused and cut around lease, session and deadline; slow, mute, flapping,"
+        " two of one consumer id",
+        _members,
+        tuple(_MEMBERS.split()),
+        {
+            "commands": 4000,
+            "evictions": 300,
+            "quarantined": 30,
+            "lease lapsed": 300,
+            "stuck_revoke": 100,
+            "answered_in_part": 20,
+            "group rows": 20,
+            "agent rows": 24,
+        },
+    ),
+    Mix(
+        "network",
+        "lost requests and replies of every kind, delays, one-way and two-way black holes, cuts",
+        _network,
+        tuple(_NETWORK.split()),
+        {
+            "commands": 3500,
+            "lost_reply": 200,
+            "lost_read_reply": 100,
+            "lost_watch_reply": 100,
+            "lost_welcome": 100,
+            "lease lapsed": 1300,
+            "session lost": 700,
+            "agent rows": 24,
+        },
+    ),
+    Mix(
+        "ensemble",
+        "the leading server lost, the quorum away for longer than a session, everything restarted,"
+        " followers that lag or are alone",
+        _ensemble,
+        tuple(_ENSEMBLE.split()),
+        {
+            "commands": 2000,
+            "lease lapsed": 1200,
+            "lease back": 900,
+            "term elected": 1000,
+            "group rows": 16,
+        },
+    ),
+    Mix(
+        "failsafe",
+        "members that go on with what they own while nobody serves: the quorum away, registrations"
+        " deleted, evictions, links that are cut before and during it",
+        _failsafe,
+        tuple(_FAILSAFE.split()),
+        {
+            "commands": 2000,
+            "nobody serves": 2000,
+            "failsafe": 500,
+            "lease lapsed": 500,
+            "evictions": 50,
+            "group rows": 16,
+        },
+    ),
+    Mix(
+        "static",
+        "static members restarted within and beyond their grace, with the coordinator dying in"
+        " between; two processes of one instance",
+        _static,
+        tuple(_STATIC.split()),
+        {
+            "commands": 4500,
+            "static promise judged": 250,
+            "static replaced": 60,
+            "session_expired": 300,
+            "group rows": 18,
+        },
+    ),
+    Mix(
+        "eager",
+        "eager groups, and groups whose members vote them from one form into the other",
+        _eager,
+        tuple(_EAGER.split()),
+        {"commands": 8000, "eager start judged": 1500, "evictions": 200, "group rows": 20},
+    ),
+    Mix(
+        "topics",
+        "topics grow, go, appear; wildcards that match them; subscriptions that change",
+        _topics,
+        tuple(_TOPICS.split()),
+        {"commands": 5000, "topic made again": 500, "group rows": 18},
+    ),
+    Mix(
+        "operators",
+        "offsets and nodes reset, deleted and overwritten, junk, foreign writers, an old consumer"
+        " that comes and goes",
+        _operators,
+        tuple(_OPERATORS.split()),
+        {
+            "commands": 5500,
+            "malformed": 8000,
+            "evicted": 800,
+            "term resigned: fenced": 300,
+            "group rows": 20,
+        },
+    ),
+    Mix(
+        "storm",
+        "bursts of joins and leaves",
+        _storm,
+        tuple(_STORM.split()),
+        {"commands": 6000, "registered": 5000, "group rows": 16},
+    ),
+    Mix(
+        "wide",
+        "many groups behind few slots, some with members that never answer",
+        _wide,
+        tuple(_WIDE.split()),
+        {
+            "commands": 12000,
+            "evictions": 500,
+            "isolation judged": 50,
+            "quarantined": 100,
+            "custom assignor answered": 500,
+            "group rows": 22,
+        },
+    ),
+    Mix(
+        "clocks",
+        "times of day that jump, clocks that run at different rates",
+        _clocks,
+        tuple(_CLOCKS.split()),
+        {"commands": 3000, "evictions": 30, "lease lapsed": 200, "group rows": 16},
+    ),
+    Mix(
+        "full",
+        "more applications than a group may have members: some are sent away and come back",
+        _full,
+        tuple(_FULL.split()),
+        {
+            "commands": 20000,
+            "sent away for a while": 8000,
+            "registered": 15000,
+            "group rows": 18,
+            "agent rows": 22,
+        },
+    ),
+    Mix(
+        "moments",
+        "faults that strike just when a command, an ack, a commit, a registration or an election"
+        " was written",
+        _moments,
+        tuple(_MOMENTS.split()),
+        {
+            "commands": 8000,
+            "moment struck": 5000,
+            "topic made again": 1200,
+            "lease lapsed": 800,
+            "term elected": 2500,
+            "group rows": 18,
+            "agent rows": 21,
+        },
+    ),
+    Mix(
+        "mixed",
+        "groups shared with old consumers, which come, go, die and come back as zombies; poison,"
+        " obstacles, modes",
+        _mixed,
+        tuple(_MIXED.split()),
+        {
+            "commands": 8000,
+            "evictions": 100,
+            "release judged": 2500,
+            "old consumer gave up": 300,
+            "zombie delivery": 1000,
+            "an offset of ours was overwritten": 15,
+            "term elected": 1500,
+            "group rows": 20,
+            "agent rows": 8,
+        },
+    ),
+    Mix(
+        "isolated",
+        "the default faults in the isolated layout",
+        _isolated,
+        tuple(_ALL_OF_DEFAULT.split()),
+        {
+            "commands": 5000,
+            "evictions": 20,
+            "session lost": 100,
+            "term elected": 1000,
+            "group rows": 20,
+            "agent rows": 26,
+        },
+    ),
 )
 MIXES: dict[str, Mix] = {mix.name: mix for mix in _MIXES}

@@ -1,4 +1,6 @@
-"""Where things are in ZooKeeper, as the simulator's own code sees it: written from docs/protocol.md, apart from the product's paths, so that a mistake there is not repeated here."""
+"""Where things are in ZooKeeper, as the simulator's own code sees it: written from
+docs/protocol.md, apart from the product's paths, so that a mistake there is not repeated here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Key = tuple[str, TopicPartition]  # group, partition
 
 @dataclass(slots=True)
 class Place:
-    """What a path is: kind is leader, root, group, ids, channel, command, owner, offset, offsets (of a topic) or other."""
+    """What a path is: kind is leader, root, group, ids, channel, command, owner, offset, offsets
+    (of a topic) or other.
+    """
 
     kind: str
     group: str = ""
@@ -72,7 +76,12 @@ class Places:
         if path == self.root:
             return Place("root")
         parts = path.split("/")[1:]
-        if parts[0] == "consumers" and len(parts) >= 4 and parts[1] != "groups" and parts[2] == "offsets":
+        if (
+            parts[0] == "consumers"
+            and len(parts) >= 4
+            and parts[1] != "groups"
+            and parts[2] == "offsets"
+        ):
             if len(parts) == 4:
                 return Place("offsets", parts[1], partition=TopicPartition(parts[3], -1))
             if len(parts) == 5 and parts[4].isdigit():

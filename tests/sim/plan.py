@@ -16,7 +16,9 @@ LEASES_MS = (1_500, 3_000, 12_000)
 
 @dataclass(slots=True)
 class Plan:
-    """The sizes of one world. Times in ms. `faults` names a kind as often as it is likelier than another."""
+    """The sizes of one world. Times in ms. `faults` names a kind as often as it is likelier than
+    another.
+    """
 
     servers: int = 3
     coordinators: int = 2
@@ -28,7 +30,8 @@ class Plan:
     session_ms: int = 4_000
     coordinator_session_ms: int = 4_000
     lease_max_ms: int = 3_000
-    other_lease_chance: float = 0.0  # of a coordinator with a lease_max_ms of its own, one of LEASES_MS
+    # of a coordinator with a lease_max_ms of its own, one of LEASES_MS
+    other_lease_chance: float = 0.0
     deadline_ms: int = 3_000
     safety_ms: int = 20_000
     fault_every_ms: int = 900
@@ -45,7 +48,8 @@ class Plan:
     chosen_id_chance: float = 0.0  # of a consumer whose user chose its consumer.id
     drift_per_mille_max: int = 0  # how much faster or slower a machine's clock may run
     groups_in_flight_max: int = 64
-    judge_isolation: bool = False  # nothing is wrong with network and coordinators, so that I9 can be judged
+    # nothing is wrong with network and coordinators, so that I9 can be judged
+    judge_isolation: bool = False
     static_chance: float = 0.0  # of a consumer with an instance id
     grace_ms: int = 4_000
     topic_ids: bool = True  # whether Kafka gives topics ids
@@ -101,8 +105,12 @@ def draw_plan(kernel: Kernel) -> Plan:
     )
 
 
-def swarm(kernel: Kernel, kinds: Sequence[FaultKind], beside: Sequence[FaultKind] = ()) -> tuple[FaultKind, ...]:
-    """Some of the kinds, each with a weight of its own: two of three of `kinds` (one at least), one of four of `beside`."""
+def swarm(
+    kernel: Kernel, kinds: Sequence[FaultKind], beside: Sequence[FaultKind] = ()
+) -> tuple[FaultKind, ...]:
+    """Some of the kinds, each with a weight of its own: two of three of `kinds` (one at least), one
+    of four of `beside`.
+    """
     some = [kind for kind in kinds if kernel.chance(0.67)] or [kernel.rng.choice(list(kinds))]
     some += [kind for kind in beside if kernel.chance(0.25)]
     return tuple(kind for kind in some for _ in range(kernel.between(1, WEIGHT_MAX)))

@@ -1,7 +1,9 @@
 """Simulated processes: production drivers on a host, woken when they ask for it.
 
-A driver's code runs only inside its host (callbacks of its port, its timers, messages of its application), and after each such step the process looks at `next_wake_ms` and sets
-its timer, as the real loop does. The clock is the machine's (it goes on while the process is paused); the wall clock is off by something.
+A driver's code runs only inside its host (callbacks of its port, its timers, messages of its
+application), and after each such step the process looks at `next_wake_ms` and sets its timer, as
+the real loop does. The clock is the machine's (it goes on while the process is paused); the wall
+clock is off by something.
 """
 
 from __future__ import annotations
@@ -9,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from consumer.core.messages import Close, Failed, FromFetcher, Lost, NoticeKind, Subscribe, ToFetcher
+from consumer.core.messages import (
+    Close,
+    Failed,
+    FromFetcher,
+    Lost,
+    NoticeKind,
+    Subscribe,
+    ToFetcher,
+)
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
 from zkcoord.core.model import Subscription
@@ -76,7 +86,9 @@ class Process:
         self.journal.append(entry)
         self.kernel.happened[_happening(entry)] += 1
         if self.kernel.tracing:
-            self.kernel.trace(self.host.name, f"journal { {k: v for k, v in entry.items() if k != 't'} }")
+            self.kernel.trace(
+                self.host.name, f"journal { {k: v for k, v in entry.items() if k != 't'} }"
+            )
 
     def launch(self) -> None:
         """Start the process."""
@@ -119,10 +131,26 @@ class CoordinatorProcess(Process):
 
     driver: CoordinatorDriver
 
-    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, timeout_ms: int, options: CoordinatorOptions, layout: Layout,
-                 wrong_chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        ensemble: SimEnsemble,
+        name: str,
+        timeout_ms: int,
+        options: CoordinatorOptions,
+        layout: Layout,
+        wrong_chance: Callable[[], float],
+    ) -> None:
         super().__init__(kernel, ensemble, name, timeout_ms)
-        self.driver = CoordinatorDriver(self.zk, layout, options, self.clock, self.wall_clock, self.record, ask=OddAssignor(kernel, self.host, wrong_chance).ask)
+        self.driver = CoordinatorDriver(
+            self.zk,
+            layout,
+            options,
+            self.clock,
+            self.wall_clock,
+            self.record,
+            ask=OddAssignor(kernel, self.host, wrong_chance).ask,
+        )
         self.launch()
 
 
@@ -147,7 +175,9 @@ class Wishes:
 
 
 class Lookout:
-    """`consumer.driver.Outage` of a process: what it hears of the servers while it looks, over its own link."""
+    """`consumer.driver.Outage` of a process: what it hears of the servers while it looks, over its
+    own link.
+    """
 
     def __init__(self, process: Process, ensemble: SimEnsemble) -> None:
         self.process = process
@@ -169,12 +199,17 @@ class Lookout:
             kernel, host = self.process.kernel, self.process.host
             began = self.process.clock()
             kernel.after(self.ensemble.latency_ms(), lambda: self._asked(token, began, proved))
-            host.after(kernel.between(*LOOK_EVERY_MS), lambda: self._look(token, proved), timer=True)
+            host.after(
+                kernel.between(*LOOK_EVERY_MS), lambda: self._look(token, proved), timer=True
+            )
 
     def _asked(self, token: int, began: int, proved: Callable[[int], None]) -> None:
         kernel, host = self.process.kernel, self.process.host
         if self.ensemble.frozen_until_ms > kernel.now and host.link_bad_until() <= kernel.now:
-            kernel.after(self.ensemble.latency_ms(), lambda: host.do(lambda: self._heard(token, began, proved)))
+            kernel.after(
+                self.ensemble.latency_ms(),
+                lambda: host.do(lambda: self._heard(token, began, proved)),
+            )
 
     def _heard(self, token: int, began: int, proved: Callable[[int], None]) -> None:
         if token == self.looking:
@@ -187,16 +222,56 @@ class ConsumerProcess(Process):
 
     driver: AgentDriver
 
-    def __init__(self, kernel: Kernel, ensemble: SimEnsemble, name: str, wishes: Wishes, log: Log, witness: Witness, layout: Layout) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        ensemble: SimEnsemble,
+        name: str,
+        wishes: Wishes,
+        log: Log,
+        witness: Witness,
+        layout: Layout,
+    ) -> None:
         super().__init__(kernel, ensemble, name, wishes.timeout_ms)
         self.wishes = wishes
         self._ids = 0
         self.closing = False
-        options = AgentOptions(group=wishes.group, host=name, rebalance_timeout_ms=wishes.rebalance_timeout_ms, auto_commit=wishes.habits.automatic, consumer_id=wishes.consumer_id,
-                               process=name, instance=wishes.instance, grace_ms=wishes.grace_ms, protocols=wishes.protocols,
-                               assignors=wishes.assignors, max_poll_interval_ms=wishes.max_poll_interval_ms, rejected_backoff_max_ms=wishes.rejected_backoff_max_ms, failsafe=wishes.failsafe)
-        self.driver = AgentDriver(self.zk, layout, options, self.clock, self.wall_clock, self._new_id, self._to_app, self.record, outage=Lookout(self, ensemble) if wishes.failsafe else None)
-        self.app = Application(kernel, self.host, log, wishes.habits, witness, self._to_agent, self._lease_left, wishes.group)
+        options = AgentOptions(
+            group=wishes.group,
+            host=name,
+            rebalance_timeout_ms=wishes.rebalance_timeout_ms,
+            auto_commit=wishes.habits.automatic,
+            consumer_id=wishes.consumer_id,
+            process=name,
+            instance=wishes.instance,
+            grace_ms=wishes.grace_ms,
+            protocols=wishes.protocols,
+            assignors=wishes.assignors,
+            max_poll_interval_ms=wishes.max_poll_interval_ms,
+            rejected_backoff_max_ms=wishes.rejected_backoff_max_ms,
+            failsafe=wishes.failsafe,
+        )
+        self.driver = AgentDriver(
+            self.zk,
+            layout,
+            options,
+            self.clock,
+            self.wall_clock,
+            self._new_id,
+            self._to_app,
+            self.record,
+            outage=Lookout(self, ensemble) if wishes.failsafe else None,
+        )
+        self.app = Application(
+            kernel,
+            self.host,
+            log,
+            wishes.habits,
+            witness,
+            self._to_agent,
+            self._lease_left,
+            wishes.group,
+        )
         self.launch()
         if wishes.stillborn:
             self.close()
@@ -207,17 +282,28 @@ class ConsumerProcess(Process):
 
     def _new_id(self) -> str:
         self._ids += 1
-        return f"{self.wishes.group}_{self.wishes.consumer_id or self.host.name}-{self.wall_clock()}-{self.kernel.rng.getrandbits(32):08x}"
+        consumer = self.wishes.consumer_id or self.host.name
+        drawn = f"{self.wall_clock()}-{self.kernel.rng.getrandbits(32):08x}"
+        return f"{self.wishes.group}_{consumer}-{drawn}"
 
     def record(self, entry: dict[str, object]) -> None:
         """The agent's journal. Some applications close their consumer just when it was evicted."""
         super().record(entry)
-        if entry["kind"] == NoticeKind.EVICTED.value and not self.closing and self.kernel.chance(self.wishes.habits.quits_chance):
+        if (
+            entry["kind"] == NoticeKind.EVICTED.value
+            and not self.closing
+            and self.kernel.chance(self.wishes.habits.quits_chance)
+        ):
             self.close()
 
     def _to_app(self, message: ToFetcher) -> None:
         self.app.hear(message)
-        if isinstance(message, Lost) and "did not poll" in message.reason and not self.closing and self.kernel.chance(self.wishes.habits.quits_chance):
+        if (
+            isinstance(message, Lost)
+            and "did not poll" in message.reason
+            and not self.closing
+            and self.kernel.chance(self.wishes.habits.quits_chance)
+        ):
             self.close()
         if isinstance(message, Failed) and self.kernel.chance(0.5):
             self.close()  # some applications close what failed, others just end
@@ -242,4 +328,6 @@ class ConsumerProcess(Process):
     def _close(self) -> None:
         self.app.finish()
         self.app.stopped = True
-        self._to_agent(Close({tp: p.processed for tp, p in self.app.positions.items()}, self.app.era))
+        self._to_agent(
+            Close({tp: p.processed for tp, p in self.app.positions.items()}, self.app.era)
+        )

@@ -1,8 +1,10 @@
 """I12: the same events give the same actions.
 
-While `recording()` is on, every core (coordinator and agent) keeps its own journal of events and of the actions that it answered with. `replayed` feeds each journal to a fresh
-core and compares. A coordinator's journal goes through the text of a recording and the product's own replay, so that every simulator run is also a test of those; an agent's through the same
-encoding. What a core changed in a value after it took it would be recorded as changed, and would not repeat itself.
+While `recording()` is on, every core (coordinator and agent) keeps its own journal of events and of
+the actions that it answered with. `replayed` feeds each journal to a fresh core and compares. A
+coordinator's journal goes through the text of a recording and the product's own replay, so that
+every simulator run is also a test of those; an agent's through the same encoding. What a core
+changed in a value after it took it would be recorded as changed, and would not repeat itself.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Journal:
     steps: list[tuple[Any, list[Any]]] = field(default_factory=list)
 
 
-def _recorded(original: Callable[[Any, Any], list[Any]], journals: dict[int, Journal]) -> Callable[[Any, Any], list[Any]]:
+def _recorded(
+    original: Callable[[Any, Any], list[Any]], journals: dict[int, Journal]
+) -> Callable[[Any, Any], list[Any]]:
     def step(self: Any, event: Any) -> list[Any]:
         actions = original(self, event)
         journal = journals.get(id(self))
@@ -107,7 +111,9 @@ def _count(verdict: Verdict, found: Replayed) -> None:
     found.writes += verdict.writes
     if verdict.difference is not None:
         d = verdict.difference
-        found.differences.append(f"Coordinator, line {d.step.line}: {d.step.event} gave {d.recorded}, again {d.said}")
+        found.differences.append(
+            f"Coordinator, line {d.step.line}: {d.step.event} gave {d.recorded}, again {d.said}"
+        )
 
 
 def _agent_differences(journal: Journal) -> list[str]:
@@ -115,6 +121,8 @@ def _agent_differences(journal: Journal) -> list[str]:
     events, out = codec(AgentEvent), codec(AgentAction)
     for number, (event, actions) in enumerate(journal.steps):
         said = fresh.step(events.decode(json.loads(json.dumps(events.encode(event)))))
-        if [out.encode(action) for action in said] != json.loads(json.dumps([out.encode(action) for action in actions])):
+        if [out.encode(action) for action in said] != json.loads(
+            json.dumps([out.encode(action) for action in actions])
+        ):
             return [f"Agent step {number}: {event} gave {actions}, again {said}"]
     return []

@@ -17,20 +17,26 @@ from tests.sim.mixes import DEFAULT, FIRED_PER_THOUSAND, MIXES
 from tests.sim.variants import VARIANTS
 from tests.sim.world import Result, World
 
-
 FLOORED_SEEDS_MIN = 200  # floors are judged in runs of so many seeds and more
 REPLAYED_EVERY = 8  # one seed in so many has its journals replayed (I12), unless all are asked for
 
 
-def run_seed(seed: int, variant: str = "", tracing: bool = False, mix: str = DEFAULT, replaying: bool = False) -> Result:
-    """Run one seed of a mix in this process; `replaying`: and its journals again, whichever seed it is."""
+def run_seed(
+    seed: int, variant: str = "", tracing: bool = False, mix: str = DEFAULT, replaying: bool = False
+) -> Result:
+    """Run one seed of a mix in this process; `replaying`: and its journals again, whichever seed it
+    is.
+    """
     with VARIANTS[variant].applied() if variant else contextlib.nullcontext():
         if seed % REPLAYED_EVERY and not replaying:
             return World(seed, tracing, mix=mix).run()
         with replay.recording() as journals:
             result = World(seed, tracing, mix=mix).run()
         result.replayed = replay.replayed(journals)
-        result.violations += [Violation(result.time_ms, "I12", what) for what in result.replayed.differences[: replay.DIFFERENCES_MAX]]
+        result.violations += [
+            Violation(result.time_ms, "I12", what)
+            for what in result.replayed.differences[: replay.DIFFERENCES_MAX]
+        ]
         return result
 
 
@@ -73,28 +79,42 @@ class Totals:
             self.replayed_alike += not result.replayed.differences
             self.replayed.add(result.replayed)
 
-
     def reached(self, what: str) -> int:
         """How often something that a floor may name has happened."""
         if what.endswith(" rows"):
-            return sum(1 for row in coverage.tables()[what.removesuffix(" rows")] if self.covered[row])
-        return {"commands": self.commands, "evictions": self.evictions}.get(what, 0) or self.faults[what] + self.happened[what]
+            return sum(
+                1 for row in coverage.tables()[what.removesuffix(" rows")] if self.covered[row]
+            )
+        return {"commands": self.commands, "evictions": self.evictions}.get(what, 0) or self.faults[
+            what
+        ] + self.happened[what]
 
     def floors(self) -> dict[str, int]:
-        """What a run of so many seeds must have reached; nothing where the seeds are too few to say."""
+        """What a run of so many seeds must have reached; nothing where the seeds are too few to
+        say.
+        """
         if self.seeds < FLOORED_SEEDS_MIN:
             return {}
         mix = MIXES[self.mix]
         per_thousand = {**dict.fromkeys(mix.faults, FIRED_PER_THOUSAND), **mix.floors}
-        return {what: floor if what.endswith(" rows") else floor * self.seeds // 1000 for what, floor in per_thousand.items()}
+        return {
+            what: floor if what.endswith(" rows") else floor * self.seeds // 1000
+            for what, floor in per_thousand.items()
+        }
 
     def missed(self) -> list[str]:
         """The floors that were missed, as sentences."""
-        return [f"{what}: {self.reached(what)}, at least {floor} expected" for what, floor in self.floors().items() if self.reached(what) < floor]
+        return [
+            f"{what}: {self.reached(what)}, at least {floor} expected"
+            for what, floor in self.floors().items()
+            if self.reached(what) < floor
+        ]
 
 
 def work(job: tuple[str, int, str, bool]) -> tuple[Result, int, Counter[str]]:
-    """One seed in a worker: what it did, how many ms of processor time it took, and which transitions."""
+    """One seed in a worker: what it did, how many ms of processor time it took, and which
+    transitions.
+    """
     mix, seed, variant, replaying = job
     coverage.reset()
     began = time.process_time()
@@ -102,13 +122,18 @@ def work(job: tuple[str, int, str, bool]) -> tuple[Result, int, Counter[str]]:
     return result, int((time.process_time() - began) * 1000), coverage.taken()
 
 
-def run_many(seeds: list[int], variant: str, jobs: int, mix: str = DEFAULT, replaying: bool = False) -> Iterator[tuple[Result, int, Counter[str]]]:
+def run_many(
+    seeds: list[int], variant: str, jobs: int, mix: str = DEFAULT, replaying: bool = False
+) -> Iterator[tuple[Result, int, Counter[str]]]:
     """Run seeds of a mix in `jobs` processes; results come as they are ready."""
     jobs_to_do = [(mix, seed, variant, replaying) for seed in seeds]
     if jobs == 1:
         yield from map(work, jobs_to_do)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is for the parent, which ends them
+    # Ctrl-C is for the parent, which ends them
+    with multiprocessing.get_context("spawn").Pool(
+        jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    ) as pool:
         yield from pool.imap_unordered(work, jobs_to_do, chunksize=8)
 
 

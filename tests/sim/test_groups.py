@@ -1,4 +1,6 @@
-"""Each check of `groups.py` sees a hand-made violation of its rule, and stays silent where the rule is kept."""
+"""Each check of `groups.py` sees a hand-made violation of its rule, and stays silent where the rule
+is kept.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,98 @@ class GroupBench(Bench):
         self.kernel.run_until(self.kernel.now + duration_ms)
 
     def register(self, name: str, instance: str = "", replaces: str = "", **extras: str) -> None:
-        data = json.dumps({"version": 1, "subscription": {"t": 1}, "grace_ms": str(GRACE_MS if instance else 0), "instance": instance, **extras}).encode()
+        data = json.dumps(
+            {
+                "version": 1,
+                "subscription": {"t": 1},
+                "grace_ms": str(GRACE_MS if instance else 0),
+                "instance": instance,
+                **extras,
+            }
+        ).encode()
         if name not in self.ports:
             self.process(name)
         self.do(name, Create(f"{GROUP}/channel/{name}", b""))
-        self.do(name, *([Delete(f"{GROUP}/ids/{replaces}")] if replaces else []), Create(f"{GROUP}/ids/{name}", data, ephemeral=True))
+        self.do(
+            name,
+            *([Delete(f"{GROUP}/ids/{replaces}")] if replaces else []),
+            Create(f"{GROUP}/ids/{name}", data, ephemeral=True),
+        )
 
     def report(self, state: str, members: int, generation: int = 1, ownership: str = "") -> None:
         self.pass_ms(1)
-        self.do("k1", SetData(GROUP, json.dumps({"generation": generation, "state": state, "members": members, "ownership": ownership}).encode(), -1))
+        self.do(
+            "k1",
+            SetData(
+                GROUP,
+                json.dumps(
+                    {
+                        "generation": generation,
+                        "state": state,
+                        "members": members,
+                        "ownership": ownership,
+                    }
+                ).encode(),
+                -1,
+            ),
+        )
 
     def incarnation(self, member: str) -> str:
         return str(self.zk.tree.nodes[f"{GROUP}/ids/{member}"].czxid)
 
     def notify(self, by: str, member: str, seq: int, epoch: int = 7) -> str:
         path = f"{GROUP}/channel/{member}/{epoch}-{seq}-0"
-        self.do(by, Create(path, json.dumps({"option": "notify", "epoch": epoch, "seq": seq, "generation": 1, "code": "REBALANCE_FAILED"}).encode()))
+        self.do(
+            by,
+            Create(
+                path,
+                json.dumps(
+                    {
+                        "option": "notify",
+                        "epoch": epoch,
+                        "seq": seq,
+                        "generation": 1,
+                        "code": "REBALANCE_FAILED",
+                    }
+                ).encode(),
+            ),
+        )
         return path
 
-    def send(self, member: str, option: str, seq: int, generation: int = 1, partition: str = "t-0", thread: str = "x", state: str = "", by: str = "k1", epoch: int = 7,
-             incarnation: str = "") -> str:
-        what = {"ownershipMap": {partition: thread}} if option == "start-fetcher" else {"partitions": [partition]}
+    def send(
+        self,
+        member: str,
+        option: str,
+        seq: int,
+        generation: int = 1,
+        partition: str = "t-0",
+        thread: str = "x",
+        state: str = "",
+        by: str = "k1",
+        epoch: int = 7,
+        incarnation: str = "",
+    ) -> str:
+        what = (
+            {"ownershipMap": {partition: thread}}
+            if option == "start-fetcher"
+            else {"partitions": [partition]}
+        )
         path = f"{GROUP}/channel/{member}/{epoch}-{seq}-0"
-        data = json.dumps({"option": option, "epoch": epoch, "seq": seq, "generation": generation, "incarnation": incarnation, **what}).encode()
-        report = [SetData(GROUP, json.dumps({"generation": generation, "state": state}).encode(), -1)] if state else []
+        data = json.dumps(
+            {
+                "option": option,
+                "epoch": epoch,
+                "seq": seq,
+                "generation": generation,
+                "incarnation": incarnation,
+                **what,
+            }
+        ).encode()
+        report = (
+            [SetData(GROUP, json.dumps({"generation": generation, "state": state}).encode(), -1)]
+            if state
+            else []
+        )
         self.do(by, Create(path, data), *report)
         return path
 
@@ -75,7 +145,9 @@ def test_i16_a_member_that_stayed_is_commanded() -> None:
 
 
 def test_i16_is_not_judged_of_a_group_that_was_reported_as_it_was_before() -> None:
-    """A paused coordinator wakes and reports what it knew: as many members as there are, but one of them was replaced meanwhile, and its successor has yet to be started."""
+    """A paused coordinator wakes and reports what it knew: as many members as there are, but one of
+    them was replaced meanwhile, and its successor has yet to be started.
+    """
     for owner, rules in (("c1", []), ("c4", ["I16"])):
         bench = GroupBench()
         for number in (1, 2, 3):
@@ -109,7 +181,12 @@ def test_i16_is_not_judged_once_a_grace_is_over_or_anything_else_happened() -> N
         elif what == "stranger":
             bench.register("c9")
         elif what == "topic":
-            bench.do("operator", Create("/brokers", b""), Create("/brokers/topics", b""), Create("/brokers/topics/t", b""))
+            bench.do(
+                "operator",
+                Create("/brokers", b""),
+                Create("/brokers/topics", b""),
+                Create("/brokers/topics/t", b""),
+            )
         elif what == "operator":
             bench.do("operator", Create(f"{GROUP}/owners/t/7", b""))
         elif what == "evicted":
@@ -157,7 +234,11 @@ def test_i15_a_stop_of_a_member_that_is_gone_holds_nobody_up() -> None:
 
 
 def test_i17_commands_in_a_quarantined_group_and_before_its_backoff_is_over() -> None:
-    for after_ms, state, seen in ((0, "", ["I17"]), (500, "PreparingRebalance", ["I17"]), (1_100, "PreparingRebalance", [])):
+    for after_ms, state, seen in (
+        (0, "", ["I17"]),
+        (500, "PreparingRebalance", ["I17"]),
+        (1_100, "PreparingRebalance", []),
+    ):
         bench = GroupBench()
         bench.checker.groups.backoff_ms = 1_000
         bench.register("c1")
@@ -183,13 +264,18 @@ def test_i14_a_generation_names_one_target() -> None:
 
 
 def test_i14_is_not_judged_while_somebodys_bytes_are_where_the_generation_was() -> None:
-    """The coordinator that remembers goes on without writing its report; the next one reads none. Once one is written, a step back counts again."""
+    """The coordinator that remembers goes on without writing its report; the next one reads none.
+    Once one is written, a step back counts again.
+    """
     bench = GroupBench()
     bench.register("c1")
     bench.do("c1", Delete(bench.send("c1", "start-fetcher", 1, generation=3, thread="c1-0")))
     bench.do("operator", SetData(GROUP, b"9999", -1))
     bench.do("c1", Delete(bench.send("c1", "start-fetcher", 2, generation=4, thread="c1-0")))
-    bench.do("c1", Delete(bench.send("c1", "start-fetcher", 3, generation=1, thread="c1-0", state="Stable")))
+    bench.do(
+        "c1",
+        Delete(bench.send("c1", "start-fetcher", 3, generation=1, thread="c1-0", state="Stable")),
+    )
     assert bench.seen() == []
     bench.do("c1", Delete(bench.send("c1", "start-fetcher", 4, generation=2, thread="c1-0")))
     bench.send("c1", "stop-fetcher", 5, generation=1)
@@ -273,7 +359,10 @@ def test_i17_a_new_coordinator_goes_on_with_a_quarantine_and_tells_nobody_again(
             bench.do("operator", Delete("/consumers/coordinator"))
             bench.process("k2")
             bench.elect("k2", 8)
-        bench.do(member, Delete(bench.notify("k1" if epoch == 7 else "k2", member, bench.kernel.now, epoch)))
+        bench.do(
+            member,
+            Delete(bench.notify("k1" if epoch == 7 else "k2", member, bench.kernel.now, epoch)),
+        )
         assert bench.seen() == seen
 
 
@@ -299,7 +388,9 @@ def test_i19_a_member_beyond_the_places_of_a_group_is_started() -> None:
         bench.checker.groups.members_max = places
         bench.register("c1")
         bench.register("c2")
-        bench.do("c1", Delete(bench.send("c1", "start-fetcher", 1, incarnation=bench.incarnation("c1"))))
+        bench.do(
+            "c1", Delete(bench.send("c1", "start-fetcher", 1, incarnation=bench.incarnation("c1")))
+        )
         bench.send("c2", "start-fetcher", 2, partition="t-1", incarnation="another")
         assert bench.seen() == []
         bench.do("c2", Delete(f"{GROUP}/channel/c2/7-2-0"))

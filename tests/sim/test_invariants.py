@@ -1,4 +1,6 @@
-"""Each checker sees a hand-made violation of its invariant, and stays silent where the rule is kept."""
+"""Each checker sees a hand-made violation of its invariant, and stays silent where the rule is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,24 @@ class Bench:
         self.kernel = Kernel(1)
         self.zk = SimEnsemble(self.kernel, 1)
         self.apps: list[Application] = []
-        self.checker = Checker(self.kernel, self.zk.tree, lambda host: {"k": "coordinator", "c": "consumer", "l": "legacy"}.get(host[0], "operator"), lambda: self.apps)
+        self.checker = Checker(
+            self.kernel,
+            self.zk.tree,
+            lambda host: {"k": "coordinator", "c": "consumer", "l": "legacy"}.get(
+                host[0], "operator"
+            ),
+            lambda: self.apps,
+        )
         self.checker.role_session = lambda session: self.zk.sessions[session].host.name
         self.zk.observers.append(self.checker.committed)
         self.ports: dict[str, SimPort] = {}
         self.lease: dict[str, int] = {}
-        for path in ("/consumers", "/consumers/g", "/consumers/g/offsets", "/consumers/g/offsets/t"):
+        for path in (
+            "/consumers",
+            "/consumers/g",
+            "/consumers/g/offsets",
+            "/consumers/g/offsets/t",
+        ):
             self.zk.commit([Create(path, b"")], 0, "operator")
 
     def process(self, name: str) -> SimPort:
@@ -45,7 +59,18 @@ class Bench:
         if name[0] == "c":
             self.lease[name] = 10**9
             log = Log(self.kernel, 10)
-            self.apps.append(Application(self.kernel, host, log, Habits(), self.checker, lambda message: None, lambda era: self.lease[name] - self.kernel.now, "g"))
+            self.apps.append(
+                Application(
+                    self.kernel,
+                    host,
+                    log,
+                    Habits(),
+                    self.checker,
+                    lambda message: None,
+                    lambda era: self.lease[name] - self.kernel.now,
+                    "g",
+                )
+            )
         self.kernel.run_until(self.kernel.now + 100)
         return port
 
@@ -60,9 +85,19 @@ class Bench:
         data = json.dumps({"version": 1, "epoch": epoch}).encode()
         if first:
             self.do(name, Create("/consumers/groups", b""))
-        self.do(name, Create("/consumers/coordinator", b"", ephemeral=True), SetData("/consumers/groups", data, -1))
+        self.do(
+            name,
+            Create("/consumers/coordinator", b"", ephemeral=True),
+            SetData("/consumers/groups", data, -1),
+        )
         if first:
-            for path in (GROUP, f"{GROUP}/ids", f"{GROUP}/owners", f"{GROUP}/owners/t", f"{GROUP}/channel"):
+            for path in (
+                GROUP,
+                f"{GROUP}/ids",
+                f"{GROUP}/owners",
+                f"{GROUP}/owners/t",
+                f"{GROUP}/channel",
+            ):
                 self.do("operator", Create(path, b""))
 
     def join(self, name: str) -> None:
@@ -71,7 +106,9 @@ class Bench:
         self.do(name, Create(f"{GROUP}/ids/{name}", b"", ephemeral=True))
 
     def command(self, coordinator: str, member: str, option: str, epoch: int, seq: int) -> str:
-        what = {"ownershipMap": {"t-0": "x"}} if option == "start-fetcher" else {"partitions": ["t-0"]}
+        what = (
+            {"ownershipMap": {"t-0": "x"}} if option == "start-fetcher" else {"partitions": ["t-0"]}
+        )
         data = json.dumps({"option": option, "epoch": epoch, "seq": seq, **what}).encode()
         path = f"{GROUP}/channel/{member}/{epoch}-{seq}-0"
         self.do(coordinator, Create(path, data))
@@ -95,16 +132,29 @@ def _bench() -> Bench:
 def _own(bench: Bench, member: str, seq: int = 1, offset: bytes = b"0") -> None:
     path = bench.command("k1", member, "start-fetcher", 7, seq)
     ops: list[Op] = [Delete(path), Create(OWNER, member.encode(), ephemeral=True)]
-    ops.append(SetData(OFFSET, bench.zk.tree.nodes[OFFSET].data, -1) if OFFSET in bench.zk.tree.nodes else Create(OFFSET, offset))
+    ops.append(
+        SetData(OFFSET, bench.zk.tree.nodes[OFFSET].data, -1)
+        if OFFSET in bench.zk.tree.nodes
+        else Create(OFFSET, offset)
+    )
     bench.do(member, *ops)
 
 
 def test_paths() -> None:
     for at in (Places.DRAFT, Places.ISOLATED):
-        for path, place in ((at.leader, Place("leader")), (at.root, Place("root")), (at.group("g"), Place("group", "g")), (f"{at.ids('g')}/c", Place("ids", "g", "c")),
-                            (f"{at.channels('g')}/c", Place("channel", "g", "c")), (f"{at.channels('g')}/c/7-1-0", Place("command", "g", "c", "7-1-0")), ("/brokers", Place("other")),
-                            (at.owner(("g", TP)), Place("owner", "g", partition=TP)), (at.offset(("g", TP)), Place("offset", "g", partition=TP)),
-                            ("/consumers/g/offsets/t", Place("offsets", "g", partition=TopicPartition("t", -1))), (at.other_leader, Place("other"))):
+        for path, place in (
+            (at.leader, Place("leader")),
+            (at.root, Place("root")),
+            (at.group("g"), Place("group", "g")),
+            (f"{at.ids('g')}/c", Place("ids", "g", "c")),
+            (f"{at.channels('g')}/c", Place("channel", "g", "c")),
+            (f"{at.channels('g')}/c/7-1-0", Place("command", "g", "c", "7-1-0")),
+            ("/brokers", Place("other")),
+            (at.owner(("g", TP)), Place("owner", "g", partition=TP)),
+            (at.offset(("g", TP)), Place("offset", "g", partition=TP)),
+            ("/consumers/g/offsets/t", Place("offsets", "g", partition=TopicPartition("t", -1))),
+            (at.other_leader, Place("other")),
+        ):
             assert at.place_of(path) == place, path
     assert Places.DRAFT.owner(("g", TP)) == OWNER and Places.DRAFT.offset(("g", TP)) == OFFSET
 
@@ -241,7 +291,10 @@ def test_i5_an_owner_node_of_another_session_is_deleted() -> None:
 
 def test_i6_commands_out_of_order() -> None:
     bench = _bench()
-    later, earlier = bench.command("k1", "c1", "start-fetcher", 7, 5), bench.command("k1", "c1", "stop-fetcher", 7, 4)
+    later, earlier = (
+        bench.command("k1", "c1", "start-fetcher", 7, 5),
+        bench.command("k1", "c1", "stop-fetcher", 7, 4),
+    )
     bench.do("c1", Delete(later), Create(OWNER, b"c1", ephemeral=True))
     bench.do("c1", Delete(earlier), Delete(OWNER))
     assert bench.seen() == ["I6"]
@@ -270,7 +323,13 @@ def test_i11_a_session_with_too_many_owner_paths() -> None:
     topic = "t" * 200
     bench.do("operator", Create(f"{GROUP}/owners/{topic}", b""))
     for first in range(0, 2_400, 400):
-        bench.do("c1", *[Create(f"{GROUP}/owners/{topic}/{p}", b"", ephemeral=True) for p in range(first, first + 400)])
+        bench.do(
+            "c1",
+            *[
+                Create(f"{GROUP}/owners/{topic}/{p}", b"", ephemeral=True)
+                for p in range(first, first + 400)
+            ],
+        )
     assert "I11" in bench.seen()
 
 
@@ -310,7 +369,9 @@ def test_i13_a_reset_that_nobody_made() -> None:
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_i13_what_an_old_consumer_wrote_is_taken_for_a_reset_once_and_only_by_who_does_not_know_of_it(knows: bool) -> None:
+def test_i13_what_an_old_consumer_wrote_is_a_reset_once_and_only_to_who_does_not_know_it(
+    knows: bool,
+) -> None:
     bench = _bench()
     bench.process("l1")
     bench.checker.knows_shared = lambda _group, _host: knows
@@ -322,7 +383,7 @@ def test_i13_what_an_old_consumer_wrote_is_taken_for_a_reset_once_and_only_by_wh
     assert "I13" in bench.seen()
 
 
-def test_a_reset_of_what_is_stored_of_an_earlier_topic_may_be_respected_by_its_owner_and_overwritten_by_the_next() -> None:
+def test_a_reset_of_an_earlier_topics_offset_may_be_respected_and_then_overwritten() -> None:
     for overwritten in (False, True):
         bench = _bench()
         _own(bench, "c1", offset=b"0")
@@ -341,7 +402,9 @@ def test_a_reset_of_what_is_stored_of_an_earlier_topic_may_be_respected_by_its_o
 
 def test_i17_one_quarantine_is_one_warning() -> None:
     bench = _bench()
-    failed, over = (Notice(kind, {}) for kind in (NoticeKind.REBALANCE_FAILED, NoticeKind.REBALANCE_OVER))
+    failed, over = (
+        Notice(kind, {}) for kind in (NoticeKind.REBALANCE_FAILED, NoticeKind.REBALANCE_OVER)
+    )
     for message in (failed, over, failed):
         bench.checker.told(bench.app("c1"), message)
     assert bench.seen() == []

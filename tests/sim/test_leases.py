@@ -1,4 +1,6 @@
-"""Coordinators that differ in `lease_max_ms`: a member that was never told of the shorter one counts on the longer, and nobody else gets what it may still fetch."""
+"""Coordinators that differ in `lease_max_ms`: a member that was never told of the shorter one
+counts on the longer, and nobody else gets what it may still fetch.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,25 @@ CUT_MS, OUTAGE_MS = 400, 5_000
 
 @pytest.mark.parametrize("later", [1, 2], ids=["its successor", "the successor's successor"])
 @pytest.mark.parametrize("seed", range(2))
-def test_what_a_cut_off_member_holds_is_left_alone_for_the_longest_lease_that_it_may_count_on(seed: int, later: int) -> None:
-    """One coordinator lets members have the long lease. Another with a short one follows, or two, and command nobody. Then a member loses its link and its registration, not its session."""
-    world = World(seed, plan=Plan(coordinators=0, consumers=3, topics=1, session_ms=60_000, guardian_chance=1.0))
+def test_what_a_cut_off_member_holds_is_left_alone_for_the_longest_lease_that_it_may_count_on(
+    seed: int, later: int
+) -> None:
+    """One coordinator lets members have the long lease. Another with a short one follows, or two,
+    and command nobody. Then a member loses its link and its registration, not its session.
+    """
+    world = World(
+        seed,
+        plan=Plan(coordinators=0, consumers=3, topics=1, session_ms=60_000, guardian_chance=1.0),
+    )
     world._populate()
     for lease_ms in (LONG_MS, *[SHORT_MS] * later):
         for coordinator in world.coordinators:
             world.kill(coordinator)
         world.add_coordinator(lease_ms)
-        world.kernel.run_until(world.kernel.now + 2 * STEP_MS, stop=lambda: world.kernel.now % STEP_MS == 0 and not world.unsettled())
+        world.kernel.run_until(
+            world.kernel.now + 2 * STEP_MS,
+            stop=lambda: world.kernel.now % STEP_MS == 0 and not world.unsettled(),
+        )
         assert not world.unsettled()
     victim = max(world.members("g0"), key=lambda m: len(m.app.fetching()))
     theirs = set(victim.app.fetching())
@@ -35,16 +47,35 @@ def test_what_a_cut_off_member_holds_is_left_alone_for_the_longest_lease_that_it
     world.zk.cut_link(victim.host, PATIENCE_MS)
     world.zk.commit([Delete(f"{world.places.ids('g0')}/{victim.driver.name}")], 0, "operator")
     others = [m for m in world.members("g0") if m is not victim]
-    world.kernel.run_until(cut_ms + PATIENCE_MS, stop=lambda: theirs <= {tp for m in others for tp in m.app.fetching()})
-    assert not world.checker.violations and cut_ms + LONG_MS < world.kernel.now < cut_ms + PATIENCE_MS
+    world.kernel.run_until(
+        cut_ms + PATIENCE_MS, stop=lambda: theirs <= {tp for m in others for tp in m.app.fetching()}
+    )
+    assert (
+        not world.checker.violations and cut_ms + LONG_MS < world.kernel.now < cut_ms + PATIENCE_MS
+    )
 
 
 def stranded_through_an_outage(seed: int) -> World:
-    """A member loses link and registration, then nobody is served for longer than an orphan is left alone; meanwhile its link heals, so it learns that and goes on; afterwards it is cut off again."""
-    world = World(seed, plan=Plan(coordinators=0, consumers=3, topics=1, session_ms=60_000, coordinator_session_ms=60_000, guardian_chance=1.0, failsafe_chance=1.0))
+    """A member loses link and registration, then nobody is served for longer than an orphan is left
+    alone; meanwhile its link heals, so it learns that and goes on; afterwards it is cut off again.
+    """
+    world = World(
+        seed,
+        plan=Plan(
+            coordinators=0,
+            consumers=3,
+            topics=1,
+            session_ms=60_000,
+            coordinator_session_ms=60_000,
+            guardian_chance=1.0,
+            failsafe_chance=1.0,
+        ),
+    )
     world._populate()
     world.add_coordinator(SHORT_MS)
-    world.kernel.run_until(PATIENCE_MS, stop=lambda: world.kernel.now % STEP_MS == 0 and not world.unsettled())
+    world.kernel.run_until(
+        PATIENCE_MS, stop=lambda: world.kernel.now % STEP_MS == 0 and not world.unsettled()
+    )
     victim = max(world.members("g0"), key=lambda m: len(m.app.fetching()))
     assert victim.app.fetching()
     world.zk.cut_link(victim.host, CUT_MS)

@@ -1,4 +1,6 @@
-"""I12 on the coordinator's side: a simulator run's journals replay, wherever they are replayed, and a core that is not a function of its inputs is seen."""
+"""I12 on the coordinator's side: a simulator run's journals replay, wherever they are replayed, and
+a core that is not a function of its inputs is seen.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ UNSAMPLED_SEED = 3
 def test_any_seed_can_be_replayed() -> None:
     assert run_seed(UNSAMPLED_SEED).replayed is None
     ((result, _, _),) = run_many([UNSAMPLED_SEED], "", 1, replaying=True)
-    assert result.replayed is not None and result.replayed.terms > 0 and result.replayed.writes > 5 and not result.replayed.differences
+    assert (
+        result.replayed is not None
+        and result.replayed.terms > 0
+        and result.replayed.writes > 5
+        and not result.replayed.differences
+    )
 
 
 FORGETS_EVERY = 40
 
 
-def _forgets(original: Callable[[Coordinator, Any], list[Any]], lives: list[int]) -> Callable[[Coordinator, Any], list[Any]]:
+def _forgets(
+    original: Callable[[Coordinator, Any], list[Any]], lives: list[int]
+) -> Callable[[Coordinator, Any], list[Any]]:
     def step(self: Coordinator, event: Any) -> list[Any]:
         lives[0] += 1
         return original(self, event) if lives[0] % FORGETS_EVERY else []
@@ -42,7 +51,8 @@ def test_a_coordinator_that_remembers_other_lives_is_seen(monkeypatch: pytest.Mo
     monkeypatch.setattr(Coordinator, "step", _forgets(Coordinator.step, lives))
     with replay.recording() as journals:
         World(0).run()
-    lives[0] = FORGETS_EVERY // 2  # a run often ends with what it forgot: going on from there would forget the same ones again
+    # a run often ends with what it forgot: going on from there would forget the same ones again
+    lives[0] = FORGETS_EVERY // 2
     found = replay.replayed(journals)
     assert found.differences and "Coordinator, line " in found.differences[0]
 
@@ -51,11 +61,25 @@ def test_a_recording_replays_in_another_process_whatever_the_hash_seed(tmp_path:
     """Sets and mappings are made anew from text there: the core must not depend on their order."""
     with replay.recording() as journals:
         World(UNSAMPLED_SEED).run()
-    terms = [term for journal in journals.values() if isinstance(journal.core, Coordinator) for term in replay.terms(journal)]
+    terms = [
+        term
+        for journal in journals.values()
+        if isinstance(journal.core, Coordinator)
+        for term in replay.terms(journal)
+    ]
     for number, term in enumerate(terms):
         assert isinstance(term.source, list)
         (tmp_path / f"inputs-{number}.jsonl").write_bytes(b"".join(term.source))
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-        run = subprocess.run([sys.executable, "-m", "zkcoord.runtime.cli", "replay", "-q", str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120, check=False)
-        assert run.returncode == 0 and run.stdout.endswith(f"in {len(terms)} terms: identical\n"), run.stdout + run.stderr
+        run = subprocess.run(
+            [sys.executable, "-m", "zkcoord.runtime.cli", "replay", "-q", str(tmp_path)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert run.returncode == 0 and run.stdout.endswith(f"in {len(terms)} terms: identical\n"), (
+            run.stdout + run.stderr
+        )

@@ -1,4 +1,6 @@
-"""ZooKeeper restored from an older state: no coordinator that knows of a higher epoch leads there; one that is started again does, and the groups settle."""
+"""ZooKeeper restored from an older state: no coordinator that knows of a higher epoch leads there;
+one that is started again does, and the groups settle.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def test_who_has_seen_a_higher_epoch_does_not_lead(seed: int) -> None:
     world = _restored(seed)
     second = world.coordinators[-1]
     world.kernel.run_until(RESTORED_MS + PATIENCE_MS, stop=lambda: second.driver.finished)
-    assert second.driver.finished and "restored from an older state" in (second.driver.failure or "") and world.leader() is not second
+    assert (
+        second.driver.finished
+        and "restored from an older state" in (second.driver.failure or "")
+        and world.leader() is not second
+    )
     assert not world.checker.violations
 
 
@@ -49,5 +55,7 @@ def test_a_coordinator_that_is_started_again_leads(seed: int) -> None:
     for _ in range(2):
         world.add_consumer("g0")
     deadline_ms = world.kernel.now + PATIENCE_MS
-    world.kernel.run_until(deadline_ms, stop=lambda: world.leader() is world.coordinators[-1] and not world.unsettled())
+    world.kernel.run_until(
+        deadline_ms, stop=lambda: world.leader() is world.coordinators[-1] and not world.unsettled()
+    )
     assert world.leader() is world.coordinators[-1] and not world.unsettled()

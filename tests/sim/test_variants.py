@@ -1,4 +1,6 @@
-"""Each rule is needed: a system without it is caught within 1,000 seeds of its mix. Replaying journals (I12) is caught out, too, by a core that is not pure."""
+"""Each rule is needed: a system without it is caught within 1,000 seeds of its mix. Replaying
+journals (I12) is caught out, too, by a core that is not pure.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,32 @@ from tests.sim.world import World
 
 SEEDS_MAX = 1_000
 # Seeds known to catch; when a change moves them, all are tried.
-TRIED_FIRST = {"announced_late": (251, 535), "obeyed_late": (3, 9), "lease_by_read": (26,), "no_ack_check": (58,), "no_resume": (67,), "no_ack_deadline": (0, 2, 7), "no_eager_barrier": (9, 18, 23), "no_grace": (0, 4, 6), "no_slots": (85,),
-               "no_quarantine_backoff": (7, 15, 17), "no_look_back": (68,), "no_meaning": (37, 45, 47), "no_floor": (33, 39, 52), "no_replaced_process": (59,),
-               "no_older_lease": (98,), "failsafe_unproved": (37, 220), "failsafe_revives": (37, 52, 124), "no_recount": (195, 332, 342), "no_second_look": (444,), "no_release_deadline": (117,), "no_rescue": (30, 63), "no_partial_stop": (81, 95, 137), "stores_unasked": (13, 15, 16), "leaves_unasked": (15, 16)}
+TRIED_FIRST = {
+    "announced_late": (251, 535),
+    "obeyed_late": (3, 9),
+    "lease_by_read": (26,),
+    "no_ack_check": (58,),
+    "no_resume": (67,),
+    "no_ack_deadline": (0, 2, 7),
+    "no_eager_barrier": (9, 18, 23),
+    "no_grace": (0, 4, 6),
+    "no_slots": (85,),
+    "no_quarantine_backoff": (7, 15, 17),
+    "no_look_back": (68,),
+    "no_meaning": (37, 45, 47),
+    "no_floor": (33, 39, 52),
+    "no_replaced_process": (59,),
+    "no_older_lease": (98,),
+    "failsafe_unproved": (37, 220),
+    "failsafe_revives": (37, 52, 124),
+    "no_recount": (195, 332, 342),
+    "no_second_look": (444,),
+    "no_release_deadline": (117,),
+    "no_rescue": (30, 63),
+    "no_partial_stop": (81, 95, 137),
+    "stores_unasked": (13, 15, 16),
+    "leaves_unasked": (15, 16),
+}
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -26,7 +51,9 @@ def test_a_weakened_system_is_caught(name: str) -> None:
     for seed in (*TRIED_FIRST.get(name, ()), *range(SEEDS_MAX)):
         if variant.caught(run_seed(seed, name, mix=variant.mix).violations):
             return
-    raise AssertionError(f"{SEEDS_MAX} seeds of the mix {variant.mix} do not miss the rule: {variant.removes}")
+    raise AssertionError(
+        f"{SEEDS_MAX} seeds of the mix {variant.mix} do not miss the rule: {variant.removes}"
+    )
 
 
 def test_a_variant_leaves_nothing_behind() -> None:
@@ -37,7 +64,9 @@ def test_a_variant_leaves_nothing_behind() -> None:
     assert [vars(p.owner)[p.name] for p in variant.patches] == before
 
 
-def test_a_core_that_remembers_other_lives_is_seen_by_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_that_remembers_other_lives_is_seen_by_the_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     original, lives = Agent.step, [0]
 
     def step(self: Agent, event: Any) -> list[Any]:

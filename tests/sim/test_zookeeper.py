@@ -1,4 +1,6 @@
-"""The model of ZooKeeper keeps the contract of the port, and does to sessions and followers what real servers do."""
+"""The model of ZooKeeper keeps the contract of the port, and does to sessions and followers what
+real servers do.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,23 @@ from collections.abc import Callable
 
 import pytest
 
-from zkcoord.zk.port import Check, Committed, Connected, Create, Expired, GetData, MultiResult, Node, Port, PortEvent, ReadDone, ReadResult, SetData, Suspended, Unanswered
+from zkcoord.zk.port import (
+    Check,
+    Committed,
+    Connected,
+    Create,
+    Expired,
+    GetData,
+    MultiResult,
+    Node,
+    Port,
+    PortEvent,
+    ReadDone,
+    ReadResult,
+    SetData,
+    Suspended,
+    Unanswered,
+)
 
 from tests.sim.client import SimPort
 from tests.sim.kernel import Host, Kernel
@@ -22,7 +40,9 @@ class SimFixture:
 
     def __init__(self, seed: int, servers: int) -> None:
         self.kernel = Kernel(seed)
-        self.zk = SimEnsemble(self.kernel, servers, Weather(tail_chance=0.05, tail_max_ms=60, lag_max_ms=40))
+        self.zk = SimEnsemble(
+            self.kernel, servers, Weather(tail_chance=0.05, tail_max_ms=60, lag_max_ms=40)
+        )
         self.hosts = 0
 
     def open(self, on_event: Callable[[PortEvent], None]) -> Port:
@@ -62,7 +82,9 @@ class Client:
         assert isinstance(self.events[0], Connected)
 
     def wait(self, count: int) -> None:
-        self.zk.kernel.run_until(self.zk.kernel.now + PATIENCE_MS, stop=lambda: len(self.results) >= count)
+        self.zk.kernel.run_until(
+            self.zk.kernel.now + PATIENCE_MS, stop=lambda: len(self.results) >= count
+        )
         assert len(self.results) >= count
 
 
@@ -97,7 +119,11 @@ def test_a_short_pause_is_only_a_delay() -> None:
     client.host.resume()
     client.wait(1)
     kernel.run_until(kernel.now + 20_000)
-    assert isinstance(client.results[0], Committed) and "/e" in zk.tree.nodes and len(client.events) == 1
+    assert (
+        isinstance(client.results[0], Committed)
+        and "/e" in zk.tree.nodes
+        and len(client.events) == 1
+    )
 
 
 def test_a_killed_process_s_session_ends_after_its_timeout_or_by_its_guardian() -> None:
@@ -120,7 +146,9 @@ def test_a_lost_reply_is_unanswered_though_it_happened() -> None:
     zk.weather.lose_reply_chance = 1.0
     client.port.multi([Create("/a", b"")], client.results.append)
     client.wait(1)
-    assert client.results == [Unanswered()] and "/a" in zk.tree.nodes and Suspended() in client.events
+    assert (
+        client.results == [Unanswered()] and "/a" in zk.tree.nodes and Suspended() in client.events
+    )
 
 
 def test_a_lost_request_is_unanswered_and_did_not_happen() -> None:
@@ -177,10 +205,20 @@ def test_a_session_never_goes_back_in_time() -> None:
         zk.weather.lag_max_ms = 500
         seen = 0
         for value in range(4):
-            client.port.multi([Create("/a", b"0") if value == 0 else SetData("/a", str(value).encode(), -1)], client.results.append)
+            client.port.multi(
+                [Create("/a", b"0") if value == 0 else SetData("/a", str(value).encode(), -1)],
+                client.results.append,
+            )
             client.wait(len(client.results) + 1)
             zk.cut_link(client.host, 0)
-            kernel.run_until(kernel.now + PATIENCE_MS, stop=lambda: len(client.events) % 2 == 1 and isinstance(client.events[-1], Connected) and len(client.events) > 2 * value + 2)
+            kernel.run_until(
+                kernel.now + PATIENCE_MS,
+                stop=lambda: (
+                    len(client.events) % 2 == 1
+                    and isinstance(client.events[-1], Connected)
+                    and len(client.events) > 2 * value + 2
+                ),
+            )
             client.port.read([GetData("/a")], client.results.append)
             client.wait(len(client.results) + 1)
             answer = client.results[-1]
@@ -205,13 +243,17 @@ def test_what_an_old_connection_left_under_way_does_not_happen_after_the_session
         client.wait(4)
         unchanged = isinstance(client.results[3], Committed)
         kernel.run_until(kernel.now + 5_000)
-        assert unchanged == (zk.tree.nodes["/a"].data == b""), "it happened after a sync of the new connection"
+        assert unchanged == (zk.tree.nodes["/a"].data == b""), (
+            "it happened after a sync of the new connection"
+        )
         happened += not unchanged
     assert 0 < happened < 80
 
 
 def test_it_does_not_happen_either_when_the_new_connection_is_lost_as_well() -> None:
-    """The leader remembers the server that a session moved to, also while nobody serves it; found as default 846634429299 and ensemble 805443900945: a write ran after later ones of its session."""
+    """The leader remembers the server that a session moved to, also while nobody serves it; found
+    as default 846634429299 and ensemble 805443900945: a write ran after later ones of its session.
+    """
     late = 0
     for seed in range(60):
         kernel, zk = _world(seed)
@@ -224,8 +266,13 @@ def test_it_does_not_happen_either_when_the_new_connection_is_lost_as_well() -> 
         c.port.multi([Create("/late", b"")], lambda result: None)
         kernel.run_until(kernel.now + 100)
         zk.cut_link(c.host, 100)
-        kernel.run_until(kernel.now + 1_500, stop=lambda: len(c.events) > 2 and isinstance(c.events[-1], Connected))
-        assert isinstance(c.events[-1], Connected) and zk.sessions[c.port.session_id].conn is not old
+        kernel.run_until(
+            kernel.now + 1_500,
+            stop=lambda: len(c.events) > 2 and isinstance(c.events[-1], Connected),
+        )
+        assert (
+            isinstance(c.events[-1], Connected) and zk.sessions[c.port.session_id].conn is not old
+        )
         c.port.multi([Create("/later", b"")], c.results.append)
         c.wait(1)
         zk.cut_link(c.host, 3_200)
@@ -236,7 +283,9 @@ def test_it_does_not_happen_either_when_the_new_connection_is_lost_as_well() -> 
 
 
 def test_what_arrives_on_a_connection_after_a_newer_one_is_not_read() -> None:
-    """Also where both are at one server: it closes the older connection of a session that comes again."""
+    """Also where both are at one server: it closes the older connection of a session that comes
+    again.
+    """
     for seed in range(20):
         kernel, zk = _world(seed, 1)
         c = Client(zk, "c")

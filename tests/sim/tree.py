@@ -1,8 +1,11 @@
 """A znode tree: what one server holds, and what a transaction does to it.
 
-The leader's tree executes multis (all or nothing, one zxid for all of it, later operations see earlier ones) and yields a `Txn`: resolved changes and the watch events that they
-cause, in the server's order. A follower's tree applies the same changes later. Records are immutable, so trees share them. As in the real server, a node's reported `cversion`
-counts creates and deletes of children, while the suffix of a sequential child counts creates only (and starts again when the parent is re-created).
+The leader's tree executes multis (all or nothing, one zxid for all of it, later operations see
+earlier ones) and yields a `Txn`: resolved changes and the watch events that they cause, in the
+server's order. A follower's tree applies the same changes later. Records are immutable, so trees
+share them. As in the real server, a node's reported `cversion` counts creates and deletes of
+children, while the suffix of a sequential child counts creates only (and starts again when the
+parent is re-created).
 """
 
 from __future__ import annotations
@@ -11,7 +14,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zkcoord.zk.port import Change, Check, Children, Create, Created, Delete, Done, GetChildren, GetData, Missing, Node, Op, OpResult, Read, ReadAnswer, Rejected, SetData, Stat, ZkError
+from zkcoord.zk.port import (
+    Change,
+    Check,
+    Children,
+    Create,
+    Created,
+    Delete,
+    Done,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Op,
+    OpResult,
+    Read,
+    ReadAnswer,
+    Rejected,
+    SetData,
+    Stat,
+    ZkError,
+)
 
 
 class Rec(NamedTuple):
@@ -27,7 +50,9 @@ class Rec(NamedTuple):
 
 @dataclass(slots=True)
 class Txn:
-    """One transaction of the log: who did what, what it changed (with the record before), and the watch events that it causes."""
+    """One transaction of the log: who did what, what it changed (with the record before), and the
+    watch events that it causes.
+    """
 
     zxid: int
     time_ms: int
@@ -35,7 +60,8 @@ class Txn:
     host: str
     kind: str
     ops: tuple[Op, ...] = ()
-    changes: list[tuple[str, Rec | None, Rec | None]] = field(default_factory=list)  # path, before, after
+    # path, before, after
+    changes: list[tuple[str, Rec | None, Rec | None]] = field(default_factory=list)
     events: list[tuple[Change, str]] = field(default_factory=list)
 
 
@@ -136,7 +162,9 @@ class _View:
             self._put(op.path, rec, new)
             self._txn.events.append((Change.DATA, op.path))
             count = self._children(op.path)
-            return Stat(new.czxid, new.mzxid, new.version, 2 * new.creates - count, new.owner, count)
+            return Stat(
+                new.czxid, new.mzxid, new.version, 2 * new.creates - count, new.owner, count
+            )
         if self._children(op.path):
             return ZkError.NOT_EMPTY
         self._put(op.path, rec, None)
@@ -160,6 +188,8 @@ class _View:
         self._put(parent, above, above._replace(creates=above.creates + 1))
         self._put(path, None, Rec(op.data, zxid, zxid, 0, 0, self._session if op.ephemeral else 0))
         self._count[parent] = self._count.get(parent, 0) + 1
-        self._count[path] = 0 if path not in self._tree.children else -len(self._tree.children[path])
+        self._count[path] = (
+            0 if path not in self._tree.children else -len(self._tree.children[path])
+        )
         self._txn.events += [(Change.CREATED, path), (Change.CHILDREN, parent)]
         return Created(path)

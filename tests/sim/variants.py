@@ -1,7 +1,9 @@
-"""Weakened systems: each takes exactly one rule out of the production code, to show that the rule is needed and that the checkers see it. (`no_stop_barrier_no_claims` takes out two that
-stand for each other, and says what follows for records and offsets.)
+"""Weakened systems: each takes exactly one rule out of the production code, to show that the rule
+is needed and that the checkers see it. (`no_stop_barrier_no_claims` takes out two that stand for
+each other, and says what follows for records and offsets.)
 
-A variant replaces one named hook of the production code for as long as it is applied. It says which rule it removes in the words of docs/protocol.md.
+A variant replaces one named hook of the production code for as long as it is applied. It says which
+rule it removes in the words of docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -31,7 +33,18 @@ from zkcoord.core.timers import Timers
 from zkcoord.core.trouble import Trouble
 from zkcoord.core.view import GroupView, Place
 from zkcoord.zk import writer
-from zkcoord.zk.port import Check, Create, Delete, GetData, Node, Op, Port, ReadDone, ReadResult, SetData
+from zkcoord.zk.port import (
+    Check,
+    Create,
+    Delete,
+    GetData,
+    Node,
+    Op,
+    Port,
+    ReadDone,
+    ReadResult,
+    SetData,
+)
 
 from tests.sim.invariants import Violation
 from tests.sim.mixes import DEFAULT
@@ -77,7 +90,9 @@ class Variant:
 FOREVER_MS = 10**12
 
 
-def _lease_never_ends(original: Callable[[Membership, int], int]) -> Callable[[Membership, int], int]:
+def _lease_never_ends(
+    original: Callable[[Membership, int], int],
+) -> Callable[[Membership, int], int]:
     def lease_until(self: Membership, era: int) -> int:
         return FOREVER_MS
 
@@ -89,11 +104,21 @@ def _read_renews(original: Callable[..., None]) -> Callable[..., None]:
         if not isinstance(action, Store) or action.values:
             original(self, port, action)
             return
-        path, sent, token = self.layout.registration(self.options.group, self.name), self.clock(), action.token
+        path, sent, token = (
+            self.layout.registration(self.options.group, self.name),
+            self.clock(),
+            action.token,
+        )
 
         def answered(result: ReadResult) -> None:
             there = isinstance(result, ReadDone) and isinstance(result.answers[0], Node)
-            ending = Ending.OK if there else Ending.EVICTED if isinstance(result, ReadDone) else Ending.UNKNOWN
+            ending = (
+                Ending.OK
+                if there
+                else Ending.EVICTED
+                if isinstance(result, ReadDone)
+                else Ending.UNKNOWN
+            )
             self._feed(Wrote(self.clock(), token, ending, sent))
 
         port.read([GetData(path)], self._when(port, answered))
@@ -138,9 +163,16 @@ def _any_version(original: type[SetData]) -> Callable[[str, bytes, int], SetData
     return lambda path, data, version: SetData(path, data, -1 if "/offsets/" in path else version)
 
 
-def _nothing_adopted(original: Callable[[Agent, PartitionsRead], None]) -> Callable[[Agent, PartitionsRead], None]:
+def _nothing_adopted(
+    original: Callable[[Agent, PartitionsRead], None],
+) -> Callable[[Agent, PartitionsRead], None]:
     def judge_start(self: Agent, e: PartitionsRead) -> None:
-        original(self, replace(e, holdings={tp: h for tp, h in e.holdings.items() if h.whose is not Whose.MINE}))
+        original(
+            self,
+            replace(
+                e, holdings={tp: h for tp, h in e.holdings.items() if h.whose is not Whose.MINE}
+            ),
+        )
 
     return judge_start
 
@@ -164,11 +196,19 @@ def _unfenced(original: type[Check]) -> Callable[[str, int], Check]:
     return lambda path, version: Check(path, -1)
 
 
-def _started_at_once(original: Callable[[GroupView, TopicPartition], tuple[Place, str]]) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
+def _started_at_once(
+    original: Callable[[GroupView, TopicPartition], tuple[Place, str]],
+) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
     def judge(self: GroupView, tp: TopicPartition) -> tuple[Place, str]:
         place, member = original(self, tp)
         want = self.target.get(tp)
-        if place is Place.WRONG and want is not None and want.member in self.members and want.member != member and tp not in self.starting:
+        if (
+            place is Place.WRONG
+            and want is not None
+            and want.member in self.members
+            and want.member != member
+            and tp not in self.starting
+        ):
             return Place.READY, want.member
         return place, member
 
@@ -182,7 +222,9 @@ def _never_evicted(original: Callable[..., Any]) -> Callable[..., Any]:
 def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
     """A start takes an owner node whoever has it."""
 
-    def ack_ops(self: AgentDriver, ack: Any, ops: list[Op], stores: dict[int, TopicPartition]) -> None:
+    def ack_ops(
+        self: AgentDriver, ack: Any, ops: list[Op], stores: dict[int, TopicPartition]
+    ) -> None:
         original(self, ack, ops, stores)
         there = self.port._ensemble.tree.nodes  # type: ignore[union-attr]  # the model's own tree: what a claim without a condition would do
         kept: list[Op] = []
@@ -200,9 +242,20 @@ def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
     return ack_ops
 
 
-def _foreign_is_free(original: Callable[[Agent, PartitionsRead], None]) -> Callable[[Agent, PartitionsRead], None]:
+def _foreign_is_free(
+    original: Callable[[Agent, PartitionsRead], None],
+) -> Callable[[Agent, PartitionsRead], None]:
     def judge_start(self: Agent, e: PartitionsRead) -> None:
-        original(self, replace(e, holdings={tp: replace(h, whose=Whose.NOBODY) if h.whose is Whose.FOREIGN else h for tp, h in e.holdings.items()}))
+        original(
+            self,
+            replace(
+                e,
+                holdings={
+                    tp: replace(h, whose=Whose.NOBODY) if h.whose is Whose.FOREIGN else h
+                    for tp, h in e.holdings.items()
+                },
+            ),
+        )
 
     return judge_start
 
@@ -238,7 +291,9 @@ def _slot_until_acked(original: Callable[..., None]) -> Callable[..., None]:
 
 def _no_backoff(original: Callable[..., int | None]) -> Callable[..., int | None]:
     def release_at_ms(self: Trouble) -> int | None:
-        began_ms = self.by_itself_ms - max(self.options.quarantine_ms, self.options.quarantine_backoff_max_ms)
+        began_ms = self.by_itself_ms - max(
+            self.options.quarantine_ms, self.options.quarantine_backoff_max_ms
+        )
         return began_ms + 50 if self.quarantined and self.changed else original(self)
 
     return release_at_ms
@@ -269,11 +324,17 @@ def _nothing_to_write(original: Callable[..., tuple[()]]) -> Callable[..., tuple
     return lambda *arguments: ()
 
 
-def _started_twice(original: Callable[[GroupView, TopicPartition], tuple[Place, str]]) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
+def _started_twice(
+    original: Callable[[GroupView, TopicPartition], tuple[Place, str]],
+) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
     def judge(self: GroupView, tp: TopicPartition) -> tuple[Place, str]:
         place, member = original(self, tp)
         want = self.target.get(tp)
-        return (Place.READY, want.member) if place is Place.STARTING and want is not None and want.member != member else (place, member)
+        return (
+            (Place.READY, want.member)
+            if place is Place.STARTING and want is not None and want.member != member
+            else (place, member)
+        )
 
     return judge
 
@@ -337,6 +398,7 @@ def _obeyed_late(original: Callable[..., None]) -> Callable[..., None]:
         lapsed, self.lapsed = self.lapsed, False
         original(self, now_ms)
         self.lapsed = lapsed
+
     return advance
 
 
@@ -349,49 +411,273 @@ def _sticky_maths(original: Any) -> Any:
 
 
 _ALL = (
-    Variant("no_lease", "a member hands records out whatever its lease says", (Patch(Membership, "lease_until", _lease_never_ends),)),
-    Variant("announced_late", "a member says what it has started whatever its lease says", (Patch(Writing, "_announce", _announced_late),), by=("I3",)),
-    Variant("obeyed_late", "a member takes up a command whatever its lease says", (Patch(Agent, "_advance", _obeyed_late),), by=("I3",)),
-    Variant("lease_by_read", "an idle member renews its lease by reading its registration", (Patch(AgentDriver, "_write", _read_renews),)),
-    Variant("no_eviction_wait", "owner nodes without a registration are removed at once", (Patch(CoordinatorOptions, "orphan_wait_ms", _no_wait),)),
-    Variant("no_older_lease", "a coordinator waits for its own lease, though the one before let members have a longer one", (Patch(CoordinatorOptions, "orphan_wait_ms", _own_lease),), "coordinators", ("I3",)),
-    Variant("no_recount", "an outage counts as part of the wait before an orphaned owner node is removed", (Patch(Timers, "__init__", _counted_on),), "failsafe", ("I3",)),
-    Variant("failsafe_unproved", "a member that is cut off takes it that nobody serves", (Patch(Lookout, "begin", _whatever_it_hears),), "failsafe", ("I3",)),
-    Variant("failsafe_revives", "a lease that is over comes back when nobody serves", (Patch(Writing, "_may_prolong", _always),), "failsafe", ("I3",)),
-    Variant("no_version_fence", "offsets are written whatever their version", (Patch(consumer.driver, "SetData", _any_version),)),
-    Variant("no_adoption", "after an unknown start, owner nodes of one's own are not adopted", (Patch(Agent, "_judge_start", _nothing_adopted),)),
-    Variant("no_resume", "a stop that was withdrawn is not resumed", (Patch(Writing, "_withdraw", _not_resumed),)),
-    Variant("no_ack_check", "an ack does not check the member's own registration", (Patch(AgentDriver, "_ack_ops", _ack_unchecked),)),
-    Variant("no_epoch_fence", "the coordinator's writes do not check the epoch", (Patch(writer, "Check", _unfenced),)),
-    Variant("no_stop_barrier", "a partition is started elsewhere before its stop was acked", (Patch(GroupView, "_judge", _started_at_once),)),
-    Variant("no_stop_barrier_no_claims", "as no_stop_barrier, and claims are no fence: a start takes what another owns, offsets are written whatever their version",
-            (Patch(GroupView, "_judge", _started_at_once), Patch(Agent, "_judge_start", _foreign_is_free), Patch(AgentDriver, "_ack_ops", _claims_unfenced),
-             Patch(consumer.driver, "SetData", _any_version)), by=("I3", "I4", "I13")),
-    Variant("no_ack_deadline", "a member that does not answer a command is never evicted", (Patch(Group, "_evict", _never_evicted),), "members", ("I8",)),
-    Variant("no_eager_barrier", "in the eager form only what moves is stopped, and starts do not wait for stops", (Patch(Commander, "_recall", _cooperative_always),), "eager", ("I15",)),
-    Variant("no_grace", "a static member that leaves is gone at once", (Patch(Statics, "left", _nobody_is_expected),), "static", ("I16",)),
-    Variant("no_incarnation_check", "offsets of a topic count for another of the same name", (Patch(incarnations, "same_incarnation", _every_topic_is_the_same),), "topics", ("I13",)),
-    Variant("no_slots", "a group keeps its slot until its members have answered", (Patch(Coordinator, "_serve", _slot_until_acked),), "wide", ("I8", "I9")),
-    Variant("no_quarantine_backoff", "a quarantine ends 50 ms after it began, if anything changed meanwhile", (Patch(Trouble, "release_at_ms", _no_backoff),), "members", ("I17",)),
-    Variant("no_look_back", "a member does not look back at the topics of what it started", (Patch(Writing, "_prove_later", _nothing),), "moments"),
-    Variant("no_meaning", "a member starts partitions of a topic whatever incarnation of it the command means", (Patch(agent, "is_meant", _always),), "moments"),
-    Variant("no_owners_of_the_past", "owner nodes and starts of a topic that was made again count for the new one", (Patch(GroupView, "_outdated", _never),), "topics"),
-    Variant("no_clean", "commands of older epochs, of other incarnations and of members that are gone are not deleted", (Patch(Group, "_clean", _nothing_to_write),), "coordinators"),
-    Variant("no_start_barrier", "a partition is started while somebody else's start of it is outstanding", (Patch(GroupView, "_judge", _started_twice),)),
-    Variant("no_one_command", "a member may have several commands outstanding", (Patch(Commander, "_free", _many_commands),), DEFAULT, ("I6",)),
-    Variant("no_floor", "a lease counts also for what was lost and not heard of", (Patch(Membership, "lease_until", _unheard),)),
-    Variant("no_rename", "a static member that is back does not take its place in the target", (Patch(GroupView, "rename", _nothing),), "static"),
-    Variant("no_replaced_process", "a process whose instance was taken over takes it back when it returns", (Patch(Membership, "_ask_to_join", _first_always),), "static"),
-    Variant("no_second_look", "what the target before says is started whatever a member has subscribed since", (Patch(Commander, "_may_start", _whatever_is_subscribed),), "full", ("I20",)),
-    Variant("no_places", "a group takes any number of members", (Patch(target, "_admit", _no_last_place),), "full", ("I19",)),
-    Variant("stores_unasked", "what is given up is stored at the position also where the application commits by itself",
-            (Patch(Membership, "_revoked", _automatic_always), Patch(Writing, "_write_ack", _automatic_always)), "default", ("I18",)),
-    Variant("leaves_unasked", "a member that leaves stores its positions also where the application commits by itself", (Patch(Membership, "_leave", _automatic_always),), "default", ("I18",)),
-    Variant("no_release", "a member of a shared group lets go when the coordinator says so, not when the registrations change", (Patch(Sharing, "_let_go", _nothing),), "mixed", ("C3",)),
-    Variant("no_release_deadline", "it waits for its application as long as that takes", (Patch(Sharing, "_let_go", _whenever),), "mixed", ("C3",)),
-    Variant("no_rescue", "an old consumer that gave up is left to itself", (Patch(mixed.Sharing, "rescue", _nothing_to_write),), "mixed", ("I8",)),
-    Variant("no_old_maths", "a shared group is assigned as any other", (Patch(mixed, "LEGACY_ASSIGNORS", _sticky_maths),), "mixed", ("I8",)),
-    Variant("no_partial_stop", "what the application is working on is given up with the rest", (Patch(Membership, "_revoked", _whole_at_once),), "members", ("I13",)),
-    Variant("no_generations", "another target is no new generation", (Patch(Group, "_take_target", _same_generation),), "default", ("I14",)),
+    Variant(
+        "no_lease",
+        "a member hands records out whatever its lease says",
+        (Patch(Membership, "lease_until", _lease_never_ends),),
+    ),
+    Variant(
+        "announced_late",
+        "a member says what it has started whatever its lease says",
+        (Patch(Writing, "_announce", _announced_late),),
+        by=("I3",),
+    ),
+    Variant(
+        "obeyed_late",
+        "a member takes up a command whatever its lease says",
+        (Patch(Agent, "_advance", _obeyed_late),),
+        by=("I3",),
+    ),
+    Variant(
+        "lease_by_read",
+        "an idle member renews its lease by reading its registration",
+        (Patch(AgentDriver, "_write", _read_renews),),
+    ),
+    Variant(
+        "no_eviction_wait",
+        "owner nodes without a registration are removed at once",
+        (Patch(CoordinatorOptions, "orphan_wait_ms", _no_wait),),
+    ),
+    Variant(
+        "no_older_lease",
+        "a coordinator waits for its own lease, though the one before let members have a"
+        " longer one",
+        (Patch(CoordinatorOptions, "orphan_wait_ms", _own_lease),),
+        "coordinators",
+        ("I3",),
+    ),
+    Variant(
+        "no_recount",
+        "an outage counts as part of the wait before an orphaned owner node is removed",
+        (Patch(Timers, "__init__", _counted_on),),
+        "failsafe",
+        ("I3",),
+    ),
+    Variant(
+        "failsafe_unproved",
+        "a member that is cut off takes it that nobody serves",
+        (Patch(Lookout, "begin", _whatever_it_hears),),
+        "failsafe",
+        ("I3",),
+    ),
+    Variant(
+        "failsafe_revives",
+        "a lease that is over comes back when nobody serves",
+        (Patch(Writing, "_may_prolong", _always),),
+        "failsafe",
+        ("I3",),
+    ),
+    Variant(
+        "no_version_fence",
+        "offsets are written whatever their version",
+        (Patch(consumer.driver, "SetData", _any_version),),
+    ),
+    Variant(
+        "no_adoption",
+        "after an unknown start, owner nodes of one's own are not adopted",
+        (Patch(Agent, "_judge_start", _nothing_adopted),),
+    ),
+    Variant(
+        "no_resume",
+        "a stop that was withdrawn is not resumed",
+        (Patch(Writing, "_withdraw", _not_resumed),),
+    ),
+    Variant(
+        "no_ack_check",
+        "an ack does not check the member's own registration",
+        (Patch(AgentDriver, "_ack_ops", _ack_unchecked),),
+    ),
+    Variant(
+        "no_epoch_fence",
+        "the coordinator's writes do not check the epoch",
+        (Patch(writer, "Check", _unfenced),),
+    ),
+    Variant(
+        "no_stop_barrier",
+        "a partition is started elsewhere before its stop was acked",
+        (Patch(GroupView, "_judge", _started_at_once),),
+    ),
+    Variant(
+        "no_stop_barrier_no_claims",
+        "as no_stop_barrier, and claims are no fence: a start takes what another owns, offsets are"
+        " written whatever their version",
+        (
+            Patch(GroupView, "_judge", _started_at_once),
+            Patch(Agent, "_judge_start", _foreign_is_free),
+            Patch(AgentDriver, "_ack_ops", _claims_unfenced),
+            Patch(consumer.driver, "SetData", _any_version),
+        ),
+        by=("I3", "I4", "I13"),
+    ),
+    Variant(
+        "no_ack_deadline",
+        "a member that does not answer a command is never evicted",
+        (Patch(Group, "_evict", _never_evicted),),
+        "members",
+        ("I8",),
+    ),
+    Variant(
+        "no_eager_barrier",
+        "in the eager form only what moves is stopped, and starts do not wait for stops",
+        (Patch(Commander, "_recall", _cooperative_always),),
+        "eager",
+        ("I15",),
+    ),
+    Variant(
+        "no_grace",
+        "a static member that leaves is gone at once",
+        (Patch(Statics, "left", _nobody_is_expected),),
+        "static",
+        ("I16",),
+    ),
+    Variant(
+        "no_incarnation_check",
+        "offsets of a topic count for another of the same name",
+        (Patch(incarnations, "same_incarnation", _every_topic_is_the_same),),
+        "topics",
+        ("I13",),
+    ),
+    Variant(
+        "no_slots",
+        "a group keeps its slot until its members have answered",
+        (Patch(Coordinator, "_serve", _slot_until_acked),),
+        "wide",
+        ("I8", "I9"),
+    ),
+    Variant(
+        "no_quarantine_backoff",
+        "a quarantine ends 50 ms after it began, if anything changed meanwhile",
+        (Patch(Trouble, "release_at_ms", _no_backoff),),
+        "members",
+        ("I17",),
+    ),
+    Variant(
+        "no_look_back",
+        "a member does not look back at the topics of what it started",
+        (Patch(Writing, "_prove_later", _nothing),),
+        "moments",
+    ),
+    Variant(
+        "no_meaning",
+        "a member starts partitions of a topic whatever incarnation of it the command means",
+        (Patch(agent, "is_meant", _always),),
+        "moments",
+    ),
+    Variant(
+        "no_owners_of_the_past",
+        "owner nodes and starts of a topic that was made again count for the new one",
+        (Patch(GroupView, "_outdated", _never),),
+        "topics",
+    ),
+    Variant(
+        "no_clean",
+        "commands of older epochs, of other incarnations and of members that are gone are not"
+        " deleted",
+        (Patch(Group, "_clean", _nothing_to_write),),
+        "coordinators",
+    ),
+    Variant(
+        "no_start_barrier",
+        "a partition is started while somebody else's start of it is outstanding",
+        (Patch(GroupView, "_judge", _started_twice),),
+    ),
+    Variant(
+        "no_one_command",
+        "a member may have several commands outstanding",
+        (Patch(Commander, "_free", _many_commands),),
+        DEFAULT,
+        ("I6",),
+    ),
+    Variant(
+        "no_floor",
+        "a lease counts also for what was lost and not heard of",
+        (Patch(Membership, "lease_until", _unheard),),
+    ),
+    Variant(
+        "no_rename",
+        "a static member that is back does not take its place in the target",
+        (Patch(GroupView, "rename", _nothing),),
+        "static",
+    ),
+    Variant(
+        "no_replaced_process",
+        "a process whose instance was taken over takes it back when it returns",
+        (Patch(Membership, "_ask_to_join", _first_always),),
+        "static",
+    ),
+    Variant(
+        "no_second_look",
+        "what the target before says is started whatever a member has subscribed since",
+        (Patch(Commander, "_may_start", _whatever_is_subscribed),),
+        "full",
+        ("I20",),
+    ),
+    Variant(
+        "no_places",
+        "a group takes any number of members",
+        (Patch(target, "_admit", _no_last_place),),
+        "full",
+        ("I19",),
+    ),
+    Variant(
+        "stores_unasked",
+        "what is given up is stored at the position also where the application commits by itself",
+        (
+            Patch(Membership, "_revoked", _automatic_always),
+            Patch(Writing, "_write_ack", _automatic_always),
+        ),
+        "default",
+        ("I18",),
+    ),
+    Variant(
+        "leaves_unasked",
+        "a member that leaves stores its positions also where the application commits by itself",
+        (Patch(Membership, "_leave", _automatic_always),),
+        "default",
+        ("I18",),
+    ),
+    Variant(
+        "no_release",
+        "a member of a shared group lets go when the coordinator says so, not when the"
+        " registrations change",
+        (Patch(Sharing, "_let_go", _nothing),),
+        "mixed",
+        ("C3",),
+    ),
+    Variant(
+        "no_release_deadline",
+        "it waits for its application as long as that takes",
+        (Patch(Sharing, "_let_go", _whenever),),
+        "mixed",
+        ("C3",),
+    ),
+    Variant(
+        "no_rescue",
+        "an old consumer that gave up is left to itself",
+        (Patch(mixed.Sharing, "rescue", _nothing_to_write),),
+        "mixed",
+        ("I8",),
+    ),
+    Variant(
+        "no_old_maths",
+        "a shared group is assigned as any other",
+        (Patch(mixed, "LEGACY_ASSIGNORS", _sticky_maths),),
+        "mixed",
+        ("I8",),
+    ),
+    Variant(
+        "no_partial_stop",
+        "what the application is working on is given up with the rest",
+        (Patch(Membership, "_revoked", _whole_at_once),),
+        "members",
+        ("I13",),
+    ),
+    Variant(
+        "no_generations",
+        "another target is no new generation",
+        (Patch(Group, "_take_target", _same_generation),),
+        "default",
+        ("I14",),
+    ),
 )
 VARIANTS: dict[str, Variant] = {v.name: v for v in _ALL}

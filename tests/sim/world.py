@@ -1,12 +1,17 @@
-"""One run: a world drawn from a seed, a safety phase full of faults, a liveness phase without, and the death of a coordinator in a balanced group.
+"""One run: a world drawn from a seed, a safety phase full of faults, a liveness phase without, and
+the death of a coordinator in a balanced group.
 
-The world is drawn as a swarm: each seed enables its own subset of faults, with its own sizes (servers, coordinators, groups, consumers, topics, partitions, time limits), so that
-rare combinations meet. Phases:
+The world is drawn as a swarm: each seed enables its own subset of faults, with its own sizes
+(servers, coordinators, groups, consumers, topics, partitions, time limits), so that rare
+combinations meet. Phases:
 
-1. safety: faults fire at random for `safety_ms`; the checkers watch every transaction and every hand-out;
-2. liveness: faults stop and are healed; within 2 session timeouts + deadline + lease + 5 s each subscribed partition must be fetched by exactly one live member, and then nobody
-   may be commanded any more;
-3. takeover: the leading coordinator of the balanced world dies; a successor must lead and must send no command.
+1. safety: faults fire at random for `safety_ms`; the checkers watch every transaction and every
+   hand-out;
+2. liveness: faults stop and are healed; within 2 session timeouts + deadline + lease + 5 s each
+   subscribed partition must be fetched by exactly one live member, and then nobody may be commanded
+   any more;
+3. takeover: the leading coordinator of the balanced world dies; a successor must lead and must send
+   no command.
 """
 
 from __future__ import annotations
@@ -67,13 +72,17 @@ class Result:
 class World:
     """Everything that exists in one run."""
 
-    def __init__(self, seed: int, tracing: bool = False, plan: Plan | None = None, mix: str = DEFAULT) -> None:
+    def __init__(
+        self, seed: int, tracing: bool = False, plan: Plan | None = None, mix: str = DEFAULT
+    ) -> None:
         self.seed = seed
         self.mix = mix
         self.kernel = Kernel(seed, tracing)
         self.plan = plan or MIXES[mix].draw(self.kernel)
         self.places = Places.ISOLATED if self.plan.layout is Layout.ISOLATED else Places.DRAFT
-        self.zk = SimEnsemble(self.kernel, self.plan.servers, Weather(tick_ms=self.kernel.rng.choice((100, 500))))
+        self.zk = SimEnsemble(
+            self.kernel, self.plan.servers, Weather(tick_ms=self.kernel.rng.choice((100, 500)))
+        )
         self.log = Log(self.kernel, self.plan.rate_per_s)
         self.coordinators: list[CoordinatorProcess] = []
         self.consumers: list[ConsumerProcess] = []
@@ -83,11 +92,16 @@ class World:
         self.checker.role_session = self.host_of_session
         self.contract = Contract(self, self.checker.violate) if self.plan.shared else None
         if self.contract is not None:
-            self.checker.handed_beside, self.checker.knows_shared = self.contract.handed_out, self.contract.knows
+            self.checker.handed_beside, self.checker.knows_shared = (
+                self.contract.handed_out,
+                self.contract.knows,
+            )
         groups = self.checker.groups
         groups.slots = self.plan.groups_in_flight_max
         if not self.plan.custom_chance:  # what an assignor said, and when, is in no transaction
-            groups.backoff_ms = self.plan.quarantine_backoff_ms * 1000 // (1000 + self.plan.drift_per_mille_max)
+            groups.backoff_ms = (
+                self.plan.quarantine_backoff_ms * 1000 // (1000 + self.plan.drift_per_mille_max)
+            )
         groups.members_max = self.plan.members_per_group_max
         groups.eager, groups.isolated = self.plan.eager_chance == 1, self._undisturbed
         self.zk.observers.append(self._observe)
@@ -100,7 +114,8 @@ class World:
         self._names: Counter[str] = Counter()
         self._lives: Counter[str] = Counter()
         self._topics_made = 0
-        self._leases = random.Random(f"leases {seed}")  # of its own, so that nothing else of a seed depends on it
+        # of its own, so that nothing else of a seed depends on it
+        self._leases = random.Random(f"leases {seed}")
         self._make_topics()
 
     # ---- who is who ----
@@ -130,8 +145,14 @@ class World:
             spring(self, txn)
 
     def _spring(self, txn: Txn) -> None:
-        """The registration of the first member that this transaction commands is deleted a moment later."""
-        created = [self.places.place_of(path) for path, before, after in txn.changes if before is None and after is not None]
+        """The registration of the first member that this transaction commands is deleted a moment
+        later.
+        """
+        created = [
+            self.places.place_of(path)
+            for path, before, after in txn.changes
+            if before is None and after is not None
+        ]
         commanded = [place for place in created if place.kind == "command"]
         if commanded and self._role(txn.host) == "coordinator":
             self.ambush = False
@@ -149,7 +170,9 @@ class World:
         self.zk.commit(ops, 0, "operator")
 
     def _make_topics(self) -> None:
-        self.operator(Create("/brokers", b""), Create("/brokers/topics", b""), Create("/consumers", b""))
+        self.operator(
+            Create("/brokers", b""), Create("/brokers/topics", b""), Create("/consumers", b"")
+        )
         for _ in range(self.plan.topics):
             self.new_topic(self.kernel.between(1, self.plan.partitions_max))
 
@@ -167,8 +190,13 @@ class World:
 
     def add_topic(self, name: str, partitions: int) -> None:
         """Kafka creates a topic, or gives it more partitions."""
-        topic_id = f'"topic_id":"id-{name}{"_" * self._lives[name]}",' if self.plan.topic_ids else ""
-        data = ('{"version":3,%s"partitions":{%s}}' % (topic_id, ",".join(f'"{p}":[0]' for p in range(partitions)))).encode()
+        topic_id = (
+            f'"topic_id":"id-{name}{"_" * self._lives[name]}",' if self.plan.topic_ids else ""
+        )
+        data = (
+            '{"version":3,%s"partitions":{%s}}'
+            % (topic_id, ",".join(f'"{p}":[0]' for p in range(partitions)))
+        ).encode()
         path = f"/brokers/topics/{name}"
         self.operator(SetData(path, data, -1) if name in self.topics else Create(path, data))
         self.topics[name] = partitions
@@ -198,13 +226,37 @@ class World:
     def add_coordinator(self, lease_max_ms: int = 0) -> None:
         """Start a coordinator, with this lease or a drawn one."""
         p = self.plan
-        drawn_ms = self._leases.choice(LEASES_MS) if self._leases.random() < p.other_lease_chance else p.lease_max_ms
-        o = CoordinatorOptions(lease_max_ms=lease_max_ms or drawn_ms, rebalance_timeout_max_ms=p.deadline_ms, channel_orphan_ms=5_000, groups_in_flight_max=p.groups_in_flight_max,
-                               max_rebalance_retries=p.max_rebalance_retries, quarantine_ms=p.quarantine_ms, quarantine_backoff_ms=p.quarantine_backoff_ms,
-                               quarantine_backoff_max_ms=p.quarantine_backoff_max_ms, retries_forgotten_ms=p.retries_forgotten_ms, members_per_group_max=p.members_per_group_max, external_assignors=(ODD,))
+        drawn_ms = (
+            self._leases.choice(LEASES_MS)
+            if self._leases.random() < p.other_lease_chance
+            else p.lease_max_ms
+        )
+        o = CoordinatorOptions(
+            lease_max_ms=lease_max_ms or drawn_ms,
+            rebalance_timeout_max_ms=p.deadline_ms,
+            channel_orphan_ms=5_000,
+            groups_in_flight_max=p.groups_in_flight_max,
+            max_rebalance_retries=p.max_rebalance_retries,
+            quarantine_ms=p.quarantine_ms,
+            quarantine_backoff_ms=p.quarantine_backoff_ms,
+            quarantine_backoff_max_ms=p.quarantine_backoff_max_ms,
+            retries_forgotten_ms=p.retries_forgotten_ms,
+            members_per_group_max=p.members_per_group_max,
+            external_assignors=(ODD,),
+        )
         name = self.new_name("k")
         self.kernel.trace(name, f"started: lease_max_ms={o.lease_max_ms}")
-        self.coordinators.append(CoordinatorProcess(self.kernel, self.zk, name, self.plan.coordinator_session_ms, o, self.plan.layout, lambda: 0.0 if self.calm else p.assignor_wrong_chance))
+        self.coordinators.append(
+            CoordinatorProcess(
+                self.kernel,
+                self.zk,
+                name,
+                self.plan.coordinator_session_ms,
+                o,
+                self.plan.layout,
+                lambda: 0.0 if self.calm else p.assignor_wrong_chance,
+            )
+        )
         if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
             self.coordinators[-1].driver.groups_per_slice = -(-p.groups // SLICES_MAX)
         self._drift(self.coordinators[-1])
@@ -213,39 +265,83 @@ class World:
         """What an application may want."""
         names = sorted(self.topics)
         if self.kernel.chance(0.2):
-            return Subscription(pattern=Pattern(PatternKind.WHITE_LIST, self.kernel.rng.choice(("t.*", "t[01]"))))
+            return Subscription(
+                pattern=Pattern(PatternKind.WHITE_LIST, self.kernel.rng.choice(("t.*", "t[01]")))
+            )
         if self.kernel.chance(0.6):
             return Subscription(topics={t: 1 for t in names})
         some = [t for t in names if self.kernel.chance(0.6)] or names[:1]
         return Subscription(topics={t: self.kernel.between(1, 2) for t in some})
 
-    def add_consumer(self, group: str, stillborn: bool = False, consumer_id: str = "", again: ConsumerProcess | None = None) -> ConsumerProcess:
-        """Start a consumer, or `again` one that was started before. In an odd world some have another assignor or no reset policy, and may be told to go."""
+    def add_consumer(
+        self,
+        group: str,
+        stillborn: bool = False,
+        consumer_id: str = "",
+        again: ConsumerProcess | None = None,
+    ) -> ConsumerProcess:
+        """Start a consumer, or `again` one that was started before. In an odd world some have
+        another assignor or no reset policy, and may be told to go.
+        """
         odd = not self.calm and self.kernel.chance(self.plan.odd_chance)
         slow = self.plan.slow and not self.calm
-        h = Habits(automatic=not self.kernel.chance(self.plan.manual_chance), slow_chance=0.02 if slow else 0.0, slow_revoke_chance=0.15 if slow else 0.0,
-                   answers_in_part=self.plan.answers_in_part, quits_chance=0.0 if self.calm else 0.1, resets=not (odd and self.kernel.chance(0.5)))
+        h = Habits(
+            automatic=not self.kernel.chance(self.plan.manual_chance),
+            slow_chance=0.02 if slow else 0.0,
+            slow_revoke_chance=0.15 if slow else 0.0,
+            answers_in_part=self.plan.answers_in_part,
+            quits_chance=0.0 if self.calm else 0.1,
+            resets=not (odd and self.kernel.chance(0.5)),
+        )
         if self.kernel.chance(self.plan.stuck_chance):
             h.sticks = 1
         name = self.new_name("c")
-        wishes = Wishes(group, self.draw_subscription(), self.plan.session_ms, self.plan.deadline_ms, h, max_poll_interval_ms=self.plan.max_poll_interval_ms, stillborn=stillborn,
-                        rejected_backoff_max_ms=self.plan.rejected_backoff_max_ms)
+        wishes = Wishes(
+            group,
+            self.draw_subscription(),
+            self.plan.session_ms,
+            self.plan.deadline_ms,
+            h,
+            max_poll_interval_ms=self.plan.max_poll_interval_ms,
+            stillborn=stillborn,
+            rejected_backoff_max_ms=self.plan.rejected_backoff_max_ms,
+        )
         if consumer_id or self.kernel.chance(self.plan.chosen_id_chance):
             wishes.consumer_id = consumer_id or f"id{name}"
         if odd and h.resets:
-            wishes.assignors = self.kernel.rng.choice((("range",), ("range", "sticky"), ("sticky", "range")))
+            wishes.assignors = self.kernel.rng.choice(
+                (("range",), ("range", "sticky"), ("sticky", "range"))
+            )
         if self.kernel.chance(self.plan.custom_chance):
             wishes.assignors = (ODD, "sticky")
         if self.kernel.chance(self.plan.static_chance):
             wishes.instance, wishes.grace_ms = f"i{name}", self.plan.grace_ms
         if self.kernel.chance(self.plan.eager_chance):
             wishes.protocols = ("eager",)
-        wishes.failsafe = bool(self.plan.failsafe_chance) and self.kernel.chance(self.plan.failsafe_chance)
+        wishes.failsafe = bool(self.plan.failsafe_chance) and self.kernel.chance(
+            self.plan.failsafe_chance
+        )
         if again is not None:
             before = again.wishes
-            wishes.subscription, wishes.instance, wishes.grace_ms, wishes.protocols, wishes.assignors = before.subscription, before.instance, before.grace_ms, before.protocols, before.assignors
+            (
+                wishes.subscription,
+                wishes.instance,
+                wishes.grace_ms,
+                wishes.protocols,
+                wishes.assignors,
+            ) = (
+                before.subscription,
+                before.instance,
+                before.grace_ms,
+                before.protocols,
+                before.assignors,
+            )
         self.kernel.trace(name, f"started: {wishes.subscription} automatic={h.automatic}")
-        self.consumers.append(ConsumerProcess(self.kernel, self.zk, name, wishes, self.log, self.checker, self.plan.layout))
+        self.consumers.append(
+            ConsumerProcess(
+                self.kernel, self.zk, name, wishes, self.log, self.checker, self.plan.layout
+            )
+        )
         self.apps.append(self.consumers[-1].app)
         self._drift(self.consumers[-1])
         return self.consumers[-1]
@@ -258,7 +354,20 @@ class World:
         topics = {t: kernel.between(1, 2) for t in some}
         name = self.new_name("l")
         kernel.trace(name, f"started: {topics}")
-        self.legacies.append(LegacyMember(kernel, self.zk, name, group, topics, kernel.rng.choice((3_000, 6_000)), kernel.rng.choice((200, 1_000, 60_000)), self.places, self.log, contract.delivered))
+        self.legacies.append(
+            LegacyMember(
+                kernel,
+                self.zk,
+                name,
+                group,
+                topics,
+                kernel.rng.choice((3_000, 6_000)),
+                kernel.rng.choice((200, 1_000, 60_000)),
+                self.places,
+                self.log,
+                contract.delivered,
+            )
+        )
         return self.legacies[-1]
 
     def set_mode(self, group: str, mode: str) -> None:
@@ -287,18 +396,43 @@ class World:
             self.checker.violate("I11", str(error))
         self._post_mortem()
         k = self.kernel
-        return Result(self.mix, self.seed, k.steps, k.now, len(self.zk.log), self.checker.commands_sent, self.checker.evictions, k.faults, k.happened, self.checker.violations, k.lines)
+        return Result(
+            self.mix,
+            self.seed,
+            k.steps,
+            k.now,
+            len(self.zk.log),
+            self.checker.commands_sent,
+            self.checker.evictions,
+            k.faults,
+            k.happened,
+            self.checker.violations,
+            k.lines,
+        )
 
     def _populate(self) -> None:
         for _ in range(self.plan.coordinators):
             self.kernel.after(self.kernel.between(0, 500), self.add_coordinator)
         for group in self.groups:
             if self.plan.shared:
-                self.kernel.after(0 if self.kernel.chance(0.7) else self.kernel.between(0, self.plan.safety_ms // 2), lambda group=group: self.set_mode(group, "mixed"))  # type: ignore[misc]
+                self.kernel.after(
+                    (
+                        0
+                        if self.kernel.chance(0.7)
+                        else self.kernel.between(0, self.plan.safety_ms // 2)
+                    ),
+                    lambda group=group: self.set_mode(group, "mixed"),
+                )  # type: ignore[misc]
             for _ in range(self.plan.legacy):
-                self.kernel.after(self.kernel.between(0, self.plan.join_within_ms), lambda group=group: self.add_legacy(group))  # type: ignore[misc]
+                self.kernel.after(
+                    self.kernel.between(0, self.plan.join_within_ms),
+                    lambda group=group: self.add_legacy(group),
+                )  # type: ignore[misc]
             for _ in range(self.plan.consumers):
-                self.kernel.after(self.kernel.between(0, self.plan.join_within_ms), lambda group=group: self.add_consumer(group))  # type: ignore[misc]
+                self.kernel.after(
+                    self.kernel.between(0, self.plan.join_within_ms),
+                    lambda group=group: self.add_consumer(group),
+                )  # type: ignore[misc]
 
     def _safety(self) -> None:
         self.kernel.after(500, self._next_fault)
@@ -319,7 +453,9 @@ class World:
         for group in self.groups if self.plan.shared else ():
             self.set_mode(group, "mixed")
         for consumer in self.consumers:
-            consumer.app.habits.quits_chance = consumer.app.habits.slow_chance = consumer.app.habits.slow_revoke_chance = 0.0
+            consumer.app.habits.quits_chance = consumer.app.habits.slow_chance = (
+                consumer.app.habits.slow_revoke_chance
+            ) = 0.0
         if not any(c.running for c in self.coordinators):
             self.add_coordinator()
         self._delete_if_there(self.places.other_leader)
@@ -330,7 +466,9 @@ class World:
 
     def members(self, group: str) -> list[ConsumerProcess]:
         """The consumers of a group that want to be members."""
-        return [c for c in self.consumers if c.running and c.wishes.group == group and not c.closing]
+        return [
+            c for c in self.consumers if c.running and c.wishes.group == group and not c.closing
+        ]
 
     def old_members(self, group: str) -> list[LegacyMember]:
         """The old consumers of a group that run."""
@@ -342,18 +480,30 @@ class World:
         for member in self.members(group):
             if member.app.failed is None:
                 s = member.wishes.subscription
-                topics.update(s.topics if s.pattern is None else [t for t in self.topics if s.pattern.regex == "t.*" or t in ("t0", "t1")])
+                topics.update(
+                    s.topics
+                    if s.pattern is None
+                    else [t for t in self.topics if s.pattern.regex == "t.*" or t in ("t0", "t1")]
+                )
         for old in self.old_members(group):
             topics.update(old.topics)
-        return {TopicPartition(t, p) for t in topics if t in self.topics for p in range(self.topics[t])}
+        return {
+            TopicPartition(t, p) for t in topics if t in self.topics for p in range(self.topics[t])
+        }
 
     def unsettled(self) -> str:
         """Why the groups are not settled; "" when they are."""
         leader = self.leader()
-        if leader is None or not leader.running or leader.driver.session_id != self.zk.tree.nodes[self.places.leader].owner:
+        if (
+            leader is None
+            or not leader.running
+            or leader.driver.session_id != self.zk.tree.nodes[self.places.leader].owner
+        ):
             return "nobody leads"
         for group in self.groups:
-            fetchers: Counter[TopicPartition] = Counter(tp for m in self.members(group) for tp in m.app.fetching())
+            fetchers: Counter[TopicPartition] = Counter(
+                tp for m in self.members(group) for tp in m.app.fetching()
+            )
             fetchers.update(tp for m in self.old_members(group) for tp in m.fetching)
             for tp in sorted(self.wanted(group)):
                 if fetchers[tp] != 1:
@@ -364,18 +514,36 @@ class World:
             if extra:
                 return f"{group}: {extra[0]} is fetched but nobody subscribes it"
             ids = self.places.ids(group)
-            registered = {self.host_of_session(self.zk.tree.nodes[f"{ids}/{name}"].owner) for name in self.zk.tree.children.get(ids, ())}
-            expected = {m.host.name for m in self.members(group) if m.app.failed is None} | {m.host.name for m in self.old_members(group)}
+            registered = {
+                self.host_of_session(self.zk.tree.nodes[f"{ids}/{name}"].owner)
+                for name in self.zk.tree.children.get(ids, ())
+            }
+            expected = {m.host.name for m in self.members(group) if m.app.failed is None} | {
+                m.host.name for m in self.old_members(group)
+            }
             odd = self.contract.unsettled(group) if self.contract is not None else ""
             if odd:
                 return odd
             if registered - {""} != expected:
                 return f"{group}: {sorted(registered)} are registered, expected {sorted(expected)}"
             channels = self.zk.tree.children.get(self.places.channels(group), ())
-            deaf = sorted(name for name in self.zk.tree.children.get(ids, ()) if name not in channels and self._role(self.host_of_session(self.zk.tree.nodes[f"{ids}/{name}"].owner)) == "consumer")
+            deaf = sorted(
+                name
+                for name in self.zk.tree.children.get(ids, ())
+                if name not in channels
+                and self._role(self.host_of_session(self.zk.tree.nodes[f"{ids}/{name}"].owner))
+                == "consumer"
+            )
             if deaf:
-                return f"{group}: {deaf[0]} has no channel, so nobody can tell it anything: it is yet to be evicted"
-            instances = Counter(m.wishes.instance for m in self.members(group) if m.app.failed is None and m.wishes.instance is not None)
+                return (
+                    f"{group}: {deaf[0]} has no channel, so nobody can tell it anything: it is yet"
+                    " to be evicted"
+                )
+            instances = Counter(
+                m.wishes.instance
+                for m in self.members(group)
+                if m.app.failed is None and m.wishes.instance is not None
+            )
             twice = sorted(instance for instance, count in instances.items() if count > 1)
             if twice:
                 return f"{group}: {twice[0]} is the instance of two members"
@@ -392,16 +560,44 @@ class World:
 
     @property
     def liveness_ms(self) -> int:
-        """How long a healed world may take: 2 session timeouts, the deadline of a command, the lease, a static member's grace, a quarantine and the trial after it, the backoff
-        of a member that was sent away (twice, if it came too early), and 5 s."""
+        """How long a healed world may take: 2 session timeouts, the deadline of a command, the
+        lease, a static member's grace, a quarantine and the trial after it, the backoff of a member
+        that was sent away (twice, if it came too early), and 5 s.
+        """
         p = self.plan
-        return 2 * max(p.session_ms, p.coordinator_session_ms) + p.deadline_ms + p.lease_longest_ms + p.grace_ms * (p.static_chance > 0) + p.quarantine_ms + p.deadline_ms + 5_000 + OLD_ATTEMPTS_MS * p.shared + 2 * p.rejected_backoff_max_ms * p.capped + \
-            sum(c.app.habits.sticks + len(c.app.revokes) for c in self.consumers if c.running) * (p.deadline_ms + 1_000)
+        return (
+            2 * max(p.session_ms, p.coordinator_session_ms)
+            + p.deadline_ms
+            + p.lease_longest_ms
+            + p.grace_ms * (p.static_chance > 0)
+            + p.quarantine_ms
+            + p.deadline_ms
+            + 5_000
+            + OLD_ATTEMPTS_MS * p.shared
+            + 2 * p.rejected_backoff_max_ms * p.capped
+            + sum(c.app.habits.sticks + len(c.app.revokes) for c in self.consumers if c.running)
+            * (p.deadline_ms + 1_000)
+        )
 
     def _healed_at_ms(self) -> int:
         """When the last link, server and slow application is well again."""
-        times = [self.kernel.now, self.follows_until_ms, self.zk.frozen_until_ms, *(s.isolated_until_ms for s in self.zk.servers), *(c.app.busy_until_ms for c in self.consumers if c.running)]
-        return max([*times, *(p.host.link_bad_until() for p in [*self.coordinators, *self.consumers, *self.legacies] if p.running)])
+        times = [
+            self.kernel.now,
+            self.follows_until_ms,
+            self.zk.frozen_until_ms,
+            *(s.isolated_until_ms for s in self.zk.servers),
+            *(c.app.busy_until_ms for c in self.consumers if c.running),
+        ]
+        return max(
+            [
+                *times,
+                *(
+                    p.host.link_bad_until()
+                    for p in [*self.coordinators, *self.consumers, *self.legacies]
+                    if p.running
+                ),
+            ]
+        )
 
     def _liveness(self) -> bool:
         self._calm_down()
@@ -414,13 +610,21 @@ class World:
         if not self._settle(self.liveness_ms):
             return False
         self.kernel.run_until(self.kernel.now + QUIET_MS)
-        limit = self.kernel.now + self.plan.quarantine_ms + self.plan.quarantine_backoff_max_ms + self.plan.deadline_ms
+        limit = (
+            self.kernel.now
+            + self.plan.quarantine_ms
+            + self.plan.quarantine_backoff_max_ms
+            + self.plan.deadline_ms
+        )
         while self._restless() and self.kernel.now < limit:
             self.kernel.run_until(self.kernel.now + QUIET_MS)
         before = self.checker.commands_sent
         self.kernel.run_until(self.kernel.now + QUIET_MS)
         if self.checker.commands_sent != before:
-            self.checker.violate("I8", f"{self.checker.commands_sent - before} commands in a balanced, undisturbed world")
+            self.checker.violate(
+                "I8",
+                f"{self.checker.commands_sent - before} commands in a balanced, undisturbed world",
+            )
         return True
 
     def _make_room(self) -> None:
@@ -431,13 +635,25 @@ class World:
                 able.pop(self.kernel.between(0, len(able) - 1)).close()
 
     def _restless(self) -> bool:
-        """A quarantine that ends, a command that is not answered yet or a rebalance that goes on: the group is not balanced before."""
-        return any(known.state in UNDER_WAY or known.commands for known in self.checker.groups.groups.values())
+        """A quarantine that ends, a command that is not answered yet or a rebalance that goes on:
+        the group is not balanced before.
+        """
+        return any(
+            known.state in UNDER_WAY or known.commands
+            for known in self.checker.groups.groups.values()
+        )
 
     def leader(self) -> CoordinatorProcess | None:
         """The coordinator whose session holds the leader node."""
         node = self.zk.tree.nodes.get(self.places.leader)
-        return next((c for c in self.coordinators if node is not None and self.host_of_session(node.owner) == c.host.name), None)
+        return next(
+            (
+                c
+                for c in self.coordinators
+                if node is not None and self.host_of_session(node.owner) == c.host.name
+            ),
+            None,
+        )
 
     def _takeover(self) -> None:
         old = self.leader()
@@ -449,11 +665,19 @@ class World:
         if not any(c.running for c in self.coordinators if c is not old):
             self.add_coordinator()
         self.kill(old)
-        self.kernel.run_until(self.kernel.now + self.plan.coordinator_session_ms + self.zk.weather.tick_ms + TAKEOVER_MS)
+        self.kernel.run_until(
+            self.kernel.now
+            + self.plan.coordinator_session_ms
+            + self.zk.weather.tick_ms
+            + TAKEOVER_MS
+        )
         if self.leader() in (None, old):
             self.checker.violate("I8", "no successor leads")
         if self.checker.commands_sent != commands or self.checker.callbacks != callbacks:
-            self.checker.violate("I8", f"the death of a coordinator cost {self.checker.commands_sent - commands} commands")
+            self.checker.violate(
+                "I8",
+                f"the death of a coordinator cost {self.checker.commands_sent - commands} commands",
+            )
         why = self.unsettled()
         if why:
             self.checker.violate("I8", f"after a takeover: {why}")
@@ -464,12 +688,19 @@ class World:
         if self.kernel.chance(self.plan.guardian_chance):
             for port in process.zk.ports:
                 if port.session_id:
-                    self.kernel.after(self.kernel.between(1, 30), lambda session=port.session_id: self.zk.end_session(session))  # type: ignore[misc]
+                    self.kernel.after(
+                        self.kernel.between(1, 30),
+                        lambda session=port.session_id: self.zk.end_session(session),
+                    )  # type: ignore[misc]
 
     def _post_mortem(self) -> None:
         for process in [*self.coordinators, *self.consumers, *self.legacies]:
             if process.host.crash is not None:
-                self.checker.violate("I10", f"{process.host.name} died of {type(process.host.crash).__name__}: {process.host.crash}")
+                self.checker.violate(
+                    "I10",
+                    f"{process.host.name} died of {type(process.host.crash).__name__}:"
+                    f" {process.host.crash}",
+                )
         for refusal in self.zk.refusals[:5]:
             self.checker.violate("I11", refusal)
 

@@ -1,12 +1,18 @@
-"""A model of a ZooKeeper ensemble behind `zkcoord.zk.port`: what the real servers promise, and no more.
+"""A model of a ZooKeeper ensemble behind `zkcoord.zk.port`: what the real servers promise, and no
+more.
 
-One leader orders transactions; every server (the leader's own too) holds a tree that lags by a random number of them. A session is served by one server: reads and watch events
-come from ITS tree, writes and syncs travel to the leader and are answered only after that server caught up with them, and requests of one connection are handled in order. A
-session that reconnects never goes back in time (the new server must hold what the client has seen), and what its server had read of its old connection still happens unless
-the session has moved to another server meanwhile. A session dies on the leader when nothing was heard of it for its timeout, rounded up to a tick; a paused process, a stalled or cut
-link and a server that cannot reach the leader are all "nothing heard", and the last thing heard is up to a third of the timeout old. Close and expiry are one transaction each.
+One leader orders transactions; every server (the leader's own too) holds a tree that lags by a
+random number of them. A session is served by one server: reads and watch events come from ITS tree,
+writes and syncs travel to the leader and are answered only after that server caught up with them,
+and requests of one connection are handled in order. A session that reconnects never goes back in
+time (the new server must hold what the client has seen), and what its server had read of its old
+connection still happens unless the session has moved to another server meanwhile. A session dies on
+the leader when nothing was heard of it for its timeout, rounded up to a tick; a paused process, a
+stalled or cut link and a server that cannot reach the leader are all "nothing heard", and the last
+thing heard is up to a third of the timeout old. Close and expiry are one transaction each.
 
-Faults are methods: stall and cut a link, lose a request or a reply, isolate a server. A client hears of a lost connection late; it hears of an expiry only after reconnecting.
+Faults are methods: stall and cut a link, lose a request or a reply, isolate a server. A client
+hears of a lost connection late; it hears of an expiry only after reconnecting.
 """
 
 from __future__ import annotations
@@ -15,20 +21,34 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zkcoord.zk.port import Change, Committed, Denied, MultiResult, Op, PortEvent, ReadDone, Rejected, WatchMode, ZkError
+from zkcoord.zk.port import (
+    Change,
+    Committed,
+    Denied,
+    MultiResult,
+    Op,
+    PortEvent,
+    ReadDone,
+    Rejected,
+    WatchMode,
+    ZkError,
+)
 
 from tests.sim.client import SimPort
 from tests.sim.kernel import Host, Kernel
 from tests.sim.tree import Rec, Tree, Txn, parent_of
 
-FOLLOWER_PATIENCE_MS = 5_000  # a follower that has not heard of its leader for so long drops its clients
+# a follower that has not heard of its leader for so long drops its clients
+FOLLOWER_PATIENCE_MS = 5_000
 
 Observer = Callable[[Txn, Tree], None]
 
 
 @dataclass(slots=True)
 class Weather:
-    """How bad the network and the servers are, in milliseconds and probabilities; changed while a run goes on."""
+    """How bad the network and the servers are, in milliseconds and probabilities; changed while a
+    run goes on.
+    """
 
     latency_max_ms: int = 2
     tail_chance: float = 0.0
@@ -40,7 +60,8 @@ class Weather:
     lose_reply_chance: float = 0.0
     lose_other_request_chance: float = 0.0  # of reads, syncs, watches and closes
     lose_other_reply_chance: float = 0.0
-    lose_welcome_chance: float = 0.0  # of the answer to a connection: a new session exists that nobody knows of
+    # of the answer to a connection: a new session exists that nobody knows of
+    lose_welcome_chance: float = 0.0
     refuse_chance: float = 0.0
     tick_ms: int = 500
 
@@ -78,7 +99,9 @@ class Snapshot:
 
 
 class Connection:
-    """A TCP connection between a port and a server; each end may believe in it longer than the other."""
+    """A TCP connection between a port and a server; each end may believe in it longer than the
+    other.
+    """
 
     def __init__(self, port: SimPort, server: Server) -> None:
         self.port = port
@@ -117,7 +140,10 @@ class Server:
             self._apply_all()
         elif not self._applying:
             self._applying = True
-            self.ensemble.kernel.at(max(self.ensemble.kernel.now + self.ensemble.lag_ms(), self.isolated_until_ms), self._catch_up)
+            self.ensemble.kernel.at(
+                max(self.ensemble.kernel.now + self.ensemble.lag_ms(), self.isolated_until_ms),
+                self._catch_up,
+            )
 
     def _catch_up(self) -> None:
         self._applying = False
@@ -174,12 +200,16 @@ class Server:
             self.ensemble.send_event(conn, change, path)
 
     def add_watch(self, conn: Connection, path: str, mode: WatchMode) -> None:
-        """Add a persistent watch for a connection; the later mode of a path replaces the earlier."""
+        """Add a persistent watch for a connection; the later mode of a path replaces the
+        earlier.
+        """
         old = conn.watches.get(path)
         if old is not None:
             (self._exact if old is WatchMode.PERSISTENT else self._below)[path].pop(conn, None)
         conn.watches[path] = mode
-        (self._exact if mode is WatchMode.PERSISTENT else self._below).setdefault(path, {})[conn] = None
+        (self._exact if mode is WatchMode.PERSISTENT else self._below).setdefault(path, {})[
+            conn
+        ] = None
 
     def remove_watch(self, conn: Connection, path: str) -> bool:
         """Remove a connection's watch of a path; whether there was one."""
@@ -197,7 +227,9 @@ class Server:
 
 
 class SimEnsemble:
-    """The ensemble: the leader's tree and log, sessions, servers, and the network between them and the hosts."""
+    """The ensemble: the leader's tree and log, sessions, servers, and the network between them and
+    the hosts.
+    """
 
     def __init__(self, kernel: Kernel, servers: int = 3, weather: Weather | None = None) -> None:
         self.kernel = kernel
@@ -228,12 +260,21 @@ class SimEnsemble:
             return self.kernel.between(w.lag_max_ms, w.lag_tail_max_ms)
         return self.kernel.between(0, w.lag_max_ms)
 
-    def send_up(self, conn: Connection, kind: str, what: object, reply: Callable[[object], None]) -> None:
-        """A request leaves the client: it reaches the server in order, or is lost with the connection."""
+    def send_up(
+        self, conn: Connection, kind: str, what: object, reply: Callable[[object], None]
+    ) -> None:
+        """A request leaves the client: it reaches the server in order, or is lost with the
+        connection.
+        """
         if conn.broken:
             return
         host, w = conn.port.host, self.weather
-        arrival = max(conn.up_next_ms, host.link_stalled_until, host.link_mute_until, self.kernel.now + self.latency_ms())
+        arrival = max(
+            conn.up_next_ms,
+            host.link_stalled_until,
+            host.link_mute_until,
+            self.kernel.now + self.latency_ms(),
+        )
         conn.up_next_ms = arrival
         write = kind == "multi"
         if self.kernel.chance(w.lose_request_chance if write else w.lose_other_request_chance):
@@ -243,8 +284,19 @@ class SimEnsemble:
         lose_reply = self.kernel.chance(w.lose_reply_chance if write else w.lose_other_reply_chance)
         self.kernel.at(arrival, lambda: self._arrived(conn, kind, what, reply, lose_reply))
 
-    def _arrived(self, conn: Connection, kind: str, what: object, reply: Callable[[object], None], lose_reply: bool) -> None:
-        if self._superseded(conn) or conn.deaf or (conn.broken and conn.port.host.alive and self.kernel.chance(0.5)):
+    def _arrived(
+        self,
+        conn: Connection,
+        kind: str,
+        what: object,
+        reply: Callable[[object], None],
+        lose_reply: bool,
+    ) -> None:
+        if (
+            self._superseded(conn)
+            or conn.deaf
+            or (conn.broken and conn.port.host.alive and self.kernel.chance(0.5))
+        ):
             conn.deaf = True  # what a broken connection lost, it lost from there on
             return
         if lose_reply and kind == "multi":
@@ -253,15 +305,29 @@ class SimEnsemble:
         self._serve(conn)
 
     def _superseded(self, conn: Connection) -> bool:
-        """Whether the session came again on another connection: a server closes the older one, wherever it is, and what it has not read from it by then it never reads."""
+        """Whether the session came again on another connection: a server closes the older one,
+        wherever it is, and what it has not read from it by then it never reads.
+        """
         session = self.sessions.get(conn.port.session_id)
-        return session is not None and session.latest is not None and session.latest is not conn and conn.broken
+        return (
+            session is not None
+            and session.latest is not None
+            and session.latest is not conn
+            and conn.broken
+        )
 
     def send_down(self, conn: Connection, thunk: Callable[[], None], zxid: int) -> None:
-        """Something leaves the server for the client: it arrives in order, unless the connection breaks first."""
+        """Something leaves the server for the client: it arrives in order, unless the connection
+        breaks first.
+        """
         if conn.broken:
             return
-        arrival = max(conn.down_next_ms, conn.port.host.link_stalled_until, conn.port.host.link_deaf_until, self.kernel.now + self.latency_ms())
+        arrival = max(
+            conn.down_next_ms,
+            conn.port.host.link_stalled_until,
+            conn.port.host.link_deaf_until,
+            self.kernel.now + self.latency_ms(),
+        )
         conn.down_next_ms = arrival
         self.kernel.at(arrival, lambda: conn.port.received(conn, thunk, zxid))
 
@@ -270,7 +336,9 @@ class SimEnsemble:
         self.send_down(conn, lambda: conn.port.fired(change, path), conn.server.zxid)
 
     def break_conn(self, conn: Connection, polite: bool = False) -> None:
-        """The connection is gone for both ends; the client hears of it (soon when the server closed it, later otherwise)."""
+        """The connection is gone for both ends; the client hears of it (soon when the server closed
+        it, later otherwise).
+        """
         if conn.broken:
             return
         conn.broken = True
@@ -279,7 +347,10 @@ class SimEnsemble:
         if session is not None and session.conn is conn:
             session.conn = None
             self.check_silence(session)
-        notice = max(conn.down_next_ms, self.kernel.now + (self.latency_ms() if polite else self.kernel.between(0, 100)))
+        notice = max(
+            conn.down_next_ms,
+            self.kernel.now + (self.latency_ms() if polite else self.kernel.between(0, 100)),
+        )
         self.kernel.at(notice, lambda: conn.port.dropped(conn))
 
     # ---- a server at work ----
@@ -303,13 +374,25 @@ class SimEnsemble:
                 self._reply(conn, reply, ReadDone(()))
             elif kind == "unwatch":
                 assert isinstance(what, str)
-                self._reply(conn, reply, ReadDone(()) if server.remove_watch(conn, what) else ReadDone((Denied(ZkError.OTHER),)))
+                self._reply(
+                    conn,
+                    reply,
+                    (
+                        ReadDone(())
+                        if server.remove_watch(conn, what)
+                        else ReadDone((Denied(ZkError.OTHER),))
+                    ),
+                )
             else:
                 conn.busy = True
                 self._forward(conn, kind, what, reply)
 
-    def _lost(self, conn: Connection, kind: str, reply: Callable[[object], None]) -> Callable[[object], None]:
-        """What becomes of a reply that breaks off with the connection: it does not arrive, and the client hears of that instead."""
+    def _lost(
+        self, conn: Connection, kind: str, reply: Callable[[object], None]
+    ) -> Callable[[object], None]:
+        """What becomes of a reply that breaks off with the connection: it does not arrive, and the
+        client hears of that instead.
+        """
 
         def broken(_result: object) -> None:
             self.kernel.fault(f"lost_{kind}_reply", conn.port.host.name)
@@ -320,21 +403,26 @@ class SimEnsemble:
     def _reply(self, conn: Connection, reply: Callable[[object], None], result: object) -> None:
         self.send_down(conn, lambda: reply(result), conn.server.zxid)
 
-    def _forward(self, conn: Connection, kind: str, what: object, reply: Callable[[object], None]) -> None:
+    def _forward(
+        self, conn: Connection, kind: str, what: object, reply: Callable[[object], None]
+    ) -> None:
         server = conn.server
         hop = 0 if server.leading else self.latency_ms()
         arrival = max(server.to_leader_next_ms, server.isolated_until_ms, self.kernel.now + hop)
         server.to_leader_next_ms = arrival
         self.kernel.at(arrival, lambda: self._at_leader(conn, kind, what, reply))
 
-    def _at_leader(self, conn: Connection, kind: str, what: object, reply: Callable[[object], None]) -> None:
+    def _at_leader(
+        self, conn: Connection, kind: str, what: object, reply: Callable[[object], None]
+    ) -> None:
         server = conn.server
         reachable_ms = max(server.isolated_until_ms, self.frozen_until_ms)
         if reachable_ms > self.kernel.now:
             self.kernel.at(reachable_ms, lambda: self._at_leader(conn, kind, what, reply))
             return
         session = self.sessions[conn.port.session_id]
-        moved = session.latest is not None and session.latest.server is not server  # the leader remembers the server that it moved to, also while nobody serves it
+        # the leader remembers the server that it moved to, also while nobody serves it
+        moved = session.latest is not None and session.latest.server is not server
         if not session.alive or moved:
             self.break_conn(conn, polite=True)
             return
@@ -392,7 +480,10 @@ class SimEnsemble:
         txn = Txn(self.zxid, self.kernel.now, session.id, session.host.name, kind)
         self.tree.close_session(session.id, list(session.owned), txn)
         session.owned.clear()
-        self.kernel.trace(session.host.name, f"session {session.id:x} {kind} zxid={txn.zxid}: {len(txn.changes)} changes")
+        self.kernel.trace(
+            session.host.name,
+            f"session {session.id:x} {kind} zxid={txn.zxid}: {len(txn.changes)} changes",
+        )
         self._append(txn)
 
     def end_session(self, session_id: int) -> None:
@@ -404,7 +495,14 @@ class SimEnsemble:
     def weather_is_fine(self) -> bool:
         """Whether nothing is lost or late by chance now."""
         w = self.weather
-        return not (w.tail_chance or w.lag_tail_chance or w.lose_request_chance or w.lose_reply_chance or w.lose_other_request_chance or w.lose_other_reply_chance)
+        return not (
+            w.tail_chance
+            or w.lag_tail_chance
+            or w.lose_request_chance
+            or w.lose_reply_chance
+            or w.lose_other_request_chance
+            or w.lose_other_reply_chance
+        )
 
     # ---- sessions ----
 
@@ -413,9 +511,16 @@ class SimEnsemble:
         session.last_heard_ms = self.kernel.now
 
     def check_silence(self, session: Session) -> None:
-        """Is the leader still hearing of this session? If that changed, start or stop waiting for its expiry."""
+        """Is the leader still hearing of this session? If that changed, start or stop waiting for
+        its expiry.
+        """
         host, conn, now = session.host, session.conn, self.kernel.now
-        reachable = conn is not None and not conn.broken and conn.server.isolated_until_ms <= now and max(host.link_stalled_until, host.link_mute_until) <= now
+        reachable = (
+            conn is not None
+            and not conn.broken
+            and conn.server.isolated_until_ms <= now
+            and max(host.link_stalled_until, host.link_mute_until) <= now
+        )
         silent = not (reachable and host.alive and not host.paused)
         if silent and not session.silent:
             session.silent = True
@@ -436,8 +541,11 @@ class SimEnsemble:
     def _expire(self, session: Session, token: int) -> None:
         if token != session.watchdog or not session.alive or not session.silent:
             return
-        session.last_heard_ms = max(session.last_heard_ms, self.frozen_until_ms)  # a new leader starts every session's clock again, however the outage grew meanwhile
-        if ((session.last_heard_ms + session.timeout_ms) // self.weather.tick_ms) * self.weather.tick_ms >= self.kernel.now:
+        # a new leader starts every session's clock again, however the outage grew meanwhile
+        session.last_heard_ms = max(session.last_heard_ms, self.frozen_until_ms)
+        if (
+            (session.last_heard_ms + session.timeout_ms) // self.weather.tick_ms
+        ) * self.weather.tick_ms >= self.kernel.now:
             self._arm(session)
             return
         self.kernel.faults["session_expired"] += 1
@@ -454,7 +562,9 @@ class SimEnsemble:
     def new_session(self, port: SimPort, server: Server, timeout_ms: int) -> Session:
         """Create a session (a transaction of its own)."""
         self._session_ids += 1
-        session = Session(self._session_ids, timeout_ms, port.host, {}, last_heard_ms=self.kernel.now)
+        session = Session(
+            self._session_ids, timeout_ms, port.host, {}, last_heard_ms=self.kernel.now
+        )
         self.sessions[session.id] = session
         port.host.on_state.append(lambda: self.check_silence(session))
         self.zxid += 1
@@ -471,7 +581,11 @@ class SimEnsemble:
         if old is not None:
             self.break_conn(old)
         self.check_silence(session)
-        for until in (port.host.link_stalled_until, port.host.link_mute_until, server.isolated_until_ms):
+        for until in (
+            port.host.link_stalled_until,
+            port.host.link_mute_until,
+            server.isolated_until_ms,
+        ):
             if until > self.kernel.now:
                 self.kernel.at(until, lambda: self.check_silence(session))
         return conn
@@ -479,13 +593,17 @@ class SimEnsemble:
     # ---- faults ----
 
     def stall_link(self, host: Host, duration_ms: int) -> None:
-        """Nothing passes between a host and the servers for a while; TCP delivers it afterwards unless the client gave up."""
+        """Nothing passes between a host and the servers for a while; TCP delivers it afterwards
+        unless the client gave up.
+        """
         host.link_stalled_until = max(host.link_stalled_until, self.kernel.now + duration_ms)
         for session in [s for s in self.sessions.values() if s.host is host and s.alive]:
             self.check_silence(session)
             if session.conn is not None:
                 self._give_up_later(session.conn, session, host.link_stalled_until)
-            self.kernel.at(host.link_stalled_until, lambda session=session: self.check_silence(session))  # type: ignore[misc]
+            self.kernel.at(
+                host.link_stalled_until, lambda session=session: self.check_silence(session)
+            )  # type: ignore[misc]
 
     def _give_up_later(self, conn: Connection, session: Session, until_ms: int) -> None:
         patience = self.kernel.between(session.timeout_ms // 3, session.timeout_ms * 2 // 3)
@@ -493,7 +611,9 @@ class SimEnsemble:
             self.kernel.after(patience, lambda: self.break_conn(conn, polite=True))
 
     def half_link(self, host: Host, duration_ms: int, up: bool) -> None:
-        """One direction of a link is a black hole for a while: with `up` nothing reaches the servers, else nothing comes from them."""
+        """One direction of a link is a black hole for a while: with `up` nothing reaches the
+        servers, else nothing comes from them.
+        """
         until = self.kernel.now + duration_ms
         if up:
             host.link_mute_until = max(host.link_mute_until, until)
@@ -513,13 +633,17 @@ class SimEnsemble:
                 self.break_conn(conn)
 
     def isolate(self, server: Server, duration_ms: int) -> None:
-        """A follower loses the leader for a while: it answers reads from what it holds, and nothing of its clients reaches the leader."""
+        """A follower loses the leader for a while: it answers reads from what it holds, and nothing
+        of its clients reaches the leader.
+        """
         assert not server.leading
         server.isolated_until_ms = max(server.isolated_until_ms, self.kernel.now + duration_ms)
         ids = [c.port.session_id for c in server.conns]
         for session in [self.sessions[i] for i in ids if i in self.sessions]:
             self.check_silence(session)
-            self.kernel.at(server.isolated_until_ms, lambda session=session: self.check_silence(session))  # type: ignore[misc]
+            self.kernel.at(
+                server.isolated_until_ms, lambda session=session: self.check_silence(session)
+            )  # type: ignore[misc]
         self.kernel.after(FOLLOWER_PATIENCE_MS, lambda: self._drop_clients(server))
 
     def _drop_clients(self, server: Server) -> None:
@@ -528,14 +652,18 @@ class SimEnsemble:
                 self.break_conn(conn, polite=True)
 
     def outage(self, duration_ms: int) -> None:
-        """The quorum is gone for a while (or elects a leader): every connection breaks, no session can expire, and their clocks start again."""
+        """The quorum is gone for a while (or elects a leader): every connection breaks, no session
+        can expire, and their clocks start again.
+        """
         self.frozen_until_ms = max(self.frozen_until_ms, self.kernel.now + duration_ms)
         for server in self.servers:
             for conn in list(server.conns):
                 self.break_conn(conn, polite=True)
 
     def new_leader(self, duration_ms: int) -> Server:
-        """The leader is lost: nobody is served for a while, then another server leads (the same one where there is only one). It holds everything that was committed."""
+        """The leader is lost: nobody is served for a while, then another server leads (the same one
+        where there is only one). It holds everything that was committed.
+        """
         old = next(s for s in self.servers if s.leading)
         new = self.kernel.rng.choice([s for s in self.servers if s is not old] or [old])
         self.outage(duration_ms)
@@ -547,10 +675,17 @@ class SimEnsemble:
     def snapshot(self) -> Snapshot:
         """What an operator's backup would hold now."""
         living = {s.id: tuple(s.owned) for s in self.sessions.values() if s.alive}
-        return Snapshot(self.zxid, dict(self.tree.nodes), {path: dict(names) for path, names in self.tree.children.items()}, living)
+        return Snapshot(
+            self.zxid,
+            dict(self.tree.nodes),
+            {path: dict(names) for path, names in self.tree.children.items()},
+            living,
+        )
 
     def restore(self, old: Snapshot) -> None:
-        """Every server starts from an old snapshot: what happened since never did. Clients that have seen more are refused; sessions of the snapshot that nobody takes up again expire."""
+        """Every server starts from an old snapshot: what happened since never did. Clients that
+        have seen more are refused; sessions of the snapshot that nobody takes up again expire.
+        """
         self.outage(0)
         self.zxid = old.zxid
         self.log.clear()

@@ -1,10 +1,16 @@
-"""A Spark application with one query of this source, as a process of its own: what tests kill and stop.
+"""A Spark application with one query of this source, as a process of its own: what tests kill and
+stop.
 
-    python -m tests.spark.app --zookeeper HOST:PORT/chroot --group G --topic T --folder DIR [--option NAME=VALUE ..] [--available-now] [--batch-s SECONDS] [--trigger SECONDS]
+    python -m tests.spark.app --zookeeper HOST:PORT/chroot --group G --topic T --folder DIR
+        [--option NAME=VALUE ..] [--available-now] [--batch-s SECONDS] [--trigger SECONDS]
 
-Each batch is one line of `DIR/batches-<pid>.jsonl`, written when its records are durable: {"batch": n, "offsets": {partition: [offset, ..]}}. The checkpoint is `DIR/checkpoint`. Progress and events are lines of JSON on standard output:
-started {pid, jvm}, progress {..}, stopped {error}. SIGTERM drains and stops; SIGUSR1 stops without draining. `--batch-s` makes each batch with records at least so long; `--hang-after N`: batch N ends its work and then never returns.
-Spark gives a Python process ten seconds to start. On a machine that is too busy for that the query ends, and is started again: `again`.
+Each batch is one line of `DIR/batches-<pid>.jsonl`, written when its records are durable: {"batch":
+n, "offsets": {partition: [offset, ..]}}. The checkpoint is `DIR/checkpoint`. Progress and events
+are lines of JSON on standard output: started {pid, jvm}, progress {..}, stopped {error}. SIGTERM
+drains and stops; SIGUSR1 stops without draining. `--batch-s` makes each batch with records at least
+so long; `--hang-after N`: batch N ends its work and then never returns. Spark gives a Python
+process ten seconds to start. On a machine that is too busy for that the query ends, and is started
+again: `again`.
 """
 
 from __future__ import annotations
@@ -37,9 +43,19 @@ def say(event: str, **fields: Any) -> None:
 def session(cores: int, folder: Path) -> SparkSession:
     """A small local session."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (SparkSession.builder.master(f"local[{cores}]").appName("zkcoord-test").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-             .config("spark.driver.memory", "600m").config("spark.sql.shuffle.partitions", "2").config("spark.sql.warehouse.dir", str(folder / "warehouse")).config("spark.local.dir", str(folder / "local"))
-             .config("spark.sql.streaming.stopTimeout", "60s").getOrCreate())
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("zkcoord-test")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "600m")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.sql.streaming.stopTimeout", "60s")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
@@ -51,7 +67,9 @@ def watch(running: StreamingQuery, asked: list[int]) -> str:
         progress = running.lastProgress
         if progress is not None and progress["batchId"] != last:
             last = progress["batchId"]
-            say("progress", batch=last, rows=progress["numInputRows"], source=progress["sources"][0])
+            say(
+                "progress", batch=last, rows=progress["numInputRows"], source=progress["sources"][0]
+            )
         try:
             running.awaitTermination(0.1)
         except StreamingQueryException as e:
@@ -74,7 +92,13 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     spark = session(given.cores, folder)
     register(spark)
-    stream = spark.readStream.format("zkcoord").option("zookeeperConnect", given.zookeeper).option("groupId", given.group).option("subscribe", given.topic).option("startingOffsets", "earliest")
+    stream = (
+        spark.readStream.format("zkcoord")
+        .option("zookeeperConnect", given.zookeeper)
+        .option("groupId", given.group)
+        .option("subscribe", given.topic)
+        .option("startingOffsets", "earliest")
+    )
     for option in given.option:
         name, _, value = option.partition("=")
         stream = stream.option(name, value)
@@ -87,12 +111,25 @@ def main() -> int:
         if found:
             threading.Event().wait(given.batch_s)
         with written.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"batch": batch, "t": time.time(), "offsets": {p: sorted(offsets) for p, offsets in found.items()}}) + "\n")
+            out.write(
+                json.dumps(
+                    {
+                        "batch": batch,
+                        "t": time.time(),
+                        "offsets": {p: sorted(offsets) for p, offsets in found.items()},
+                    }
+                )
+                + "\n"
+            )
         if batch == given.hang_after:
             say("hanging", batch=batch)
             threading.Event().wait()
 
-    query = stream.load().writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "checkpoint"))
+    query = (
+        stream.load()
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+    )
     if given.available_now:
         query = query.trigger(availableNow=True)
     elif given.trigger:

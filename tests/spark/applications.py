@@ -26,16 +26,44 @@ ROOT = Path(__file__).parents[2]
 class Application:
     """One run of `tests.spark.app` on a folder, which outlives it."""
 
-    def __init__(self, hosts: str, group: str, topic: str, folder: Path, *arguments: str, options: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        group: str,
+        topic: str,
+        folder: Path,
+        *arguments: str,
+        options: Iterable[str] = (),
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.events: list[dict[str, Any]] = []
         self.log = folder / "log.txt"
-        command = [sys.executable, "-m", "tests.spark.app", "--zookeeper", hosts, "--group", group, "--topic", topic, "--folder", str(folder), *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.spark.app",
+            "--zookeeper",
+            hosts,
+            "--group",
+            group,
+            "--topic",
+            topic,
+            "--folder",
+            str(folder),
+            *arguments,
+        ]
         for option in options:
             command += ["--option", option]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable})
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+            )
         self.reading = threading.Thread(target=self._read, daemon=True)
         self.reading.start()
 
@@ -48,7 +76,11 @@ class Application:
 
     def await_event(self, name: str, timeout_s: float = START_S) -> dict[str, Any]:
         """The first event of this name."""
-        wait_until(lambda: any(e["event"] == name for e in self.events) or self.process.poll() is not None, timeout_s, f"{name} of {self.folder.name}")
+        wait_until(
+            lambda: any(e["event"] == name for e in self.events) or self.process.poll() is not None,
+            timeout_s,
+            f"{name} of {self.folder.name}",
+        )
         found = [e for e in self.events if e["event"] == name]
         assert found, f"{self.folder.name} ended: {self.tail()}"
         return found[0]
@@ -64,8 +96,14 @@ class Application:
     @property
     def source(self) -> psutil.Process:
         """The process that plans."""
+
         def found() -> list[psutil.Process]:
-            return [child for child in self.jvm.children(recursive=True) if "python_streaming_source_runner" in " ".join(child.cmdline())]
+            return [
+                child
+                for child in self.jvm.children(recursive=True)
+                if "python_streaming_source_runner" in " ".join(child.cmdline())
+            ]
+
         return wait_until(found, PATIENCE_S, "the source's process")[0]
 
     def said(self) -> dict[str, Any]:
@@ -76,15 +114,34 @@ class Application:
 
     def batches(self) -> list[dict[str, Any]]:
         """What is written, of all runs on this folder, in the order of time."""
-        return sorted((json.loads(line) for path in self.folder.glob("batches-*.jsonl") for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")), key=lambda b: b["t"])
+        return sorted(
+            (
+                json.loads(line)
+                for path in self.folder.glob("batches-*.jsonl")
+                for line in path.read_text(encoding="utf-8").splitlines()
+                if line.endswith("}")
+            ),
+            key=lambda b: b["t"],
+        )
 
     def logged(self, what: str) -> int:
         """The number of the last batch in Spark's log of `offsets` or `commits` (-1: none)."""
-        return max((int(path.name) for path in (self.folder / "checkpoint" / what).glob("*") if path.name.isdigit()), default=-1)
+        return max(
+            (
+                int(path.name)
+                for path in (self.folder / "checkpoint" / what).glob("*")
+                if path.name.isdigit()
+            ),
+            default=-1,
+        )
 
     def plan(self, batch: int) -> dict[str, Any]:
         """The plan in Spark's log of offsets."""
-        found: dict[str, Any] = json.loads((self.folder / "checkpoint" / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()[-1])
+        found: dict[str, Any] = json.loads(
+            (self.folder / "checkpoint" / "offsets" / str(batch))
+            .read_text(encoding="utf-8")
+            .splitlines()[-1]
+        )
         return found
 
     def kill(self) -> None:
@@ -119,7 +176,13 @@ class Application:
 def written(applications: Iterable[Application]) -> Counter[tuple[int, int]]:
     """How often each (partition, offset) is written, by all runs on these folders."""
     folders = {application.folder: application for application in applications}
-    return Counter((int(partition), offset) for application in folders.values() for batch in application.batches() for partition, offsets in batch["offsets"].items() for offset in offsets)
+    return Counter(
+        (int(partition), offset)
+        for application in folders.values()
+        for batch in application.batches()
+        for partition, offsets in batch["offsets"].items()
+        for offset in offsets
+    )
 
 
 @contextmanager

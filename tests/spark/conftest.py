@@ -1,4 +1,6 @@
-"""Fixtures of the Spark suites: a coordinator on the broker's ZooKeeper, and queries that are stopped whatever happens."""
+"""Fixtures of the Spark suites: a coordinator on the broker's ZooKeeper, and queries that are
+stopped whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from tests.spark.engine import Checkpoint, Query, Sink
 from zkcoord.stack.servers import KafkaBroker
 
 PARTITIONS = 4
-SESSION_MS = 30_000  # a query ends its session when it ends: this long only so that no pause of the machine does
+# a query ends its session when it ends: this long only so that no pause of the machine does
+SESSION_MS = 30_000
 
 
 @pytest.fixture
@@ -34,7 +37,9 @@ Start = Callable[..., Query]
 
 @pytest.fixture(autouse=True)
 def sigterm() -> Iterator[None]:
-    """As it was: a query takes SIGTERM, as the process in which Spark runs it has no other use for it, and what this process starts would inherit that."""
+    """As it was: a query takes SIGTERM, as the process in which Spark runs it has no other use for
+    it, and what this process starts would inherit that.
+    """
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -46,7 +51,14 @@ def start(group: str, topic: str, kafka_zk_hosts: str) -> Iterator[Start]:
     queries: list[Query] = []
 
     def begin(checkpoint: Checkpoint, sink: Sink, **options: str) -> Query:
-        given = {"zookeeperConnect": kafka_zk_hosts, "groupId": group, "subscribe": topic, "startingOffsets": "earliest", "zookeeperSessionTimeoutMs": str(SESSION_MS), **options}
+        given = {
+            "zookeeperConnect": kafka_zk_hosts,
+            "groupId": group,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "zookeeperSessionTimeoutMs": str(SESSION_MS),
+            **options,
+        }
         queries.append(Query(given, checkpoint, sink))
         return queries[-1]
 

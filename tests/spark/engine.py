@@ -1,7 +1,11 @@
-"""Spark's side of a streaming query without Spark: the calls that its micro-batch engine makes of a source, in their order, with a log of offsets and commits that outlives the query, as a checkpoint does.
+"""Spark's side of a streaming query without Spark: the calls that its micro-batch engine makes of a
+source, in their order, with a log of offsets and commits that outlives the query, as a checkpoint
+does.
 
-A query can end at each point where a process can die: `Crash` says where. What is written to the sink stays. The process itself is the test's: a death is a session that is closed without a word, as it is when the JVM is killed and the
-source's process hears of it. Everything else is real: ZooKeeper, coordinator, broker, decoder.
+A query can end at each point where a process can die: `Crash` says where. What is written to the
+sink stays. The process itself is the test's: a death is a session that is closed without a word, as
+it is when the JVM is killed and the source's process hears of it. Everything else is real:
+ZooKeeper, coordinator, broker, decoder.
 """
 
 from __future__ import annotations
@@ -82,7 +86,9 @@ class Query:
         """One trigger, step by step; no step where there is nothing to read."""
         if not self.begun:
             yield from self.beginning()
-        end = json.loads(json.dumps(self.reader.latestOffset(json.loads(json.dumps(self.start)), self.limit)))
+        end = json.loads(
+            json.dumps(self.reader.latestOffset(json.loads(json.dumps(self.start)), self.limit))
+        )
         if json.dumps(end) == json.dumps(self.start):
             return
         yield Crash.PLANNED
@@ -95,7 +101,12 @@ class Query:
         """From the log of the offsets to that of the commit, step by step."""
         tasks = [pickle.loads(pickle.dumps(task)) for task in self.reader.partitions(before, end)]
         executor: ZkcoordStreamReader = pickle.loads(pickle.dumps(self.reader))
-        rows = [(row["topic"], row["partition"], row["offset"]) for task in tasks for batch in executor.read(task) for row in batch.select(["topic", "partition", "offset"]).to_pylist()]
+        rows = [
+            (row["topic"], row["partition"], row["offset"])
+            for task in tasks
+            for batch in executor.read(task)
+            for row in batch.select(["topic", "partition", "offset"]).to_pylist()
+        ]
         yield Crash.READ
         self.sink.update(rows)
         self.written += len(rows)
@@ -104,7 +115,9 @@ class Query:
         yield Crash.COMMITTED
 
     def trigger(self, crash: Crash | None = None) -> int:
-        """One trigger: how many records were written. With `crash` the query ends there, if there is something to read."""
+        """One trigger: how many records were written. With `crash` the query ends there, if there
+        is something to read.
+        """
         before = self.written
         if not self.begun:
             self.begin()
@@ -130,7 +143,11 @@ class Query:
 
     def drained(self) -> None:
         """Trigger until nothing is left and all is stored."""
-        wait_until(lambda: self.trigger() == 0 and not self.reader._membership().desk.unsettled, PATIENCE_S, "the end of a backlog")
+        wait_until(
+            lambda: self.trigger() == 0 and not self.reader._membership().desk.unsettled,
+            PATIENCE_S,
+            "the end of a backlog",
+        )
 
     def last_ranges(self) -> dict[str, tuple[int, int]]:
         """Of the plan that was logged last."""
@@ -139,18 +156,22 @@ class Query:
 
 def settled(queries: list[Query], partitions: int) -> None:
     """Trigger all until they own everything, each once and evenly."""
+
     def shared() -> bool:
         for query in queries:
             query.trigger()
         sizes = sorted(len(query.owned) for query in queries)
         return sum(sizes) == partitions and sizes[-1] - sizes[0] <= 1
+
     wait_until(shared, PATIENCE_S, f"{partitions} partitions shared by {len(queries)} queries")
 
 
 def until(queries: list[Query], sink: Sink, total: int) -> None:
     """Trigger all until so many different records are written."""
+
     def enough() -> bool:
         for query in queries:
             query.trigger()
         return len(sink) >= total
+
     wait_until(enough, PATIENCE_S, f"{total} records")

@@ -1,4 +1,6 @@
-"""What a query holds, message by message: given up at once, when it is written, in part; back again; lost; reset."""
+"""What a query holds, message by message: given up at once, when it is written, in part; back
+again; lost; reset.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ PATIENCE_S = 60.0
 
 
 class World:
-    """A desk with two partitions, what it told the agent, and how often it said that something changed."""
+    """A desk with two partitions, what it told the agent, and how often it said that something
+    changed.
+    """
 
     def __init__(self) -> None:
         self.told: list[msg.FromFetcher] = []
@@ -67,7 +71,9 @@ def test_of_a_revocation_what_is_idle_goes_and_what_is_read_is_named(world: Worl
     world.desk.receive(msg.Revoke(1, (A, B)))
     assert world.told == [msg.Revoked(1, {B: 200}, (A,))]
     world.desk.receive(msg.Resumed((A,)))
-    assert not world.desk.owned[A].revoking and world.desk.owned[A].rests_until > 0, "it is about to be asked back"
+    assert not world.desk.owned[A].revoking and world.desk.owned[A].rests_until > 0, (
+        "it is about to be asked back"
+    )
     world.desk.receive(msg.Revoke(2, (A,)))
     world.land(A)
     assert world.told[1:] == [msg.Revoked(2, {A: 110})] and not world.desk.owned
@@ -78,7 +84,9 @@ def test_what_comes_back_goes_on_behind_what_is_written(world: World) -> None:
     world.desk.receive(msg.Revoke(1, (A,)))
     world.land(A)
     world.desk.receive(msg.Resumed((A,)))
-    assert world.desk.position(A) == 110 and world.desk.unsettled[A].end == 110, "it is not stored yet"
+    assert world.desk.position(A) == 110 and world.desk.unsettled[A].end == 110, (
+        "it is not stored yet"
+    )
     assert not world.desk.owned[A].revoking
 
 
@@ -87,7 +95,10 @@ def test_a_revocation_that_was_withdrawn_is_not_answered(world: World) -> None:
     world.desk.receive(msg.Revoke(1, (A,)))
     world.desk.receive(msg.Resumed((A,)))
     world.land(A)
-    assert set(world.desk.owned) == {A, B} and [m for m in world.told if isinstance(m, msg.Revoked) and m.positions] == []
+    assert (
+        set(world.desk.owned) == {A, B}
+        and [m for m in world.told if isinstance(m, msg.Revoked) and m.positions] == []
+    )
 
 
 def test_what_is_lost_is_gone_with_its_revocation(world: World) -> None:

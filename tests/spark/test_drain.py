@@ -1,4 +1,6 @@
-"""`drain_and_stop` and the source's side of it, without Spark: who is asked, what is waited for, what is said when it cannot be."""
+"""`drain_and_stop` and the source's side of it, without Spark: who is asked, what is waited for,
+what is said when it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def listening() -> Iterator[tuple[str, Drain]]:
     side.close()
 
 
-def test_the_query_is_stopped_when_the_member_has_stored_everything(listening: tuple[str, Drain]) -> None:
+def test_the_query_is_stopped_when_the_member_has_stored_everything(
+    listening: tuple[str, Drain],
+) -> None:
     name, side = listening
     query = FakeQuery(name)
     driver = threading.Thread(target=lambda: drain_and_stop(query), daemon=True)  # type: ignore[arg-type]
@@ -62,7 +66,9 @@ def test_the_query_is_stopped_when_the_member_has_stored_everything(listening: t
     assert not query.isActive and not driver.is_alive()
 
 
-def test_a_member_that_has_another_name_by_now_is_asked_when_the_progress_tells_it(listening: tuple[str, Drain]) -> None:
+def test_a_member_that_has_another_name_by_now_is_asked_when_the_progress_tells_it(
+    listening: tuple[str, Drain],
+) -> None:
     name, side = listening
     side.drained.set()
     query = FakeQuery(unique("former"), unique("former"), name)
@@ -70,7 +76,9 @@ def test_a_member_that_has_another_name_by_now_is_asked_when_the_progress_tells_
     assert side.asked and not query.isActive
 
 
-def test_a_member_that_nobody_answers_for_is_told_and_the_query_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_nobody_answers_for_is_told_and_the_query_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "REACH_S", 0.2)
     query = FakeQuery(unique("nobody"))
     with pytest.raises(UndrainedError, match="is this the driver's host"):
@@ -79,7 +87,9 @@ def test_a_member_that_nobody_answers_for_is_told_and_the_query_stopped(monkeypa
 
 
 def test_a_query_that_never_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = SimpleNamespace(isActive=True, lastProgress=None, awaitTermination=lambda timeout: False)
+    query = SimpleNamespace(
+        isActive=True, lastProgress=None, awaitTermination=lambda timeout: False
+    )
     query.stop = lambda: setattr(query, "isActive", False)
     with pytest.raises(UndrainedError, match="which members it has"):
         drain_and_stop(query, 0.2)  # type: ignore[arg-type]

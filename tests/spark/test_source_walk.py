@@ -1,6 +1,9 @@
-"""Random walks: queries of one group that plan, read, write, die at any step, come back, are evicted, and share what they have, while records come.
+"""Random walks: queries of one group that plan, read, write, die at any step, come back, are
+evicted, and share what they have, while records come.
 
-A query lets others go on between any two of its steps. Whatever happens: no record is lost; and a record comes again only with an event that may make it do so, one planned batch for each at most. `SPARK_WALK_SEEDS=FROM:TO` walks other seeds.
+A query lets others go on between any two of its steps. Whatever happens: no record is lost; and a
+record comes again only with an event that may make it do so, one planned batch for each at most.
+`SPARK_WALK_SEEDS=FROM:TO` walks other seeds.
 """
 
 from __future__ import annotations
@@ -58,8 +61,16 @@ class Application:
         return not member.desk.unsettled and query.trigger() == 0
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.nightly] if seed else []) for seed in range(FIRST, LAST)])
-def test_walk(start: Start, kafka_broker: KafkaBroker, kafka_zk_hosts: str, group: str, topic: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=[pytest.mark.nightly] if seed else [])
+        for seed in range(FIRST, LAST)
+    ],
+)
+def test_walk(
+    start: Start, kafka_broker: KafkaBroker, kafka_zk_hosts: str, group: str, topic: str, seed: int
+) -> None:
     draw, sink = random.Random(seed), Sink()
     applications = [Application(start, sink) for _ in range(3)]
     client = connect(kafka_zk_hosts)
@@ -75,7 +86,11 @@ def test_walk(start: Start, kafka_broker: KafkaBroker, kafka_zk_hosts: str, grou
                 forgiven += 1
             elif dice < 0.10 and one.query is not None and one.query.begun:
                 try:
-                    client.delete(Layout.DRAFT.registration(group, one.query.reader._membership().agent.member_name))
+                    client.delete(
+                        Layout.DRAFT.registration(
+                            group, one.query.reader._membership().agent.member_name
+                        )
+                    )
                     forgiven += 1
                 except NoNodeError:
                     continue
@@ -86,11 +101,17 @@ def test_walk(start: Start, kafka_broker: KafkaBroker, kafka_zk_hosts: str, grou
         def all_there() -> bool:
             for application in applications:
                 application.step()
-            return len(sink) == PARTITIONS * produced and all(application.under_way is None for application in applications)
+            return len(sink) == PARTITIONS * produced and all(
+                application.under_way is None for application in applications
+            )
 
         wait_until(all_there, PATIENCE_S, f"{PARTITIONS * produced} records, seed {seed}")
     finally:
         disconnect(client)
-    assert set(sink) == {(topic, n, offset) for n in range(PARTITIONS) for offset in range(produced)}
+    assert set(sink) == {
+        (topic, n, offset) for n in range(PARTITIONS) for offset in range(produced)
+    }
     again = sum(times - 1 for times in sink.values())
-    assert again <= forgiven * (LIMIT + PARTITIONS), f"{again} records came again, {forgiven} events"
+    assert again <= forgiven * (LIMIT + PARTITIONS), (
+        f"{again} records came again, {forgiven} events"
+    )

@@ -18,13 +18,17 @@ from zkcoord.stack.spark_java import spark_java_home
 
 
 def test_the_reader_has_one_batch_without_records() -> None:
-    reader = WarmUpSource({"engine": "kafka-python", "includeHeaders": "true"}).streamReader(full_schema(headers=True))
+    reader = WarmUpSource({"engine": "kafka-python", "includeHeaders": "true"}).streamReader(
+        full_schema(headers=True)
+    )
     first = reader.initialOffset()
     last = reader.latestOffset(first, reader.getDefaultReadLimit())
     assert last != first and reader.latestOffset(last, reader.getDefaultReadLimit()) == last
     (task,) = reader.partitions(first, last)
     (batch,) = reader.read(task)
-    assert batch.num_rows == 0 and tuple(batch.schema.names) == columns_of(full_schema(headers=True))
+    assert batch.num_rows == 0 and tuple(batch.schema.names) == columns_of(
+        full_schema(headers=True)
+    )
 
 
 def test_an_engine_that_does_not_exist_is_refused() -> None:
@@ -35,8 +39,14 @@ def test_an_engine_that_does_not_exist_is_refused() -> None:
 
 @pytest.mark.nightly
 def test_in_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parquet is written where no reader sees it and removed, the application's own columns are made, and what Spark refuses is raised."""
-    for name, value in {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(spark_java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}.items():
+    """Parquet is written where no reader sees it and removed, the application's own columns are
+    made, and what Spark refuses is raised.
+    """
+    for name, value in {
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(spark_java_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }.items():
         monkeypatch.setenv(name, value)
     seen: list[list[str]] = []
 
@@ -45,7 +55,14 @@ def test_in_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(found.columns)
         return found
 
-    settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false", "spark.python.authenticate.socketTimeout": "120s", "spark.local.dir": str(tmp_path / "local"), "spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.python.authenticate.socketTimeout": "120s",
+        "spark.local.dir": str(tmp_path / "local"),
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    }
     builder = SparkSession.builder.master("local[1]")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -54,7 +71,11 @@ def test_in_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "out").mkdir()
         warm_up(spark, build, str(tmp_path / "out"))
         warm_up(spark)
-        assert seen == [["topic", "text", "headers"]] and not os.listdir(tmp_path / "out") and not spark.streams.active
+        assert (
+            seen == [["topic", "text", "headers"]]
+            and not os.listdir(tmp_path / "out")
+            and not spark.streams.active
+        )
         with pytest.raises(PySparkException):
             warm_up(spark, lambda rows: rows.select("colour"))
     finally:

@@ -1,4 +1,6 @@
-"""Ports are held by whoever drew them, and servers bind beside the hold (on Linux, where all of this runs)."""
+"""Ports are held by whoever drew them, and servers bind beside the hold (on Linux, where all of
+this runs).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def one_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(ports, "PORT_MIN", port)
     monkeypatch.setattr(ports, "PORT_MAX", port)
     yield port
-    for hold in ports._held[len(before):]:
+    for hold in ports._held[len(before) :]:
         hold.close()
     ports._held[:] = before
 
@@ -36,7 +38,9 @@ def test_a_drawn_port_is_not_drawn_again_though_nobody_listens_there(one_port: i
 
 
 def test_no_other_process_draws_it(one_port: int) -> None:
-    """The mistake of chaos seed 3343: the port of a server that was down was drawn by a test beside it."""
+    """The mistake of chaos seed 3343: the port of a server that was down was drawn by a test beside
+    it.
+    """
     other = [sys.executable, "-c", PICK, str(one_port)]
     assert subprocess.run(other, capture_output=True, text=True, check=True).stdout == "True\n"
     ports.free_port()
@@ -46,7 +50,9 @@ def test_no_other_process_draws_it(one_port: int) -> None:
 def test_a_server_listens_there_goes_and_comes_back(one_port: int) -> None:
     async def serve() -> None:
         for _ in range(2):
-            server = await asyncio.start_server(lambda _reader, writer: writer.close(), ports.HOST, one_port)
+            server = await asyncio.start_server(
+                lambda _reader, writer: writer.close(), ports.HOST, one_port
+            )
             reader, writer = await asyncio.open_connection(ports.HOST, one_port)
             assert await reader.read() == b""
             writer.close()
@@ -61,7 +67,9 @@ def test_a_server_listens_there_goes_and_comes_back(one_port: int) -> None:
 
 def test_a_port_where_a_server_listens_is_not_drawn(one_port: int) -> None:
     async def serve() -> None:
-        server = await asyncio.start_server(lambda _reader, writer: writer.close(), ports.HOST, one_port)
+        server = await asyncio.start_server(
+            lambda _reader, writer: writer.close(), ports.HOST, one_port
+        )
         with pytest.raises(StackError, match="No free TCP port"):
             ports.free_port()
         server.close()

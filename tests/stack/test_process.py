@@ -1,4 +1,6 @@
-"""One process: its identity, and that an owned one is gone when its owner is, however that ended."""
+"""One process: its identity, and that an owned one is gone when its owner is, however that
+ended.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,12 @@ def test_a_pid_that_was_given_again_is_another_process() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_an_owned_process_dies_with_its_owner(tmp_path: Path, number: int) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(tmp_path / "log")],
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+    )
     assert owner.stdout is not None
     server = identify(int(owner.stdout.readline()))
     assert server is not None and server.alive()
@@ -53,7 +60,9 @@ def test_an_owned_process_dies_with_its_owner(tmp_path: Path, number: int) -> No
     owner.wait(LIMIT_S)
     owner.stdout.close()
     wait_until(lambda: not server.alive(), LIMIT_S, "the server to be gone")
-    wait_until(lambda: watcher_id is None or not watcher_id.alive(), LIMIT_S, "the watcher to be gone")
+    wait_until(
+        lambda: watcher_id is None or not watcher_id.alive(), LIMIT_S, "the watcher to be gone"
+    )
 
 
 def test_the_watcher_ends_with_the_server(tmp_path: Path) -> None:
@@ -65,8 +74,12 @@ def test_the_watcher_ends_with_the_server(tmp_path: Path) -> None:
 
 
 def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
-    server = start(tmp_path, ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], owned=False)
-    wait_until(lambda: "ready" in server.log.read_text(encoding="utf-8"), LIMIT_S, "the trap to be set")
+    server = start(
+        tmp_path, ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], owned=False
+    )
+    wait_until(
+        lambda: "ready" in server.log.read_text(encoding="utf-8"), LIMIT_S, "the trap to be set"
+    )
     server.stop(0.2)
     assert not server.alive()
     server.stop(0.2)
@@ -81,7 +94,10 @@ def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
 
 def test_one_that_ends_while_it_starts_is_quoted(tmp_path: Path) -> None:
     server = start(tmp_path, ["sh", "-c", "echo the port is taken; exit 3"])
-    with pytest.raises(ServerNotReadyError, match=r"Thing ended while it was starting, see .*log: the port is taken"):
+    with pytest.raises(
+        ServerNotReadyError,
+        match=r"Thing ended while it was starting, see .*log: the port is taken",
+    ):
         server.wait_ready(lambda: False, LIMIT_S, "Thing")
 
 

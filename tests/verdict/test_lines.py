@@ -5,7 +5,25 @@ from __future__ import annotations
 import pytest
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import Assigned, CommandSeen, Committed, Delivered, End, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, SessionEnded, Started, Steady, StepBalanced, StepBegan, Stored
+from zkcoord.verdict.facts import (
+    Assigned,
+    CommandSeen,
+    Committed,
+    Delivered,
+    End,
+    FirstFetch,
+    Partition,
+    Produced,
+    ProducerStopped,
+    Rebalanced,
+    Released,
+    SessionEnded,
+    Started,
+    Steady,
+    StepBalanced,
+    StepBegan,
+    Stored,
+)
 
 AT = Partition("my-orders", 3)
 
@@ -22,14 +40,24 @@ def test_a_consumers_lines() -> None:
         return list(lines.consumer("c1", {"t": 7, **line}))
 
     assert facts(event="assigned", offsets={"my-orders-3": 5}) == [Assigned(7, AT, "c1", 5)]
-    assert facts(event="revoked", positions={"my-orders-3": 9}) == [Released(7, AT, "c1", End.REVOKED)]
-    assert facts(event="lost", partitions=["my-orders-3"], reason="gone") == [Released(7, AT, "c1", End.LOST)]
-    assert facts(event="records", count=3, ranges={"my-orders-3": [[5, 6, 2, 1], [8, 8, 1, 1]]}) == [Delivered(7, AT, "c1", 5, 6), Delivered(7, AT, "c1", 8, 8)]
+    assert facts(event="revoked", positions={"my-orders-3": 9}) == [
+        Released(7, AT, "c1", End.REVOKED)
+    ]
+    assert facts(event="lost", partitions=["my-orders-3"], reason="gone") == [
+        Released(7, AT, "c1", End.LOST)
+    ]
+    assert facts(
+        event="records", count=3, ranges={"my-orders-3": [[5, 6, 2, 1], [8, 8, 1, 1]]}
+    ) == [Delivered(7, AT, "c1", 5, 6), Delivered(7, AT, "c1", 8, 8)]
     assert facts(event="committed", offsets={"my-orders-3": 7}) == [Committed(7, AT, "c1", 7)]
     assert facts(event="committed", error="no") == []
     assert facts(event="first_fetch", partition="my-orders-3") == [FirstFetch(7, AT, "c1")]
     assert facts(event="notice", kind="command", detail={}) == [CommandSeen(7, "c1")]
-    assert facts(event="notice", kind="session lost", detail={}) == facts(event="notice", kind="evicted", detail={}) == [SessionEnded(7, "c1")]
+    assert (
+        facts(event="notice", kind="session lost", detail={})
+        == facts(event="notice", kind="evicted", detail={})
+        == [SessionEnded(7, "c1")]
+    )
     assert facts(event="notice", kind="lease lapsed", detail={}) == []
     assert facts(event="closing") == [Released(7, None, "c1", End.CLOSED)]
     assert facts(event="revoke", partitions=["my-orders-3"]) == []
@@ -41,24 +69,57 @@ def test_lines_may_say_where_their_writes_stand_in_zookeepers_order() -> None:
     def facts(**line: object) -> list[object]:
         return list(lines.consumer("c1", {"t": 7, "orders": {"my-orders-3": 12}, **line}))
 
-    assert facts(event="assigned", offsets={"my-orders-3": 5, "my-orders-4": 6}) == [Assigned(7, AT, "c1", 5, 12), Assigned(7, Partition("my-orders", 4), "c1", 6)]
-    assert facts(event="revoked", positions={"my-orders-3": 9}) == [Released(7, AT, "c1", End.REVOKED, 12)]
+    assert facts(event="assigned", offsets={"my-orders-3": 5, "my-orders-4": 6}) == [
+        Assigned(7, AT, "c1", 5, 12),
+        Assigned(7, Partition("my-orders", 4), "c1", 6),
+    ]
+    assert facts(event="revoked", positions={"my-orders-3": 9}) == [
+        Released(7, AT, "c1", End.REVOKED, 12)
+    ]
     assert facts(event="committed", offsets={"my-orders-3": 7}) == [Committed(7, AT, "c1", 7, 12)]
-    assert facts(event="records", ranges={"my-orders-3": [[5, 6, 2, 1]]}) == [Delivered(7, AT, "c1", 5, 6, 12)]
+    assert facts(event="records", ranges={"my-orders-3": [[5, 6, 2, 1]]}) == [
+        Delivered(7, AT, "c1", 5, 6, 12)
+    ]
     for orders in ([], {"my-orders-3": "x"}):
         with pytest.raises((ValueError, AttributeError)):
             facts(event="committed", offsets={"my-orders-3": 7}, orders=orders)
 
 
 def test_the_other_processes_lines() -> None:
-    assert list(lines.producer("p", {"event": "produced", "t": 7, "ends": {"my-orders-3": 5}})) == [Produced(7, AT, 5)]
-    assert list(lines.producer("p", {"event": "stopped", "t": 7, "ends": {}})) == [ProducerStopped(7)]
-    assert list(lines.scenario("s", {"event": "exit", "t": 7, "process": "c1", "killed": True})) == [Released(7, None, "c1", End.KILLED)]
-    assert list(lines.scenario("s", {"event": "exit", "t": 7, "process": "c1", "killed": False})) == [Released(7, None, "c1", End.CLOSED)]
-    assert list(lines.scenario("s", {"event": "stored", "t": 7, "offsets": {"my-orders-3": 5}})) == [Stored(7, AT, 5)]
+    assert list(lines.producer("p", {"event": "produced", "t": 7, "ends": {"my-orders-3": 5}})) == [
+        Produced(7, AT, 5)
+    ]
+    assert list(lines.producer("p", {"event": "stopped", "t": 7, "ends": {}})) == [
+        ProducerStopped(7)
+    ]
+    assert list(
+        lines.scenario("s", {"event": "exit", "t": 7, "process": "c1", "killed": True})
+    ) == [Released(7, None, "c1", End.KILLED)]
+    assert list(
+        lines.scenario("s", {"event": "exit", "t": 7, "process": "c1", "killed": False})
+    ) == [Released(7, None, "c1", End.CLOSED)]
+    assert list(
+        lines.scenario("s", {"event": "stored", "t": 7, "offsets": {"my-orders-3": 5}})
+    ) == [Stored(7, AT, 5)]
     assert list(lines.scenario("s", {"event": "steady", "t": 7})) == [Steady(7)]
-    assert list(lines.scenario("s", {"event": "step", "t": 7, "name": "x", "quiet": True})) == [StepBegan(7, "x", True)]
-    assert list(lines.scenario("s", {"event": "balanced", "t": 7, "name": "x", "clock": 5})) == [StepBalanced(7, "x", 5)]
+    assert list(lines.scenario("s", {"event": "step", "t": 7, "name": "x", "quiet": True})) == [
+        StepBegan(7, "x", True)
+    ]
+    assert list(lines.scenario("s", {"event": "balanced", "t": 7, "name": "x", "clock": 5})) == [
+        StepBalanced(7, "x", 5)
+    ]
     assert list(lines.scenario("s", {"event": "mark", "t": 7, "label": "x"})) == []
-    assert list(lines.coordinator("k", {"t": 7, "kind": "rebalance", "cause": "member joined", "trigger": "m", "duration_ms": 3, "moved": 2})) == [Rebalanced(7_000_000, "member joined", "m", 3, 2)]
+    assert list(
+        lines.coordinator(
+            "k",
+            {
+                "t": 7,
+                "kind": "rebalance",
+                "cause": "member joined",
+                "trigger": "m",
+                "duration_ms": 3,
+                "moved": 2,
+            },
+        )
+    ) == [Rebalanced(7_000_000, "member joined", "m", 3, 2)]
     assert list(lines.coordinator("k", {"t": 7, "kind": "term", "event": "elected"})) == []

@@ -20,13 +20,17 @@ def test_it_is_a_set(operations: list[tuple[bool, int, int]]) -> None:
     ranges, model = RangeSet(), set()
     for adding, start, length in operations:
         touched = set(range(start, start + length))
-        known = offsets(ranges.add(start, start + length) if adding else ranges.remove(start, start + length))
+        known = offsets(
+            ranges.add(start, start + length) if adding else ranges.remove(start, start + length)
+        )
         assert known == model & touched
         model = model | touched if adding else model - touched
         assert offsets(list(ranges)) == model
         assert offsets(ranges.holes(0, 80)) == set(range(80)) - model
         listed = list(ranges)
-        assert all(start < end for start, end in listed) and all(before[1] <= after[0] for before, after in zip(listed, listed[1:]))
+        assert all(start < end for start, end in listed) and all(
+            before[1] <= after[0] for before, after in zip(listed, listed[1:])
+        )
 
 
 def test_records_in_order_are_one_range() -> None:

@@ -1,7 +1,10 @@
-"""A network between one client and one server that a test can break: one thread, whole ZooKeeper frames in the server's direction, raw bytes in the client's.
+"""A network between one client and one server that a test can break: one thread, whole ZooKeeper
+frames in the server's direction, raw bytes in the client's.
 
-Modes: PASS; REFUSE (existing connections are closed, new ones at once after accept); BLACK_HOLE (nothing is forwarded, nothing is closed). `swallow_next` drops the next answer to a request (not
-pings, not watch events) and closes the connection: the server has done it, the client never hears. `on_frame` may rewrite a frame of the server.
+Modes: PASS; REFUSE (existing connections are closed, new ones at once after accept); BLACK_HOLE
+(nothing is forwarded, nothing is closed). `swallow_next` drops the next answer to a request (not
+pings, not watch events) and closes the connection: the server has done it, the client never hears.
+`on_frame` may rewrite a frame of the server.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ class _Pair:
 
 
 class Link:
-    """Listens on a port of its own (`address`) in front of `target`; a context manager. `first_bytes` are the connect requests, one per connection that made one."""
+    """Listens on a port of its own (`address`) in front of `target`; a context manager.
+    `first_bytes` are the connect requests, one per connection that made one.
+    """
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target

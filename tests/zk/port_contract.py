@@ -1,7 +1,9 @@
 """The contract of `zkcoord.zk.port`, as one body of tests for every implementation of `Ensemble`.
 
-Each function of `CONTRACT` takes a `PortFixture`. The real session runs them against a real server (tests/zk/test_port_contract.py), the simulator's model of ZooKeeper against itself: where the two
-would differ, the simulator proves something about another system. A test asserts only what both the documentation of ZooKeeper and a measurement against the server (3.9) say.
+Each function of `CONTRACT` takes a `PortFixture`. The real session runs them against a real server
+(tests/zk/test_port_contract.py), the simulator's model of ZooKeeper against itself: where the two
+would differ, the simulator proves something about another system. A test asserts only what both the
+documentation of ZooKeeper and a measurement against the server (3.9) say.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class PortFixture(Protocol):
         """A new session (not connected yet)."""
 
     def drain(self, predicate: Callable[[], bool], what: str) -> None:
-        """Run callbacks and events until `predicate()` is true; fail the test, naming `what`, when it does not become true."""
+        """Run callbacks and events until `predicate()` is true; fail the test, naming `what`, when
+        it does not become true.
+        """
 
     def cut(self, port: Port) -> None:
         """Break the port's connection and let it make no new one. The session lives (for now)."""
@@ -120,7 +124,9 @@ class Session:
 
     def watch(self, path: str, mode: WatchMode) -> None:
         """Add a watch that must be accepted."""
-        assert self._call(partial(self.port.watch, path, mode), "the answer to a watch") == ReadDone(())
+        assert self._call(
+            partial(self.port.watch, path, mode), "the answer to a watch"
+        ) == ReadDone(())
 
     def unwatch(self, path: str) -> ReadResult:
         """Remove a watch."""
@@ -136,7 +142,9 @@ class Session:
         return [(e.change.name, e.path) for e in self.events if isinstance(e, Fired)]
 
     def seen(self) -> list[tuple[str, str]]:
-        """The watch events of everything that happened before this call: a sync is answered after them. Forgets them."""
+        """The watch events of everything that happened before this call: a sync is answered after
+        them. Forgets them.
+        """
         assert self.sync() == ReadDone(())
         fired = self.fired()
         self.events[:] = [e for e in self.events if not isinstance(e, Fired)]
@@ -150,13 +158,22 @@ class Session:
         return answers[0]
 
 
-# Transactions -----------------------------------------------------------------------------------------------------------------------------------------------------
+# Transactions
+# --------------------------------------------------------------------------------------------------
 
 
 def multi_results_stand_in_order(fixture: PortFixture) -> None:
-    """One result per operation: the path of a create, the new stat of a set, `Done` for a delete and a check."""
+    """One result per operation: the path of a create, the new stat of a set, `Done` for a delete
+    and a check.
+    """
     s = Session(fixture)
-    result = s.do(Create("/a", b"1"), Create("/a/b", b"2"), SetData("/a", b"3", 0), Check("/a", 1), Delete("/a/b", 0))
+    result = s.do(
+        Create("/a", b"1"),
+        Create("/a/b", b"2"),
+        SetData("/a", b"3", 0),
+        Check("/a", 1),
+        Delete("/a/b", 0),
+    )
     created, inner, stat, checked, deleted = result.results
     assert (created, inner, checked, deleted) == (Created("/a"), Created("/a/b"), Done(), Done())
     assert isinstance(stat, Stat) and stat.version == 1 and stat.mzxid == stat.czxid
@@ -164,14 +181,18 @@ def multi_results_stand_in_order(fixture: PortFixture) -> None:
 
 
 def multi_is_all_or_nothing(fixture: PortFixture) -> None:
-    """The index names the first operation that failed, wherever it stands, and nothing of the others remains."""
+    """The index names the first operation that failed, wherever it stands, and nothing of the
+    others remains.
+    """
     s = Session(fixture)
     s.do(Create("/a", b""))
     good: list[Op] = [Create("/x", b""), Create("/y", b""), SetData("/a", b"new", 0)]
     for index in range(len(good) + 1):
         ops = [*good[:index], Check("/a", 7), *good[index:]]
         assert s.multi(*ops) == Rejected(index, ZkError.BAD_VERSION)
-        assert s.names("/") == ("a",) and s.node("/a").data == b"" and s.node("/a").stat.version == 0
+        assert (
+            s.names("/") == ("a",) and s.node("/a").data == b"" and s.node("/a").stat.version == 0
+        )
 
 
 def every_refusal_has_its_name(fixture: PortFixture) -> None:
@@ -195,17 +216,27 @@ def every_refusal_has_its_name(fixture: PortFixture) -> None:
 
 
 def later_operations_see_earlier_ones(fixture: PortFixture) -> None:
-    """Within a multi: a node created before may be checked, written and deleted; a deleted one created again, with version 0."""
+    """Within a multi: a node created before may be checked, written and deleted; a deleted one
+    created again, with version 0.
+    """
     s = Session(fixture)
     s.do(Create("/a", b"old"))
     s.do(SetData("/a", b"", 0))
-    s.do(Delete("/a", 1), Create("/a", b"new"), Check("/a", 0), Create("/a/b", b""), Delete("/a/b", 0))
+    s.do(
+        Delete("/a", 1),
+        Create("/a", b"new"),
+        Check("/a", 0),
+        Create("/a/b", b""),
+        Delete("/a/b", 0),
+    )
     assert s.node("/a").stat.version == 0 and s.node("/a").data == b"new"
     assert s.multi(Create("/c", b""), Create("/c", b"")) == Rejected(1, ZkError.NODE_EXISTS)
 
 
 def versions_count_and_minus_one_is_any(fixture: PortFixture) -> None:
-    """Data versions count from 0 with every set, also of equal data; -1 matches all; a set by another session counts too."""
+    """Data versions count from 0 with every set, also of equal data; -1 matches all; a set by
+    another session counts too.
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/a", b"x"))
     for version in range(3):
@@ -230,7 +261,9 @@ def a_recreated_node_is_version_zero_but_another_czxid(fixture: PortFixture) -> 
 
 
 def stats_tell_owner_children_and_zxids(fixture: PortFixture) -> None:
-    """czxid is the creating transaction's, one for a whole multi; mzxid the last set's; cversion counts creates and deletes of children."""
+    """czxid is the creating transaction's, one for a whole multi; mzxid the last set's; cversion
+    counts creates and deletes of children.
+    """
     s = Session(fixture)
     s.do(Create("/a", b""), Create("/b", b""), Create("/a/e", b"", ephemeral=True))
     a, b, e = s.node("/a").stat, s.node("/b").stat, s.node("/a/e").stat
@@ -245,13 +278,19 @@ def stats_tell_owner_children_and_zxids(fixture: PortFixture) -> None:
 
 
 def sequential_names_count_the_parents_creates(fixture: PortFixture) -> None:
-    """Ten digits; the counter is the parent's, so any create leaves a gap, and it starts again with a new parent."""
+    """Ten digits; the counter is the parent's, so any create leaves a gap, and it starts again with
+    a new parent.
+    """
     s = Session(fixture)
     s.do(Create("/a", b""))
-    first = s.do(Create("/a/x-", b"", sequential=True), Create("/a/y-", b"", sequential=True)).results
+    first = s.do(
+        Create("/a/x-", b"", sequential=True), Create("/a/y-", b"", sequential=True)
+    ).results
     assert first == (Created("/a/x-0000000000"), Created("/a/y-0000000001"))
     s.do(Create("/a/plain", b""))
-    assert s.do(Create("/a/x-", b"", sequential=True, ephemeral=True)).results == (Created("/a/x-0000000003"),)
+    assert s.do(Create("/a/x-", b"", sequential=True, ephemeral=True)).results == (
+        Created("/a/x-0000000003"),
+    )
     s.do(*[Delete(f"/a/{n}") for n in s.names("/a")], Delete("/a"))
     s.do(Create("/a", b""))
     assert s.do(Create("/a/x-", b"", sequential=True)).results == (Created("/a/x-0000000000"),)
@@ -265,7 +304,9 @@ def acls_are_accepted_on_create(fixture: PortFixture) -> None:
 
 
 def too_large_a_multi_is_refused_by_name(fixture: PortFixture) -> None:
-    """Over the caps of operations or bytes nothing happens, and the answer comes (a server would drop the connection)."""
+    """Over the caps of operations or bytes nothing happens, and the answer comes (a server would
+    drop the connection).
+    """
     s = Session(fixture)
     s.do(Create("/a", b""))
     assert isinstance(s.multi(*[Check("/a", 0)] * (OPS_PER_MULTI_MAX + 1)), Rejected)
@@ -273,22 +314,29 @@ def too_large_a_multi_is_refused_by_name(fixture: PortFixture) -> None:
     assert s.names("/") == ("a",) and not s.events
 
 
-# Reads ------------------------------------------------------------------------------------------------------------------------------------------------------------
+# Reads
+# --------------------------------------------------------------------------------------------------
 
 
 def reads_answer_each_for_itself(fixture: PortFixture) -> None:
     """Data, children (sorted) and missing nodes in one multiRead, in order."""
     s = Session(fixture)
     s.do(Create("/a", b"1"), Create("/a/z", b""), Create("/a/b", b""), Create("/n", b""))
-    node, children, missing, missing_children, empty = s.reads(GetData("/a"), GetChildren("/a"), GetData("/no"), GetChildren("/no"), GetData("/n"))
+    node, children, missing, missing_children, empty = s.reads(
+        GetData("/a"), GetChildren("/a"), GetData("/no"), GetChildren("/no"), GetData("/n")
+    )
     assert isinstance(node, Node) and node.data == b"1" and node.stat.num_children == 2
-    assert children == Children(("b", "z")) and missing == Missing() and missing_children == Missing()
+    assert (
+        children == Children(("b", "z")) and missing == Missing() and missing_children == Missing()
+    )
     assert isinstance(empty, Node) and empty.data == b""
     assert s.reads() == ()
 
 
 def own_writes_are_read(fixture: PortFixture) -> None:
-    """A session reads what it wrote, also when both were sent without waiting, and in the order sent."""
+    """A session reads what it wrote, also when both were sent without waiting, and in the order
+    sent.
+    """
     s = Session(fixture)
     s.do(Create("/a", b"0"))
     log: list[object] = []
@@ -300,7 +348,9 @@ def own_writes_are_read(fixture: PortFixture) -> None:
         written, read = log[2 * i - 2], log[2 * i - 1]
         assert isinstance(written, Committed) and isinstance(read, ReadDone)
         answer = read.answers[0]
-        assert isinstance(answer, Node) and answer.data == str(i).encode() and answer.stat.version == i
+        assert (
+            isinstance(answer, Node) and answer.data == str(i).encode() and answer.stat.version == i
+        )
 
 
 def after_a_sync_foreign_writes_are_read(fixture: PortFixture) -> None:
@@ -312,19 +362,28 @@ def after_a_sync_foreign_writes_are_read(fixture: PortFixture) -> None:
         assert not s.missing(f"/n{i}")
 
 
-# Sessions ---------------------------------------------------------------------------------------------------------------------------------------------------------
+# Sessions
+# --------------------------------------------------------------------------------------------------
 
 
 def ephemerals_go_in_one_transaction_on_close(fixture: PortFixture) -> None:
-    """A close deletes all of them at one instant: whoever reads sees all or none, and the parents' children change once."""
+    """A close deletes all of them at one instant: whoever reads sees all or none, and the parents'
+    children change once.
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/p", b""), Create("/q", b""))
-    s.do(*[Create(f"/p/e{i}", b"", ephemeral=True) for i in range(5)], Create("/q/e", b"", ephemeral=True), Create("/q/stays", b""))
+    s.do(
+        *[Create(f"/p/e{i}", b"", ephemeral=True) for i in range(5)],
+        Create("/q/e", b"", ephemeral=True),
+        Create("/q/stays", b""),
+    )
     other.sync()
     other.watch("/", WatchMode.RECURSIVE)
     s.close()
     other.wait(lambda: len(other.fired()) >= 6, "six deletions")
-    assert sorted(other.seen()) == sorted([("DELETED", f"/p/e{i}") for i in range(5)] + [("DELETED", "/q/e")])
+    assert sorted(other.seen()) == sorted(
+        [("DELETED", f"/p/e{i}") for i in range(5)] + [("DELETED", "/q/e")]
+    )
     p, q = other.node("/p").stat, other.node("/q").stat
     assert (p.num_children, q.num_children) == (0, 1)
     other.do(Create("/p/one", b""))
@@ -332,7 +391,9 @@ def ephemerals_go_in_one_transaction_on_close(fixture: PortFixture) -> None:
 
 
 def a_closed_port_answers_unanswered(fixture: PortFixture) -> None:
-    """Calls made before the close are answered; later ones are not sent. `Closed` comes once, and last."""
+    """Calls made before the close are answered; later ones are not sent. `Closed` comes once, and
+    last.
+    """
     s = Session(fixture)
     log: list[MultiResult] = []
     s.port.multi([Create("/a", b"")], log.append)
@@ -361,7 +422,9 @@ def session_ids_differ(fixture: PortFixture) -> None:
 
 
 def while_suspended_nothing_is_sent_or_kept(fixture: PortFixture) -> None:
-    """Calls under way end `Unanswered` before the next `Connected`, calls made meanwhile too, and none of the latter happens afterwards."""
+    """Calls under way end `Unanswered` before the next `Connected`, calls made meanwhile too, and
+    none of the latter happens afterwards.
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/a", b""), Create("/e", b"", ephemeral=True))
     s.watch("/", WatchMode.RECURSIVE)
@@ -381,17 +444,24 @@ def while_suspended_nothing_is_sent_or_kept(fixture: PortFixture) -> None:
     assert isinstance(s.events[0], Connected) and s.events[0].session_id == s.session_id
     del s.events[:]
     s.do(Create("/after", b""))
-    assert s.names("/") == ("a", "after", "e"), "the ephemeral lives, the suspended create never happened"
+    assert s.names("/") == (
+        "a",
+        "after",
+        "e",
+    ), "the ephemeral lives, the suspended create never happened"
     assert s.seen() == [], "watches are gone after a connection loss"
     other.sync()
     assert other.missing("/never")
 
 
-# Watches ----------------------------------------------------------------------------------------------------------------------------------------------------------
+# Watches
+# --------------------------------------------------------------------------------------------------
 
 
 def a_persistent_watch_sees_its_node_and_its_children(fixture: PortFixture) -> None:
-    """Created, data, deleted of the node; one CHILDREN per child created or deleted; nothing of what is below, nothing of a child's data."""
+    """Created, data, deleted of the node; one CHILDREN per child created or deleted; nothing of
+    what is below, nothing of a child's data.
+    """
     s = Session(fixture)
     s.do(Create("/a", b""))
     s.watch("/a", WatchMode.PERSISTENT)
@@ -405,7 +475,11 @@ def a_persistent_watch_sees_its_node_and_its_children(fixture: PortFixture) -> N
     s.do(Delete("/a"))
     s.do(Create("/a", b""))
     s.do(Create("/a/b", b""))
-    assert s.seen() == [("DELETED", "/a"), ("CREATED", "/a"), ("CHILDREN", "/a")], "it outlives its node"
+    assert s.seen() == [
+        ("DELETED", "/a"),
+        ("CREATED", "/a"),
+        ("CHILDREN", "/a"),
+    ], "it outlives its node"
 
 
 def a_recursive_watch_sees_all_below_without_children(fixture: PortFixture) -> None:
@@ -440,14 +514,28 @@ def a_watch_may_stand_on_a_missing_path(fixture: PortFixture) -> None:
 
 
 def events_of_one_multi_stand_in_its_order(fixture: PortFixture) -> None:
-    """Each operation of a multi fires for itself, in order; checks and failed multis fire nothing."""
+    """Each operation of a multi fires for itself, in order; checks and failed multis fire
+    nothing.
+    """
     s, other = Session(fixture), Session(fixture)
     other.watch("/", WatchMode.RECURSIVE)
-    s.do(Create("/a", b""), Create("/b", b""), SetData("/a", b"x", 0), Check("/a", 1), Delete("/b", 0))
+    s.do(
+        Create("/a", b""),
+        Create("/b", b""),
+        SetData("/a", b"x", 0),
+        Check("/a", 1),
+        Delete("/b", 0),
+    )
     s.multi(Create("/c", b""), Check("/a", 9))
     s.do(SetData("/a", b"x", 1))
     other.wait(lambda: len(other.fired()) >= 5, "five events")
-    assert other.seen() == [("CREATED", "/a"), ("CREATED", "/b"), ("DATA", "/a"), ("DELETED", "/b"), ("DATA", "/a")]
+    assert other.seen() == [
+        ("CREATED", "/a"),
+        ("CREATED", "/b"),
+        ("DATA", "/a"),
+        ("DELETED", "/b"),
+        ("DATA", "/a"),
+    ]
 
 
 def a_watch_added_twice_fires_once(fixture: PortFixture) -> None:
@@ -460,7 +548,9 @@ def a_watch_added_twice_fires_once(fixture: PortFixture) -> None:
 
 
 def a_removed_watch_sees_nothing_more(fixture: PortFixture) -> None:
-    """Of either mode, also of a path that is gone; the others stay, another session's on the same path, too. Removing none is refused by name, and it can be added again."""
+    """Of either mode, also of a path that is gone; the others stay, another session's on the same
+    path, too. Removing none is refused by name, and it can be added again.
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/a", b""), Create("/b", b""))
     other.sync()
@@ -484,7 +574,9 @@ def a_removed_watch_sees_nothing_more(fixture: PortFixture) -> None:
 
 
 def an_event_comes_before_the_answer_that_shows_it(fixture: PortFixture) -> None:
-    """FIFO: a read that sees a change is delivered after the watch event of that change; a write's answer after its own events."""
+    """FIFO: a read that sees a change is delivered after the watch event of that change; a write's
+    answer after its own events.
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/a", b"0"))
     s.watch("/a", WatchMode.PERSISTENT)
@@ -495,7 +587,10 @@ def an_event_comes_before_the_answer_that_shows_it(fixture: PortFixture) -> None
         while True:
             known = sum(change == "DATA" for change, _ in s.fired())
             got: list[tuple[int, int]] = []
-            s.port.read([GetData("/a")], lambda r: got.append((_number(r), sum(c == "DATA" for c, _ in s.fired()))))
+            s.port.read(
+                [GetData("/a")],
+                lambda r: got.append((_number(r), sum(c == "DATA" for c, _ in s.fired()))),
+            )
             s.wait(lambda: bool(got), "the answer to a read")
             value, events = got[0]
             assert events >= value >= known, "an answer overtook its event"
@@ -511,13 +606,21 @@ def an_event_comes_before_the_answer_that_shows_it(fixture: PortFixture) -> None
 
 
 def nothing_is_told_of_what_is_ignored(fixture: PortFixture) -> None:
-    """Below the path, not at it; others as before; again when it is ignored no longer, and on the next connection."""
+    """Below the path, not at it; others as before; again when it is ignored no longer, and on the
+    next connection.
+    """
     s = Session(fixture)
     s.do(Create("/a", b""), Create("/ab", b""))
     s.watch("/", WatchMode.RECURSIVE)
     s.port.ignore(["/a", "/z"])
     assert s.sync() == ReadDone(())
-    s.do(Create("/a/x", b""), Create("/a/x/y", b""), Create("/ab/x", b""), SetData("/a", b"", -1), Delete("/a/x/y", -1))
+    s.do(
+        Create("/a/x", b""),
+        Create("/a/x/y", b""),
+        Create("/ab/x", b""),
+        SetData("/a", b"", -1),
+        Delete("/a/x/y", -1),
+    )
     assert s.seen() == [("CREATED", "/ab/x"), ("DATA", "/a")]
     s.port.ignore(["/z"])
     assert s.sync() == ReadDone(())
@@ -569,5 +672,13 @@ CONTRACT: Sequence[Callable[[PortFixture], None]] = (
     nothing_is_told_of_what_is_ignored,
 )
 
-SINCE_3_6: Sequence[Callable[[PortFixture], None]] = (events_of_one_multi_stand_in_its_order, an_event_comes_before_the_answer_that_shows_it, a_removed_watch_sees_nothing_more, nothing_is_told_of_what_is_ignored)
-"""Watches that fire once, all that older servers have, cannot keep these: what came and went between two looks is not told, changes that follow closely are told as one, an event is told when the watch is there again, and every one must be heard."""
+SINCE_3_6: Sequence[Callable[[PortFixture], None]] = (
+    events_of_one_multi_stand_in_its_order,
+    an_event_comes_before_the_answer_that_shows_it,
+    a_removed_watch_sees_nothing_more,
+    nothing_is_told_of_what_is_ignored,
+)
+"""Watches that fire once, all that older servers have, cannot keep these: what came and went
+between two looks is not told, changes that follow closely are told as one, an event is told when
+the watch is there again, and every one must be heard.
+"""

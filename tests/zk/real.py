@@ -1,4 +1,6 @@
-"""`PortFixture` on a real server: every port goes through a link of its own, one queue is the loop."""
+"""`PortFixture` on a real server: every port goes through a link of its own, one queue is the
+loop.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Tasks = queue.SimpleQueue[Callable[[], None]]
 
 
 def drain(tasks: Tasks, predicate: Callable[[], bool], what: str) -> None:
-    """Run the queue until the predicate is true; AssertionError, naming `what`, when it does not become true."""
+    """Run the queue until the predicate is true; AssertionError, naming `what`, when it does not
+    become true.
+    """
     until = time.monotonic() + DRAIN_DEADLINE_S
     while not predicate():
         try:
@@ -61,7 +65,9 @@ class Loop:
 
 
 class RealFixture:
-    """`hosts` names ONE server and a chroot of the test's own. `options` go to `ZkOptions` (session timeout 10 s unless given)."""
+    """`hosts` names ONE server and a chroot of the test's own. `options` go to `ZkOptions` (session
+    timeout 10 s unless given).
+    """
 
     def __init__(self, hosts: str, **options: object) -> None:
         servers, self.chroot = parse_hosts(hosts)
@@ -74,7 +80,9 @@ class RealFixture:
 
     def ensemble(self, link: Link, **options: object) -> KazooEnsemble:
         """An ensemble whose only address is the link's."""
-        return KazooEnsemble(ZkOptions(link.address + self.chroot, **{**self.options, **options}), self.tasks.put)  # type: ignore[arg-type]
+        return KazooEnsemble(
+            ZkOptions(link.address + self.chroot, **{**self.options, **options}), self.tasks.put
+        )  # type: ignore[arg-type]
 
     def open(self, on_event: Callable[[PortEvent], None], **options: object) -> KazooPort:
         """A new session behind its own link."""
@@ -109,12 +117,20 @@ class RealFixture:
     def __enter__(self) -> RealFixture:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for port in self.ports:
             self.link(port).mode = Mode.PASS
             port.close()
         try:
-            self.drain(lambda: all(self.over.get(i) for i in range(len(self.ports))), "the end of every port")
+            self.drain(
+                lambda: all(self.over.get(i) for i in range(len(self.ports))),
+                "the end of every port",
+            )
         finally:
             for link in self.links.values():
                 link.__exit__()

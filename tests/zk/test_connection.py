@@ -1,4 +1,6 @@
-"""What the connection's thread makes of bytes: watch events that arrived together are told together, and in the order of the wire."""
+"""What the connection's thread makes of bytes: watch events that arrived together are told
+together, and in the order of the wire.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ class Told:
     def __init__(self) -> None:
         self.of: list[str] = []
 
-    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: tuple[str, int]) -> None:
+    def connected(
+        self,
+        generation: int,
+        session_id: int,
+        password: bytes,
+        timeout_ms: int,
+        server: tuple[str, int],
+    ) -> None:
         """See `Observer`."""
 
     def suspended(self, reason: str, answer_too_large: bool) -> None:
@@ -66,14 +75,24 @@ def wire() -> Iterator[tuple[EdgeConnection, socket.socket, Told]]:
 
 def asked(connection: EdgeConnection, told: Told, xid: int) -> None:
     """A sync is under way."""
-    connection.client._pending.append((requests.sync_request(""), Call(requests.sync_request(""), lambda result: told.of.append(f"answer {xid}")), xid))
+    connection.client._pending.append(
+        (
+            requests.sync_request(""),
+            Call(requests.sync_request(""), lambda result: told.of.append(f"answer {xid}")),
+            xid,
+        )
+    )
 
 
-def test_events_that_arrived_together_are_told_together_and_an_answer_keeps_its_place(wire: tuple[EdgeConnection, socket.socket, Told]) -> None:
+def test_events_that_arrived_together_are_told_together_and_an_answer_keeps_its_place(
+    wire: tuple[EdgeConnection, socket.socket, Told],
+) -> None:
     connection, server, told = wire
     asked(connection, told, 5)
     last = event("/late")
-    server.sendall(event("/a") + event("/b") + event("") + frame(5, b"\0\0\0\0") + event("/c") + last[:13])
+    server.sendall(
+        event("/a") + event("/b") + event("") + frame(5, b"\0\0\0\0") + event("/c") + last[:13]
+    )
     connection._read_socket(READ_S)
     assert told.of == ["/a", "/b", ""]
     connection._read_socket(READ_S)
@@ -85,7 +104,9 @@ def test_events_that_arrived_together_are_told_together_and_an_answer_keeps_its_
     assert told.of[5:] == ["/late"]
 
 
-def test_a_flood_of_events_leaves_room_for_what_is_to_be_sent(wire: tuple[EdgeConnection, socket.socket, Told]) -> None:
+def test_a_flood_of_events_leaves_room_for_what_is_to_be_sent(
+    wire: tuple[EdgeConnection, socket.socket, Told],
+) -> None:
     connection, server, told = wire
     server.sendall(b"".join(event(f"/{number}") for number in range(AT_ONCE_MAX + 3)))
     connection._read_socket(READ_S)
@@ -94,14 +115,26 @@ def test_a_flood_of_events_leaves_room_for_what_is_to_be_sent(wire: tuple[EdgeCo
     assert len(told.of) == AT_ONCE_MAX + 3
 
 
-def test_what_nobody_wants_to_hear_of_is_left_out(wire: tuple[EdgeConnection, socket.socket, Told]) -> None:
+def test_what_nobody_wants_to_hear_of_is_left_out(
+    wire: tuple[EdgeConnection, socket.socket, Told],
+) -> None:
     """First, between others, and alone; a name that only begins alike is another."""
     connection, server, told = wire
     connection.client.ignored = (b"/g/a/", b"/h/b/")
-    server.sendall(b"".join(map(event, ("/g/a/1", "/g/ab/1", "/h/b/2/3", "/g/a", "/g/c/g/a/1", "/g/a/2", "/h/b/", "/z"))))
+    server.sendall(
+        b"".join(
+            map(
+                event,
+                ("/g/a/1", "/g/ab/1", "/h/b/2/3", "/g/a", "/g/c/g/a/1", "/g/a/2", "/h/b/", "/z"),
+            )
+        )
+    )
     connection._read_socket(READ_S)
     assert told.of == ["/g/ab/1", "/g/a", "/g/c/g/a/1", "/z"]
-    server.sendall(b"".join(event(f"/g/a/{number}") for number in range(2 * AT_ONCE_MAX)) + frame(5, b"\0\0\0\0"))
+    server.sendall(
+        b"".join(event(f"/g/a/{number}") for number in range(2 * AT_ONCE_MAX))
+        + frame(5, b"\0\0\0\0")
+    )
     asked(connection, told, 5)
     connection._read_socket(READ_S)
     connection._read_socket(READ_S)
@@ -112,8 +145,18 @@ def test_what_nobody_wants_to_hear_of_is_left_out(wire: tuple[EdgeConnection, so
     assert told.of[5:] == ["/g/a/1"]
 
 
-@pytest.mark.parametrize("bad", [event("/x", 99), frame(-1, b"\0\0\0\3"), struct.pack("!ii", 3, -1) + b"\0" * 12, struct.pack("!ii", -9, -1) + b"\0" * 12])
-def test_what_is_no_event_drops_the_connection_after_those_before_it_are_told(wire: tuple[EdgeConnection, socket.socket, Told], bad: bytes) -> None:
+@pytest.mark.parametrize(
+    "bad",
+    [
+        event("/x", 99),
+        frame(-1, b"\0\0\0\3"),
+        struct.pack("!ii", 3, -1) + b"\0" * 12,
+        struct.pack("!ii", -9, -1) + b"\0" * 12,
+    ],
+)
+def test_what_is_no_event_drops_the_connection_after_those_before_it_are_told(
+    wire: tuple[EdgeConnection, socket.socket, Told], bad: bytes
+) -> None:
     connection, server, told = wire
     server.sendall(event("/a") + bad)
     with pytest.raises((ConnectionDropped, struct.error)):

@@ -1,4 +1,6 @@
-"""The election on a real server, attempt by attempt: what is a win, what is not, and what makes a coordinator unfit."""
+"""The election on a real server, attempt by attempt: what is a win, what is not, and what makes a
+coordinator unfit.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,21 @@ from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
 from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
-from zkcoord.zk.port import OPEN_ACL, AclEntry, Committed, Connected, Create, Delete, MultiResult, Op, Port, Read, ReadResult, SetData, WatchMode
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    AclEntry,
+    Committed,
+    Connected,
+    Create,
+    Delete,
+    MultiResult,
+    Op,
+    Port,
+    Read,
+    ReadResult,
+    SetData,
+    WatchMode,
+)
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
@@ -63,12 +79,26 @@ class Nosy:
 class Stand:
     """A session that stands for election."""
 
-    def __init__(self, fixture: RealFixture, layout: Layout = LAY, before: dict[int, Callable[[], object]] | None = None, acl: tuple[AclEntry, ...] = OPEN_ACL,
-                 lease_max_ms: int = 9_000) -> None:
+    def __init__(
+        self,
+        fixture: RealFixture,
+        layout: Layout = LAY,
+        before: dict[int, Callable[[], object]] | None = None,
+        acl: tuple[AclEntry, ...] = OPEN_ACL,
+        lease_max_ms: int = 9_000,
+    ) -> None:
         self.s = Session(fixture)
         self.port = Nosy(self.s.port, before or {})
         self.verdicts: list[Verdict] = []
-        self.election = Election(self.port, self.s.session_id, layout, Candidate("host", 9405, 3, lease_max_ms), acl, lambda: NOW_MS, self.verdicts.append)
+        self.election = Election(
+            self.port,
+            self.s.session_id,
+            layout,
+            Candidate("host", 9405, 3, lease_max_ms),
+            acl,
+            lambda: NOW_MS,
+            self.verdicts.append,
+        )
 
     def stand(self, only_look: bool = False) -> Verdict:
         """One attempt."""
@@ -92,12 +122,17 @@ def epoch(s: Session) -> tuple[int, int]:
 
 
 def test_the_first_election_makes_what_is_missing(fixture: RealFixture) -> None:
-    """Its epoch begins at the wall clock; the fence is the epoch node's version; the leader node says who it is, under the epoch it won."""
+    """Its epoch begins at the wall clock; the fence is the epoch node's version; the leader node
+    says who it is, under the epoch it won.
+    """
     c = Stand(fixture)
     won = c.stand()
     assert won == Won(NOW_MS + 1, 1) and epoch(c.s) == (NOW_MS + 1, 1)
     leader = c.s.node(LAY.leader)
-    assert codec.decode_leader(leader.data) == LeaderData("3", "host", 9405, NOW_MS + 1, NOW_MS) and leader.stat.ephemeral_owner == c.s.session_id
+    assert (
+        codec.decode_leader(leader.data) == LeaderData("3", "host", 9405, NOW_MS + 1, NOW_MS)
+        and leader.stat.ephemeral_owner == c.s.session_id
+    )
     value = codec.decode_epoch(c.s.node(LAY.epoch).data)
     assert isinstance(value, EpochData) and value.lease_max_ms == 9_000
 
@@ -105,11 +140,15 @@ def test_the_first_election_makes_what_is_missing(fixture: RealFixture) -> None:
 def test_a_win_is_one_multi(fixture: RealFixture) -> None:
     c = Stand(fixture)
     c.stand()
-    assert [type(op) for op in c.port.multis[-1]] == [Create, SetData] and [op.path for op in c.port.multis[-1]] == [LAY.leader, LAY.epoch]
+    assert [type(op) for op in c.port.multis[-1]] == [Create, SetData] and [
+        op.path for op in c.port.multis[-1]
+    ] == [LAY.leader, LAY.epoch]
 
 
 def test_every_attempt_watches_then_syncs_then_looks(fixture: RealFixture) -> None:
-    """In that order: a change after the look is heard of, and the look is not older than the attempt."""
+    """In that order: a change after the look is heard of, and the look is not older than the
+    attempt.
+    """
     a, b = Stand(fixture), Stand(fixture)
     a.stand()
     for attempt in range(2):
@@ -131,20 +170,36 @@ def test_who_only_looks_writes_nothing(fixture: RealFixture) -> None:
     """Not even where the seat is free."""
     a, b = Stand(fixture), Stand(fixture)
     first = a.stand()
-    assert isinstance(first, Won) and b.stand(only_look=True) == Standby() and a.stand(only_look=True) == first
+    assert (
+        isinstance(first, Won)
+        and b.stand(only_look=True) == Standby()
+        and a.stand(only_look=True) == first
+    )
     a.s.do(Delete(LAY.leader))
-    assert a.stand(only_look=True) == Free() and b.stand(only_look=True) == Free() and epoch(b.s)[0] == first.epoch and not b.port.multis
+    assert (
+        a.stand(only_look=True) == Free()
+        and b.stand(only_look=True) == Free()
+        and epoch(b.s)[0] == first.epoch
+        and not b.port.multis
+    )
     assert b.stand() == Won(first.epoch + 1, first.fence + 1)
 
 
 def test_the_longest_lease_goes_on_from_epoch_to_epoch(fixture: RealFixture) -> None:
-    """Whoever leads with a shorter one hears of it, however many terms later, and writes it on; where its own is as long there is nothing to say."""
+    """Whoever leads with a shorter one hears of it, however many terms later, and writes it on;
+    where its own is as long there is nothing to say.
+    """
     terms = []
     for lease_ms in (4_000, 9_000, 2_000, 3_000, 9_000, 2_000):
         c = Stand(fixture, lease_max_ms=lease_ms)
         won = c.stand()
         value = codec.decode_epoch(c.s.node(LAY.epoch).data)
-        assert isinstance(won, Won) and isinstance(value, EpochData) and value.lease_max_ms == lease_ms and value.older_lease_ms == won.older_lease_ms
+        assert (
+            isinstance(won, Won)
+            and isinstance(value, EpochData)
+            and value.lease_max_ms == lease_ms
+            and value.older_lease_ms == won.older_lease_ms
+        )
         terms.append(won.older_lease_ms)
         c.s.close()
     assert terms == [0, 0, 9_000, 9_000, 0, 9_000]
@@ -162,7 +217,9 @@ def test_the_longest_lease_is_known_after_a_lost_answer(fixture: RealFixture) ->
 
 
 def test_of_two_at_once_one_wins(fixture: RealFixture) -> None:
-    """The other has just seen the same free seat: its multi is refused, it looks again, and stands by."""
+    """The other has just seen the same free seat: its multi is refused, it looks again, and stands
+    by.
+    """
     a = Stand(fixture)
     a.stand()
     a.s.close()
@@ -178,13 +235,26 @@ def test_an_epoch_that_moves_before_the_multi_is_read_again(fixture: RealFixture
     a.stand()
     a.s.close()
     other = Session(fixture)
-    c = Stand(fixture, before={1: lambda: other.do(SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 50, 1, 9_000)), 1))})
+    c = Stand(
+        fixture,
+        before={
+            1: lambda: other.do(
+                SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 50, 1, 9_000)), 1)
+            )
+        },
+    )
     assert c.stand() == Won(NOW_MS + 51, 3) and len(c.port.multis) == 2
 
 
-@pytest.mark.parametrize("meanwhile", ["nothing", "another epoch", "leader deleted", "leader replaced"])
-def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(fixture: RealFixture, meanwhile: str) -> None:
-    """The multi happened and its answer was lost. Read back after a sync: the leader node must be this session's AND the epoch node must hold the epoch that was written."""
+@pytest.mark.parametrize(
+    "meanwhile", ["nothing", "another epoch", "leader deleted", "leader replaced"]
+)
+def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(
+    fixture: RealFixture, meanwhile: str
+) -> None:
+    """The multi happened and its answer was lost. Read back after a sync: the leader node must be
+    this session's AND the epoch node must hold the epoch that was written.
+    """
     a = Stand(fixture)
     a.stand()
     a.s.close()
@@ -194,12 +264,22 @@ def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(fixture: RealFixture
     c.port.before[1] = link.swallow_next
     assert c.stand() == Adrift() and link.swallowed == 1
     happened: dict[str, tuple[Op, ...]] = {
-        "nothing": (), "another epoch": (SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 90, 1, 9_000)), 2),), "leader deleted": (Delete(LAY.leader),),
-        "leader replaced": (Delete(LAY.leader), Create(LAY.leader, b"{}", ephemeral=True))}
+        "nothing": (),
+        "another epoch": (
+            SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 90, 1, 9_000)), 2),
+        ),
+        "leader deleted": (Delete(LAY.leader),),
+        "leader replaced": (Delete(LAY.leader), Create(LAY.leader, b"{}", ephemeral=True)),
+    }
     if happened[meanwhile]:
         other.do(*happened[meanwhile])
     c.reconnected()
-    expected = {"nothing": Won(NOW_MS + 2, 2), "another epoch": Standby(), "leader deleted": Won(NOW_MS + 3, 3), "leader replaced": Standby()}
+    expected = {
+        "nothing": Won(NOW_MS + 2, 2),
+        "another epoch": Standby(),
+        "leader deleted": Won(NOW_MS + 3, 3),
+        "leader replaced": Standby(),
+    }
     assert c.stand() == expected[meanwhile]
     assert len(c.port.multis) == (2 if meanwhile == "leader deleted" else 1)
     assert c.port.calls.count("sync") == 2
@@ -225,14 +305,25 @@ def test_a_multi_that_never_arrived_is_no_win(zk_hosts: str) -> None:
         assert c.stand() == Standby() and epoch(rival.s) == (NOW_MS + 2, 2)
 
 
-@pytest.mark.parametrize("data", [b"not json", b'{"version":1,"epoch":"x","protocol":1,"lease_max_ms":1}', b'{"version":1,"epoch":3,"protocol":99,"lease_max_ms":1000}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"not json",
+        b'{"version":1,"epoch":"x","protocol":1,"lease_max_ms":1}',
+        b'{"version":1,"epoch":3,"protocol":99,"lease_max_ms":1000}',
+    ],
+)
 def test_an_epoch_that_cannot_be_used_makes_unfit(fixture: RealFixture, data: bytes) -> None:
     """One sentence for the user, and nothing is written over it."""
     s = Session(fixture)
     s.do(Create("/consumers", b""), Create(LAY.epoch, data))
     c = Stand(fixture)
     verdict = c.stand()
-    assert isinstance(verdict, Unfit) and ("cannot be read" in verdict.reason or "newer" in verdict.reason) and "Traceback" not in verdict.reason
+    assert (
+        isinstance(verdict, Unfit)
+        and ("cannot be read" in verdict.reason or "newer" in verdict.reason)
+        and "Traceback" not in verdict.reason
+    )
     assert s.node(LAY.epoch).data == data and s.missing(LAY.leader)
 
 
@@ -261,11 +352,15 @@ def test_nodes_that_may_not_be_read_make_unfit(fixture: RealFixture) -> None:
     s = Session(fixture)
     s.do(Create("/consumers", b""), Create(LAY.leader, b"", acl=(AclEntry(8, "world", "anyone"),)))
     verdict = Stand(fixture).stand()
-    assert isinstance(verdict, Unfit) and "NoAuth" in verdict.reason and LAY.leader in verdict.reason
+    assert (
+        isinstance(verdict, Unfit) and "NoAuth" in verdict.reason and LAY.leader in verdict.reason
+    )
 
 
 def test_its_nodes_carry_the_configured_acl(fixture: RealFixture) -> None:
-    """Every node that it makes, the leader node included: the parent refuses another client's child."""
+    """Every node that it makes, the leader node included: the parent refuses another client's
+    child.
+    """
     c = Stand(fixture, acl=(AclEntry(1 | 2 | 4 | 8, "world", "anyone"),))  # all but admin
     assert isinstance(c.stand(), Won)
     creates = [op for ops in c.port.multis for op in ops if isinstance(op, Create)]

@@ -1,4 +1,6 @@
-"""What takes three servers: reads after a sync are fresh on every member, and a session outlives its server."""
+"""What takes three servers: reads after a sync are fresh on every member, and a session outlives
+its server.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,19 @@ import pytest
 from tests.harness.zookeeper import Ensemble
 from tests.zk.port_contract import Session
 from tests.zk.real import Loop
-from zkcoord.zk.port import Closed, Committed, Connected, Create, Node, ReadDone, ReadResult, SetData, GetData, Suspended, Unanswered
+from zkcoord.zk.port import (
+    Closed,
+    Committed,
+    Connected,
+    Create,
+    Node,
+    ReadDone,
+    ReadResult,
+    SetData,
+    GetData,
+    Suspended,
+    Unanswered,
+)
 from zkcoord.zk.session import KazooPort
 
 SESSION_MS = 9_000
@@ -15,7 +29,9 @@ WRITES = 150
 
 
 def test_a_read_after_a_sync_is_fresh_on_every_member(ensemble: Ensemble) -> None:
-    """A write acknowledged through one member is seen by sync + read through every other, every time (without the sync a follower answers with the past now and then)."""
+    """A write acknowledged through one member is seen by sync + read through every other, every
+    time (without the sync a follower answers with the past now and then).
+    """
     loop = Loop(ensemble.hosts, session_timeout_ms=30_000)
     writer = Session(loop.at(ensemble.leader().address))
     readers = [Session(loop.at(f.address)) for f in ensemble.followers()]
@@ -39,7 +55,9 @@ def test_a_read_after_a_sync_is_fresh_on_every_member(ensemble: Ensemble) -> Non
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
 def test_a_session_outlives_its_server(ensemble: Ensemble, how: str) -> None:
-    """The member that serves the session dies or hangs: Suspended, then Connected to another with the same session and its ephemerals; what was under way is told before."""
+    """The member that serves the session dies or hangs: Suspended, then Connected to another with
+    the same session and its ephemerals; what was under way is told before.
+    """
     s = Session(Loop(ensemble.hosts, session_timeout_ms=SESSION_MS))
     s.do(Create("/a", b""), Create("/e", b"", ephemeral=True))
     port = s.port
@@ -55,7 +73,9 @@ def test_a_session_outlives_its_server(ensemble: Ensemble, how: str) -> None:
         port.read([GetData("/a")], order.append)
     s.wait(lambda: any(isinstance(e, Connected) for e in s.events), "another server")
     assert s.events[0] == Suspended() and s.events[-1] == Connected(s.session_id, SESSION_MS)
-    assert order == ([Unanswered()] * 2 if how == "pause" else []) and port.connected_server != first
+    assert (
+        order == ([Unanswered()] * 2 if how == "pause" else []) and port.connected_server != first
+    )
     s.sync()
     assert isinstance(s.multi(SetData("/a", b"y", -1)), Committed)
     assert s.node("/e").stat.ephemeral_owner == s.session_id

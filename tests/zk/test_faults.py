@@ -1,4 +1,6 @@
-"""What the edge does when the network or the server does what it should not: a real server behind a link that loses, cuts, holds back and forges."""
+"""What the edge does when the network or the server does what it should not: a real server behind a
+link that loses, cuts, holds back and forges.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,6 @@ from zkcoord.zk.port import (
     ZkError,
 )
 
-
 WAIT_S = 60.0
 
 
@@ -54,7 +55,8 @@ def reconnected(s: Session) -> None:
     del s.events[:]
 
 
-# The fence --------------------------------------------------------------------------------------------------------------------------------------------------------
+# The fence
+# --------------------------------------------------------------------------------------------------
 
 
 def elect(s: Session, epoch_version: int) -> Committed:
@@ -62,7 +64,9 @@ def elect(s: Session, epoch_version: int) -> Committed:
 
 
 def test_fence_rejects_a_zombie(fixture: RealFixture) -> None:
-    """A replaced leader whose session still lives: a check of its leader node passes against the successor's (both are version 0), a check of the epoch does not, and fails the whole multi."""
+    """A replaced leader whose session still lives: a check of its leader node passes against the
+    successor's (both are version 0), a check of the epoch does not, and fails the whole multi.
+    """
     zombie, successor = Session(fixture), Session(fixture)
     zombie.do(Create("/epoch", b""), Create("/work", b""))
     elect(zombie, 0)
@@ -70,20 +74,35 @@ def test_fence_rejects_a_zombie(fixture: RealFixture) -> None:
     successor.do(Delete("/leader"))
     elect(successor, 1)
     zombie.do(Check("/leader", 0))
-    assert zombie.multi(Check("/epoch", 1), SetData("/work", b"zombie", -1), Create("/more", b"")) == Rejected(0, ZkError.BAD_VERSION)
+    assert zombie.multi(
+        Check("/epoch", 1), SetData("/work", b"zombie", -1), Create("/more", b"")
+    ) == Rejected(0, ZkError.BAD_VERSION)
     assert zombie.node("/work").data == b"" and zombie.missing("/more")
     successor.do(Check("/epoch", 2), SetData("/work", b"successor", -1))
 
 
-# Lost replies -----------------------------------------------------------------------------------------------------------------------------------------------------
+# Lost replies
+# --------------------------------------------------------------------------------------------------
 
 
 LOST: dict[str, tuple[list[Op], Callable[[Session], bool]]] = {
-    "create": ([Create("/new", b"", ephemeral=True)], lambda s: s.node("/new").stat.ephemeral_owner == s.session_id),
-    "sequential create": ([Create("/a/s-", b"", sequential=True)], lambda s: s.names("/a") == ("s-0000000000",)),
-    "set": ([SetData("/a", b"won", 0)], lambda s: (s.node("/a").data, s.node("/a").stat.version) == (b"won", 1)),
+    "create": (
+        [Create("/new", b"", ephemeral=True)],
+        lambda s: s.node("/new").stat.ephemeral_owner == s.session_id,
+    ),
+    "sequential create": (
+        [Create("/a/s-", b"", sequential=True)],
+        lambda s: s.names("/a") == ("s-0000000000",),
+    ),
+    "set": (
+        [SetData("/a", b"won", 0)],
+        lambda s: (s.node("/a").data, s.node("/a").stat.version) == (b"won", 1),
+    ),
     "delete": ([Delete("/b", 0)], lambda s: s.missing("/b")),
-    "multi": ([Check("/a", 0), SetData("/a", b"won", 0), Delete("/b"), Create("/c", b"")], lambda s: s.names("/") == ("a", "c") and s.node("/a").stat.version == 1),
+    "multi": (
+        [Check("/a", 0), SetData("/a", b"won", 0), Delete("/b"), Create("/c", b"")],
+        lambda s: s.names("/") == ("a", "c") and s.node("/a").stat.version == 1,
+    ),
 }
 
 
@@ -101,11 +120,14 @@ def test_lost_reply_is_unanswered_and_happened_once(fixture: RealFixture, name: 
     assert happened(s) and fixture.link(s.port).swallowed == 1
 
 
-# No hole, nothing late --------------------------------------------------------------------------------------------------------------------------------------------
+# No hole, nothing late
+# --------------------------------------------------------------------------------------------------
 
 
 def test_no_hole_after_reconnect(fixture: RealFixture) -> None:
-    """Of a stream of calls a cut in the middle leaves a prefix: answered ones happened, and after the first that did not happen none did. What is submitted after the cut is not sent."""
+    """Of a stream of calls a cut in the middle leaves a prefix: answered ones happened, and after
+    the first that did not happen none did. What is submitted after the cut is not sent.
+    """
     s = Session(fixture)
     s.do(Create("/d", b""))
     order: list[tuple[int, MultiResult]] = []
@@ -116,7 +138,11 @@ def test_no_hole_after_reconnect(fixture: RealFixture) -> None:
     s.wait(lambda: len(order) == 300, "every answer")
     answered = sum(isinstance(r, Committed) for _, r in order)
     assert [i for i, _ in order] == list(range(300)), "the order of the calls"
-    assert all(isinstance(r, Committed) for _, r in order[:answered]) and all(r == Unanswered() for _, r in order[answered:]) and answered < 300
+    assert (
+        all(isinstance(r, Committed) for _, r in order[:answered])
+        and all(r == Unanswered() for _, r in order[answered:])
+        and answered < 300
+    )
     reconnected(s)
     s.do(Create("/later", b""))
     names = s.names("/d")
@@ -124,7 +150,9 @@ def test_no_hole_after_reconnect(fixture: RealFixture) -> None:
 
 
 def test_every_call_ends_once_under_flapping(fixture: RealFixture) -> None:
-    """Calls all the time while the link flaps: each is told exactly once, in the order of the calls on a live connection, and a committed one happened."""
+    """Calls all the time while the link flaps: each is told exactly once, in the order of the calls
+    on a live connection, and a committed one happened.
+    """
     s = Session(fixture)
     s.do(Create("/d", b""))
     told: list[int] = []
@@ -159,7 +187,9 @@ def test_every_call_ends_once_under_flapping(fixture: RealFixture) -> None:
 
 
 def test_a_call_made_before_the_reconnection_is_seen_is_not_sent(fixture: RealFixture) -> None:
-    """The connection is back, but the owner has seen neither its loss nor its return: its call ends before `Connected`, because watches and reads of the old connection are void."""
+    """The connection is back, but the owner has seen neither its loss nor its return: its call ends
+    before `Connected`, because watches and reads of the old connection are void.
+    """
     s = Session(fixture)
     order: list[object] = s.events  # type: ignore[assignment]
     client = fixture.ports[0]._client
@@ -176,7 +206,9 @@ def test_a_call_made_before_the_reconnection_is_seen_is_not_sent(fixture: RealFi
 
 
 def test_a_black_hole_ends_calls_by_the_deadline(zk_hosts: str) -> None:
-    """No answer for `request_deadline_ms`: `Unanswered`, and the connection goes with it, so that a late answer can hit nobody."""
+    """No answer for `request_deadline_ms`: `Unanswered`, and the connection goes with it, so that a
+    late answer can hit nobody.
+    """
     with RealFixture(zk_hosts) as fixture:
         Session(fixture).do(Create("/a", b""))
         fixture.options["request_deadline_ms"] = 200  # too short for any call that must be answered
@@ -190,7 +222,9 @@ def test_a_black_hole_ends_calls_by_the_deadline(zk_hosts: str) -> None:
 
 
 def test_an_idle_black_hole_is_noticed_and_learnt_to_be_the_end(zk_hosts: str) -> None:
-    """Suspended by missing pings; while cut off nothing says expired; after the cut the server does. One terminal event."""
+    """Suspended by missing pings; while cut off nothing says expired; after the cut the server
+    does. One terminal event.
+    """
     with RealFixture(zk_hosts) as fixture:
         other = Session(fixture)
         fixture.options["session_timeout_ms"] = 3_000
@@ -208,7 +242,8 @@ def test_an_idle_black_hole_is_noticed_and_learnt_to_be_the_end(zk_hosts: str) -
         assert s.events == [Suspended(), Expired()]
 
 
-# Ends of sessions -------------------------------------------------------------------------------------------------------------------------------------------------
+# Ends of sessions
+# --------------------------------------------------------------------------------------------------
 
 
 def close_elsewhere(s: Session, fixture: RealFixture) -> None:
@@ -255,7 +290,9 @@ def test_stale_own_ephemeral_is_told_by_its_owner(fixture: RealFixture) -> None:
 
 
 def test_a_change_during_a_cut_is_seen_by_watch_then_read(fixture: RealFixture) -> None:
-    """Watches are gone after a cut; adding them and then reading misses nothing, also what was deleted and created again meanwhile (another czxid)."""
+    """Watches are gone after a cut; adding them and then reading misses nothing, also what was
+    deleted and created again meanwhile (another czxid).
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/m", b""))
     s.watch("/m", WatchMode.PERSISTENT)
@@ -273,7 +310,8 @@ def test_a_change_during_a_cut_is_seen_by_watch_then_read(fixture: RealFixture) 
     s.wait(lambda: s.fired() == [("DATA", "/m")], "the new watch's event")
 
 
-# Forged answers ---------------------------------------------------------------------------------------------------------------------------------------------------
+# Forged answers
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["xid", "body", "length", "unknown event"])
@@ -321,11 +359,14 @@ def test_an_answer_about_the_session_is_unanswered(fixture: RealFixture, code: i
     assert s.names("/") == ("a",) and not s.events
 
 
-# Closing ----------------------------------------------------------------------------------------------------------------------------------------------------------
+# Closing
+# --------------------------------------------------------------------------------------------------
 
 
 def test_close_in_a_short_cut_still_closes_the_session(fixture: RealFixture) -> None:
-    """Closed while suspended: the next connection closes the session, so its ephemerals go at once and not after the timeout."""
+    """Closed while suspended: the next connection closes the session, so its ephemerals go at once
+    and not after the timeout.
+    """
     s, other = Session(fixture), Session(fixture)
     s.do(Create("/e", b"", ephemeral=True))
     other.sync()
@@ -356,10 +397,13 @@ def test_close_in_a_black_hole_ends_by_its_deadline(zk_hosts: str, connected: bo
         port.multi([Create("/b", b"")], order.append)
         port.close()
         fixture.drain(lambda: Closed() in events, "Closed")
-        assert order == [Unanswered()] and [e for e in events if not isinstance(e, (Connected, Suspended))] == [Closed()]
+        assert order == [Unanswered()] and [
+            e for e in events if not isinstance(e, (Connected, Suspended))
+        ] == [Closed()]
 
 
-# The rest ---------------------------------------------------------------------------------------------------------------------------------------------------------
+# The rest
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_forked_child_may_not_use_the_port(fixture: RealFixture) -> None:
@@ -389,14 +433,21 @@ def test_a_forked_child_may_not_use_the_port(fixture: RealFixture) -> None:
 def test_the_acl_of_a_create_is_applied(fixture: RealFixture) -> None:
     """As given, entry by entry."""
     s = Session(fixture)
-    s.do(Create("/a", b"", acl=(AclEntry(1, "world", "anyone"), AclEntry(31, "ip", "127.0.0.1"))), Create("/open", b""))
+    s.do(
+        Create("/a", b"", acl=(AclEntry(1, "world", "anyone"), AclEntry(31, "ip", "127.0.0.1"))),
+        Create("/open", b""),
+    )
     client = KazooClient("%s:%d" % fixture.server)
     client.start()
     found = {(a.perms, a.id.scheme, a.id.id) for a in client.get_acls(fixture.chroot + "/a")[0]}
-    everything = {(a.perms, a.id.scheme, a.id.id) for a in client.get_acls(fixture.chroot + "/open")[0]}
+    everything = {
+        (a.perms, a.id.scheme, a.id.id) for a in client.get_acls(fixture.chroot + "/open")[0]
+    }
     client.stop()
     client.close()
-    assert found == {(1, "world", "anyone"), (31, "ip", "127.0.0.1")} and everything == {(31, "world", "anyone")}
+    assert found == {(1, "world", "anyone"), (31, "ip", "127.0.0.1")} and everything == {
+        (31, "world", "anyone")
+    }
 
 
 def test_too_many_reads_are_a_programming_error(fixture: RealFixture) -> None:
@@ -429,7 +480,9 @@ def test_many_large_calls_at_once_are_all_sent(fixture: RealFixture) -> None:
 
 
 def test_answers_that_arrive_together_are_both_delivered(fixture: RealFixture) -> None:
-    """Two answers in one segment, and nothing after them: the second does not wait for more to arrive."""
+    """Two answers in one segment, and nothing after them: the second does not wait for more to
+    arrive.
+    """
     s = Session(fixture)
     link = fixture.link(s.port)
     held: list[bytes] = []
@@ -450,7 +503,9 @@ def test_answers_that_arrive_together_are_both_delivered(fixture: RealFixture) -
 
 
 def test_a_reconnection_never_goes_back_in_time(fixture: RealFixture) -> None:
-    """The connect request names the last transaction that this session has seen: a server that does not have it yet refuses."""
+    """The connect request names the last transaction that this session has seen: a server that does
+    not have it yet refuses.
+    """
     s = Session(fixture)
     s.do(Create("/a", b""))
     seen = s.node("/a").stat.czxid
@@ -459,4 +514,6 @@ def test_a_reconnection_never_goes_back_in_time(fixture: RealFixture) -> None:
     fixture.heal(s.port)
     reconnected(s)
     first, *_, last = fixture.link(s.port).first_bytes
-    assert struct.unpack_from("!q", first, 8) == (0,) and struct.unpack_from("!q", last, 8)[0] >= seen
+    assert (
+        struct.unpack_from("!q", first, 8) == (0,) and struct.unpack_from("!q", last, 8)[0] >= seen
+    )

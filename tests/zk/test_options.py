@@ -1,4 +1,6 @@
-"""Options of the edge: what is parsed, and that every wrong value is one sentence that says what to do."""
+"""Options of the edge: what is parsed, and that every wrong value is one sentence that says what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,30 @@ def test_hosts_are_parsed(text: str, servers: list[tuple[str, int]], chroot: str
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", ",", "/kafka", "a:b", "a:0", "a:65536", "a:99999999999999999999", "a:1:2", "::1", "[::1", "[]:1", "[::1]x", ":2181", "a b:1", "zk://a:1", "a:1/x,b:2/x", "a:1//x", "a:1/x/../y", "a:1/\0", "u@h:1", "a:\u0661"],
+    [
+        "",
+        " ",
+        ",",
+        "/kafka",
+        "a:b",
+        "a:0",
+        "a:65536",
+        "a:99999999999999999999",
+        "a:1:2",
+        "::1",
+        "[::1",
+        "[]:1",
+        "[::1]x",
+        ":2181",
+        "a b:1",
+        "zk://a:1",
+        "a:1/x,b:2/x",
+        "a:1//x",
+        "a:1/x/../y",
+        "a:1/\0",
+        "u@h:1",
+        "a:\u0661",
+    ],
 )
 def test_wrong_hosts_are_one_sentence(text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -69,14 +94,19 @@ def test_sasl_without_its_package_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_no_secret_is_printed() -> None:
     options = ZkOptions("a:1", digest=Digest("user", "hunter2"), tls=Tls(key_password="hunter2"))
-    assert "hunter2" not in repr(options) + repr(options.tls) + repr(Sasl("DIGEST-MD5", "u", "hunter2")) and "user" in repr(options)
+    assert "hunter2" not in repr(options) + repr(options.tls) + repr(
+        Sasl("DIGEST-MD5", "u", "hunter2")
+    ) and "user" in repr(options)
 
 
 def test_an_address_is_what_a_message_shows() -> None:
     assert ZkOptions("a:1,[::1]:2/k").address == "a:1,[::1]:2/k"
 
 
-@pytest.mark.parametrize("tls", [Tls(ca="/nonexistent/ca.pem"), Tls(cert="/nonexistent/c.pem"), Tls(key="/nonexistent/k.pem")])
+@pytest.mark.parametrize(
+    "tls",
+    [Tls(ca="/nonexistent/ca.pem"), Tls(cert="/nonexistent/c.pem"), Tls(key="/nonexistent/k.pem")],
+)
 def test_unusable_tls_files_are_one_sentence(tls: Tls) -> None:
     with pytest.raises(ConfigurationError, match="give") as caught:
         tls.context()

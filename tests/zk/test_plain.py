@@ -1,6 +1,10 @@
-"""Reads and watches of servers before 3.6, against a model of such a server: whatever is written and whenever answers arrive, an owner that reads only where an event sends it ends with what is there.
+"""Reads and watches of servers before 3.6, against a model of such a server: whatever is written
+and whenever answers arrive, an owner that reads only where an event sends it ends with what is
+there.
 
-The model keeps what the real one keeps (tests/zk/test_old_servers.py): answers and events of a connection stand in one order, a watch fires once, a stat with a watch on a missing node watches for its creation.
+The model keeps what the real one keeps (tests/zk/test_old_servers.py): answers and events of a
+connection stand in one order, a watch fires once, a stat with a watch on a missing node watches for
+its creation.
 """
 
 from __future__ import annotations
@@ -16,7 +20,22 @@ from kazoo.protocol import serialization as wire
 
 from zkcoord.zk import plain, requests
 from zkcoord.zk.plain import Answered, Plain
-from zkcoord.zk.port import Change, Children, Fired, GetChildren, GetData, Missing, Node, Read, ReadAnswer, ReadDone, ReadResult, Stat, Unanswered, WatchMode
+from zkcoord.zk.port import (
+    Change,
+    Children,
+    Fired,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Stat,
+    Unanswered,
+    WatchMode,
+)
 from zkcoord.zk.requests import Request
 
 SEEDS = 400
@@ -36,7 +55,9 @@ class Held:
 
 
 class OldServer:
-    """One server with one connection. What is asked waits in `asked` until it is served, what is said in `wire` until it arrives."""
+    """One server with one connection. What is asked waits in `asked` until it is served, what is
+    said in `wire` until it arrives.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[str, Held] = {}
@@ -83,7 +104,14 @@ class OldServer:
             return ReadDone((Missing(),))
         if request.type == requests.GET_CHILDREN:
             return ReadDone((Children(self.names(path)),))
-        return ReadDone((Node(b"" if request.type == requests.EXISTS else held.data, Stat(held.czxid, held.mzxid, 0, 0, int(held.ephemeral), len(self.names(path)))),))
+        return ReadDone(
+            (
+                Node(
+                    b"" if request.type == requests.EXISTS else held.data,
+                    Stat(held.czxid, held.mzxid, 0, 0, int(held.ephemeral), len(self.names(path))),
+                ),
+            )
+        )
 
     def _fire(self, change: Change, path: str) -> None:
         self.wire.append(partial(self.plain.fired, Fired(change, path)))
@@ -91,7 +119,11 @@ class OldServer:
     # what others write
 
     def names(self, path: str) -> tuple[str, ...]:
-        return tuple(sorted(found.rpartition("/")[2] for found in self.nodes if found.rpartition("/")[0] == path))
+        return tuple(
+            sorted(
+                found.rpartition("/")[2] for found in self.nodes if found.rpartition("/")[0] == path
+            )
+        )
 
     def create(self, path: str, ephemeral: bool) -> None:
         self.nodes[path] = Held(self.zxid, self.zxid, b"", ephemeral)
@@ -126,7 +158,18 @@ class OldServer:
         """One transaction of one to three changes."""
         self.zxid += 1
         for _ in range(draw.randint(1, 3)):
-            parent = draw.choice(["", *(path for path, held in self.nodes.items() if not held.ephemeral and path.count("/") < 4 and not path.startswith(f"{SINGLE}/"))])
+            parent = draw.choice(
+                [
+                    "",
+                    *(
+                        path
+                        for path, held in self.nodes.items()
+                        if not held.ephemeral
+                        and path.count("/") < 4
+                        and not path.startswith(f"{SINGLE}/")
+                    ),
+                ]
+            )
             path = draw.choice((ROOT, SINGLE)) if not parent else f"{parent}/{draw.choice(NAMES)}"
             if path not in self.nodes:
                 self.create(path, ephemeral=path.count("/") > 2 and draw.random() < 0.4)
@@ -139,7 +182,9 @@ class OldServer:
 
 
 class Owner:
-    """Watches, reads everything, and from then on only what an event names; an event of what is being read names nothing, as in `zkcoord.zk.mirror`."""
+    """Watches, reads everything, and from then on only what an event names; an event of what is
+    being read names nothing, as in `zkcoord.zk.mirror`.
+    """
 
     def __init__(self, server: OldServer) -> None:
         self.plain = server.plain
@@ -153,20 +198,32 @@ class Owner:
         self.plain.sync(lambda _: self.sweep([ROOT]))
 
     def fired(self, event: Fired) -> None:
-        assert event.path == SINGLE or event.path == ROOT or event.path.startswith(f"{ROOT}/"), event
-        for read in {GetData(event.path), GetChildren(SINGLE) if event.path == SINGLE else GetData(event.path)}:
+        assert event.path == SINGLE or event.path == ROOT or event.path.startswith(f"{ROOT}/"), (
+            event
+        )
+        for read in {
+            GetData(event.path),
+            GetChildren(SINGLE) if event.path == SINGLE else GetData(event.path),
+        }:
             if read not in self.inflight:
                 self.marked.add(read)
 
     def sweep(self, level: list[str]) -> None:
         """Level by level, a request for each."""
-        reads: list[Read] = [read for path in level for read in (GetChildren(path), GetData(path))] or [GetData(SINGLE), GetChildren(SINGLE)]
+        reads: list[Read] = [
+            read for path in level for read in (GetChildren(path), GetData(path))
+        ] or [GetData(SINGLE), GetChildren(SINGLE)]
         self.plain.read(reads, partial(self.swept_level, reads, bool(level)))
 
     def swept_level(self, reads: list[Read], more: bool, result: ReadResult) -> None:
         assert isinstance(result, ReadDone)
         self.found.update(zip(reads, result.answers))
-        below = [f"{read.path}/{name}" for read, answer in zip(reads, result.answers) if isinstance(answer, Children) for name in answer.names]
+        below = [
+            f"{read.path}/{name}"
+            for read, answer in zip(reads, result.answers)
+            if isinstance(answer, Children)
+            for name in answer.names
+        ]
         if more:
             self.sweep(below)
         else:
@@ -186,10 +243,16 @@ class Owner:
 
     @property
     def knows(self) -> dict[str, tuple[int, bytes]]:
-        return {read.path: (answer.stat.czxid, answer.data) for read, answer in self.found.items() if isinstance(answer, Node)}
+        return {
+            read.path: (answer.stat.czxid, answer.data)
+            for read, answer in self.found.items()
+            if isinstance(answer, Node)
+        }
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n * SEEDS, marks=pytest.mark.nightly) for n in range(1, 20))])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n * SEEDS, marks=pytest.mark.nightly) for n in range(1, 20))]
+)
 def test_nothing_is_missed(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each seed: writes between any two steps of the connection and of the owner, then rest."""
     for seed in range(first, first + SEEDS):
@@ -218,14 +281,22 @@ def test_nothing_is_missed(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
             owner.flush()
             server.rest()
         assert synced == [ReadDone(())] and owner.swept, seed
-        there = {path: (held.czxid, held.data) for path, held in server.nodes.items() if path.startswith(ROOT) or path == SINGLE}
+        there = {
+            path: (held.czxid, held.data)
+            for path, held in server.nodes.items()
+            if path.startswith(ROOT) or path == SINGLE
+        }
         assert owner.knows == there, f"seed {seed}"
         names = owner.found[GetChildren(SINGLE)]
-        assert (names.names if isinstance(names, Children) else ()) == server.names(SINGLE), f"seed {seed}"
+        assert (names.names if isinstance(names, Children) else ()) == server.names(SINGLE), (
+            f"seed {seed}"
+        )
 
 
 def test_a_sync_comes_after_the_events_of_what_was_before_it_and_waits_for_no_more() -> None:
-    """A change before it, whose watch is being set again while the sync is answered; and changes after it, as many as there may be."""
+    """A change before it, whose watch is being set again while the sync is answered; and changes
+    after it, as many as there may be.
+    """
     server = OldServer()
     server.create(ROOT, ephemeral=False)
     order: list[object] = []
@@ -238,17 +309,23 @@ def test_a_sync_comes_after_the_events_of_what_was_before_it_and_waits_for_no_mo
     server.serve()
     server.arrive()
     server.arrive()
-    assert order == [ReadDone(())], "the event waits for its watch, and the answer of the sync is there already"
+    assert order == [ReadDone(())], (
+        "the event waits for its watch, and the answer of the sync is there already"
+    )
     for _ in range(3):
         server.serve()
         server.zxid += 1
         server.set(ROOT)
         server.arrive()
-    assert order[1:3] == [Fired(Change.DATA, ROOT), "synced"] and set(order[3:]) <= {Fired(Change.DATA, ROOT)}
+    assert order[1:3] == [Fired(Change.DATA, ROOT), "synced"] and set(order[3:]) <= {
+        Fired(Change.DATA, ROOT)
+    }
 
 
 def test_what_is_not_sent_yet_is_unanswered_after_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything goes out when the connection is lost (where it is answered at once), nothing stays behind, and no event is told any more."""
+    """Everything goes out when the connection is lost (where it is answered at once), nothing stays
+    behind, and no event is told any more.
+    """
     monkeypatch.setattr(plain, "REQUESTS_UNDER_WAY_MAX", 1)
     server = OldServer()
     server.create(ROOT, ephemeral=False)

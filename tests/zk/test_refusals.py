@@ -1,4 +1,6 @@
-"""An ensemble that cannot be used as configured: one sentence that says what to do, one terminal event, no thread left, and never a secret in a log."""
+"""An ensemble that cannot be used as configured: one sentence that says what to do, one terminal
+event, no thread left, and never a secret in a log.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,6 @@ from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
 from zkcoord.zk.options import Digest, Sasl
 from zkcoord.zk.port import Check, Closed, Connected, Create, PortEvent, Refused, Unanswered
-
 
 WAIT_S = 60.0
 
@@ -83,8 +84,13 @@ def test_no_server_is_refused_after_the_connect_timeout(fixture: RealFixture, li
     with socket.create_server(("127.0.0.1", 0)) as taken:
         link.target = taken.getsockname()
     reason = refusal(fixture, link, connect_timeout_ms=1_000)
-    assert "no ZooKeeper server answers at " + link.address in reason and "start it, or correct the address (--zookeeper" in reason
-    assert "maxClientCnxns" in reason and "quorum" in reason, "the link accepts and closes, as a server does at its connection limit"
+    assert (
+        "no ZooKeeper server answers at " + link.address in reason
+        and "start it, or correct the address (--zookeeper" in reason
+    )
+    assert "maxClientCnxns" in reason and "quorum" in reason, (
+        "the link accepts and closes, as a server does at its connection limit"
+    )
 
 
 def test_a_closed_port_and_an_unknown_host_say_why(fixture: RealFixture, link: Link) -> None:
@@ -101,7 +107,9 @@ class _At:
         self.address = address
 
 
-def test_a_black_hole_is_refused_after_the_connect_timeout(fixture: RealFixture, link: Link) -> None:
+def test_a_black_hole_is_refused_after_the_connect_timeout(
+    fixture: RealFixture, link: Link
+) -> None:
     link.mode = Mode.BLACK_HOLE
     assert "no ZooKeeper server answers" in refusal(fixture, link, connect_timeout_ms=300)
 
@@ -129,7 +137,9 @@ def test_only_the_first_connection_has_a_timeout(fixture: RealFixture, link: Lin
 def test_something_else_than_zookeeper_is_refused(fixture: RealFixture, link: Link) -> None:
     """A web server's answer is not read as a frame of a gigabyte."""
     link.on_frame = lambda frame: b"HTTP/1.1 400 Bad Request\r\n\r\n"
-    assert "a frame of 1213486160 bytes is not ZooKeeper's" in refusal(fixture, link, connect_timeout_ms=1_500)
+    assert "a frame of 1213486160 bytes is not ZooKeeper's" in refusal(
+        fixture, link, connect_timeout_ms=1_500
+    )
 
 
 def test_a_server_that_cannot_even_read_is_refused(fixture: RealFixture, link: Link) -> None:
@@ -149,7 +159,9 @@ def test_failed_authentication_is_said(fixture: RealFixture, link: Link) -> None
     assert "refused the credentials" in refusal(fixture, link, digest=Digest("u", "secret-word"))
 
 
-def test_sasl_without_its_package_is_said(fixture: RealFixture, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sasl_without_its_package_is_said(
+    fixture: RealFixture, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also when the package vanishes after the options were checked."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr("kazoo.protocol.connection.PURESASL_AVAILABLE", False)
@@ -171,10 +183,16 @@ def locked(fixture: RealFixture) -> str:
 def test_a_wrong_password_is_said(fixture: RealFixture, link: Link, locked: str) -> None:
     """The server accepts any digest; the chroot's ACL does not."""
     reason = refusal(fixture, link, digest=Digest("u", "wrong-word"))
-    assert f"the chroot {locked}" in reason and "may not be read with these credentials" in reason and "wrong-word" not in reason
+    assert (
+        f"the chroot {locked}" in reason
+        and "may not be read with these credentials" in reason
+        and "wrong-word" not in reason
+    )
 
 
-def test_the_right_password_works_again_after_a_reconnect(fixture: RealFixture, locked: str) -> None:
+def test_the_right_password_works_again_after_a_reconnect(
+    fixture: RealFixture, locked: str
+) -> None:
     fixture.options["digest"] = Digest("u", "right")
     s = Session(fixture)
     fixture.cut(s.port)
@@ -185,7 +203,9 @@ def test_the_right_password_works_again_after_a_reconnect(fixture: RealFixture, 
     assert s.names("/") == ("a",)
 
 
-def test_no_log_holds_a_secret(fixture: RealFixture, locked: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_holds_a_secret(
+    fixture: RealFixture, locked: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """At the lowest level of every logger: no password, no session password, no session id."""
     caplog.set_level(1)
     logging.getLogger("kazoo").setLevel(1)
@@ -199,7 +219,14 @@ def test_no_log_holds_a_secret(fixture: RealFixture, locked: str, caplog: pytest
     port = fixture.ports[0]
     s.close()
     assert "connected to ZooKeeper" in caplog.text
-    for secret in ("right", port.password.hex(), repr(port.password), str(port.session_id), f"{port.session_id:x}", "payload-of-a-node"):
+    for secret in (
+        "right",
+        port.password.hex(),
+        repr(port.password),
+        str(port.session_id),
+        f"{port.session_id:x}",
+        "payload-of-a-node",
+    ):
         assert secret not in caplog.text
     assert "right" not in repr(port) + repr(fixture.ensemble(fixture.link(port)).options)
 
@@ -216,4 +243,6 @@ def test_ports_leave_no_thread_and_no_descriptor(fixture: RealFixture, link: Lin
     link.mode = Mode.REFUSE
     refusal(fixture, link, connect_timeout_ms=100)
     wait_until(lambda: threading.active_count() <= threads, WAIT_S, "the threads to end")
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before, WAIT_S, "the descriptors to be closed")
+    wait_until(
+        lambda: len(os.listdir("/proc/self/fd")) <= before, WAIT_S, "the descriptors to be closed"
+    )

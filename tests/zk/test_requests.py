@@ -1,4 +1,6 @@
-"""Answers as bytes: every error code has an outcome, and garbage raises only what the connection expects."""
+"""Answers as bytes: every error code has an outcome, and garbage raises only what the connection
+expects.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,28 @@ from kazoo.exceptions import EXCEPTIONS
 
 from zkcoord.zk import requests
 from zkcoord.zk.connection import GARBAGE
-from zkcoord.zk.port import Check, Children, Committed, Create, Created, Delete, Denied, Done, GetChildren, GetData, Missing, Node, Op, ReadDone, Rejected, SetData, Stat, Unanswered, WatchMode, ZkError
+from zkcoord.zk.port import (
+    Check,
+    Children,
+    Committed,
+    Create,
+    Created,
+    Delete,
+    Denied,
+    Done,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Op,
+    ReadDone,
+    Rejected,
+    SetData,
+    Stat,
+    Unanswered,
+    WatchMode,
+    ZkError,
+)
 
 STAT = struct.pack("!qqqqiiiqiiq", 5, 6, 0, 0, 7, 8, 0, 9, 1, 10, 11)
 
@@ -29,14 +52,24 @@ OPS: list[Op] = [Create("/a", b""), SetData("/b", b"", 1), Delete("/c"), Check("
 
 
 DATA_ALONE, NAMES_ALONE, WATCHED_STAT, WATCHED_NAMES = ALONE = (
-    requests.single_request("/x", GetData("/aa")), requests.single_request("/x", GetChildren("/aa")), requests.watched_stat_request("/x", "/aa"), requests.watched_names_request("/x", "/aa")
+    requests.single_request("/x", GetData("/aa")),
+    requests.single_request("/x", GetChildren("/aa")),
+    requests.watched_stat_request("/x", "/aa"),
+    requests.watched_names_request("/x", "/aa"),
 )
 
 
 @pytest.mark.parametrize("code", sorted(c for c in EXCEPTIONS if c not in (0, -2)))
 def test_every_code_kazoo_knows_has_an_outcome_in_a_multi(code: int) -> None:
     request = requests.multi_request("", OPS)
-    body = header(-1) + struct.pack("!i", 0) + header(-1, code) + struct.pack("!i", code) + (header(-1, -2) + struct.pack("!i", -2)) * 2 + END
+    body = (
+        header(-1)
+        + struct.pack("!i", 0)
+        + header(-1, code)
+        + struct.pack("!i", code)
+        + (header(-1, -2) + struct.pack("!i", -2)) * 2
+        + END
+    )
     result = request.decode(0, body, 0)
     if code in requests.UNANSWERED_CODES:
         assert result == Unanswered() == request.decode(code, b"", 0)
@@ -49,13 +82,23 @@ def test_every_code_kazoo_knows_has_an_outcome_in_a_multi(code: int) -> None:
 def test_every_code_has_an_outcome_in_reads_and_watches(code: int) -> None:
     reads = requests.read_request("", [GetData("/a")])
     each = reads.decode(0, header(-1, code) + struct.pack("!i", code) + END, 0)
-    assert each == ReadDone((Missing(),)) if code == requests.NO_NODE else each == ReadDone((Denied(requests.error_of(code)),))
+    assert (
+        each == ReadDone((Missing(),))
+        if code == requests.NO_NODE
+        else each == ReadDone((Denied(requests.error_of(code)),))
+    )
     whole = reads.decode(code, b"", 0)
     watch = requests.watch_request("", "/a", WatchMode.RECURSIVE).decode(code, b"", 0)
-    expected = Unanswered() if code in requests.UNANSWERED_CODES else ReadDone((Denied(requests.error_of(code)),))
+    expected = (
+        Unanswered()
+        if code in requests.UNANSWERED_CODES
+        else ReadDone((Denied(requests.error_of(code)),))
+    )
     assert whole == watch == expected
     for alone in ALONE:
-        assert alone.decode(code, b"", 0) == (ReadDone((Missing(),)) if code == requests.NO_NODE else expected)
+        assert alone.decode(code, b"", 0) == (
+            ReadDone((Missing(),)) if code == requests.NO_NODE else expected
+        )
 
 
 def test_an_unknown_code_is_other() -> None:
@@ -71,8 +114,23 @@ def test_results_of_a_multi(chroot: str) -> None:
 
 
 def test_answers_of_a_read() -> None:
-    body = header(4) + struct.pack("!i", 3) + b"abc" + STAT + header(4) + struct.pack("!i", -1) + STAT + header(8) + struct.pack("!i", 2) + text("z") + text("b\u00e4") + END
-    result = requests.read_request("", [GetData("/a"), GetData("/n"), GetChildren("/a")]).decode(0, body, 0)
+    body = (
+        header(4)
+        + struct.pack("!i", 3)
+        + b"abc"
+        + STAT
+        + header(4)
+        + struct.pack("!i", -1)
+        + STAT
+        + header(8)
+        + struct.pack("!i", 2)
+        + text("z")
+        + text("b\u00e4")
+        + END
+    )
+    result = requests.read_request("", [GetData("/a"), GetData("/n"), GetChildren("/a")]).decode(
+        0, body, 0
+    )
     stat = Stat(5, 6, 7, 8, 9, 10)
     assert result == ReadDone((Node(b"abc", stat), Node(b"", stat), Children(("b\u00e4", "z"))))
 
@@ -80,8 +138,21 @@ def test_answers_of_a_read() -> None:
 def test_answers_of_reads_alone() -> None:
     """What servers before 3.6 answer; one byte more or less, or what no node has, is none."""
     stat, names = Stat(5, 6, 7, 8, 9, 10), struct.pack("!i", 2) + text("z") + text("b")
-    whole = {DATA_ALONE: struct.pack("!i", 3) + b"abc" + STAT, NAMES_ALONE: names, WATCHED_STAT: STAT, WATCHED_NAMES: names}
-    assert [request.decode(0, body, 0) for request, body in whole.items()] == [ReadDone((answer,)) for answer in (Node(b"abc", stat), Children(("b", "z")), Node(b"", stat), Children(("b", "z")))]
+    whole = {
+        DATA_ALONE: struct.pack("!i", 3) + b"abc" + STAT,
+        NAMES_ALONE: names,
+        WATCHED_STAT: STAT,
+        WATCHED_NAMES: names,
+    }
+    assert [request.decode(0, body, 0) for request, body in whole.items()] == [
+        ReadDone((answer,))
+        for answer in (
+            Node(b"abc", stat),
+            Children(("b", "z")),
+            Node(b"", stat),
+            Children(("b", "z")),
+        )
+    ]
     assert DATA_ALONE.decode(0, struct.pack("!i", -1) + STAT, 0) == ReadDone((Node(b"", stat),))
     for request, body in whole.items():
         for wrong in (body + b"\0", body[:-1], b"", b"\xff" * len(body)):
@@ -102,10 +173,15 @@ def test_a_chroot_stands_before_every_path() -> None:
     ):
         assert text("/x/aa") in request.serialize()
     assert requests.read_request("/x", [GetChildren("/")]).serialize().count(text("/x")) == 1
-    assert requests.sync_request("/x").serialize() == text("/x") and requests.sync_request("").serialize() == text("/")
+    assert requests.sync_request("/x").serialize() == text("/x") and requests.sync_request(
+        ""
+    ).serialize() == text("/")
 
 
-@pytest.mark.parametrize(("chroot", "path", "full"), [("", "/", "/"), ("", "/a", "/a"), ("/x", "/", "/x"), ("/x/y", "/a/b", "/x/y/a/b")])
+@pytest.mark.parametrize(
+    ("chroot", "path", "full"),
+    [("", "/", "/"), ("", "/a", "/a"), ("/x", "/", "/x"), ("/x/y", "/a/b", "/x/y/a/b")],
+)
 def test_absolute_and_relative_are_inverse(chroot: str, path: str, full: str) -> None:
     assert requests.absolute(chroot, path) == full and requests.relative(chroot, full) == path
 
@@ -119,8 +195,21 @@ def test_a_request_prints_no_data() -> None:
     assert "secret" not in repr(requests.multi_request("", [Create("/a", b"secret")]))
 
 
-@given(st.binary(max_size=400), st.integers(-200, 5), st.sampled_from([requests.multi_request("", OPS), requests.read_request("", [GetData("/a"), GetChildren("/a")]), requests.sync_request(""), *ALONE]))
-def test_garbage_raises_only_what_the_connection_expects(body: bytes, err: int, request: requests.Request) -> None:
+@given(
+    st.binary(max_size=400),
+    st.integers(-200, 5),
+    st.sampled_from(
+        [
+            requests.multi_request("", OPS),
+            requests.read_request("", [GetData("/a"), GetChildren("/a")]),
+            requests.sync_request(""),
+            *ALONE,
+        ]
+    ),
+)
+def test_garbage_raises_only_what_the_connection_expects(
+    body: bytes, err: int, request: requests.Request
+) -> None:
     try:
         request.decode(err, body, 0)
     except GARBAGE:

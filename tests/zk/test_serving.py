@@ -1,4 +1,6 @@
-"""What servers say of themselves without a session: real ones, of a quorum and without, killed, silent, of an old release, behind TLS, and things that are no ZooKeeper."""
+"""What servers say of themselves without a session: real ones, of a quorum and without, killed,
+silent, of an old release, behind TLS, and things that are no ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,22 @@ WAIT_S = 60.0
 SERVES, SERVES_NOT, UNKNOWN = Answer.SERVES, Answer.SERVES_NOT, Answer.UNKNOWN
 
 
-@pytest.mark.parametrize(("answers", "nobody"), [
-    ([SERVES_NOT], True), ([UNKNOWN], False), ([SERVES], False),
-    ([SERVES_NOT, SERVES_NOT, SERVES_NOT], True), ([SERVES_NOT, SERVES_NOT, UNKNOWN], True), ([SERVES_NOT, UNKNOWN, UNKNOWN], False), ([SERVES_NOT, SERVES_NOT, SERVES], False),
-    ([SERVES_NOT, SERVES_NOT, UNKNOWN, UNKNOWN], False), ([SERVES_NOT, SERVES_NOT, SERVES_NOT, UNKNOWN, UNKNOWN], True), ([], False)], ids=lambda case: str(case))
+@pytest.mark.parametrize(
+    ("answers", "nobody"),
+    [
+        ([SERVES_NOT], True),
+        ([UNKNOWN], False),
+        ([SERVES], False),
+        ([SERVES_NOT, SERVES_NOT, SERVES_NOT], True),
+        ([SERVES_NOT, SERVES_NOT, UNKNOWN], True),
+        ([SERVES_NOT, UNKNOWN, UNKNOWN], False),
+        ([SERVES_NOT, SERVES_NOT, SERVES], False),
+        ([SERVES_NOT, SERVES_NOT, UNKNOWN, UNKNOWN], False),
+        ([SERVES_NOT, SERVES_NOT, SERVES_NOT, UNKNOWN, UNKNOWN], True),
+        ([], False),
+    ],
+    ids=lambda case: str(case),
+)
 def test_most_say_so_and_none_says_otherwise(answers: list[Answer], nobody: bool) -> None:
     assert nobody_serves(answers) is nobody
 
@@ -36,11 +50,19 @@ def test_an_ensemble_with_a_quorum_without_and_again(ensemble: Ensemble) -> None
     assert ask_all(servers, None, TIMEOUT_S) == [SERVES] * 3
     ensemble.kill(1)
     assert ask(servers[0], None, TIMEOUT_S) is SERVES_NOT
-    wait_until(lambda: ask_all(servers, None, TIMEOUT_S).count(SERVES) == 2, WAIT_S, "the others to serve")
+    wait_until(
+        lambda: ask_all(servers, None, TIMEOUT_S).count(SERVES) == 2, WAIT_S, "the others to serve"
+    )
     ensemble.kill(2)
-    wait_until(lambda: ask_all(servers, None, TIMEOUT_S) == [SERVES_NOT] * 3, WAIT_S, "the last one to say that it serves nobody")
+    wait_until(
+        lambda: ask_all(servers, None, TIMEOUT_S) == [SERVES_NOT] * 3,
+        WAIT_S,
+        "the last one to say that it serves nobody",
+    )
     ensemble.restart(2)
-    wait_until(lambda: ask_all(servers, None, TIMEOUT_S)[1:] == [SERVES, SERVES], WAIT_S, "a quorum again")
+    wait_until(
+        lambda: ask_all(servers, None, TIMEOUT_S)[1:] == [SERVES, SERVES], WAIT_S, "a quorum again"
+    )
 
 
 def test_a_stopped_server_says_nothing(own_zk_server: ZooKeeperServer) -> None:
@@ -66,9 +88,17 @@ def test_a_name_that_nobody_has() -> None:
     assert ask(("no-such-host.invalid", 2181), None, TIMEOUT_S) is UNKNOWN
 
 
-def test_a_name_with_several_addresses_serves_nobody_when_none_of_them_does(monkeypatch: pytest.MonkeyPatch, zk_server: ZooKeeperServer) -> None:
+def test_a_name_with_several_addresses_serves_nobody_when_none_of_them_does(
+    monkeypatch: pytest.MonkeyPatch, zk_server: ZooKeeperServer
+) -> None:
     def addresses(*ports: int) -> None:
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports])
+        monkeypatch.setattr(
+            socket,
+            "getaddrinfo",
+            lambda *_, **__: [
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports
+            ],
+        )
 
     addresses(free_port(), free_port())
     assert ask(("zookeeper", 2181), None, TIMEOUT_S) is SERVES_NOT
@@ -80,6 +110,7 @@ def test_a_name_with_several_addresses_serves_nobody_when_none_of_them_does(monk
 def saying(answer: bytes) -> Iterator[int]:
     """The port of a server that gives this answer to whatever it is asked, once."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+
         def serve() -> None:
             connection, _ = listening.accept()
             with connection:
@@ -92,10 +123,18 @@ def saying(answer: bytes) -> Iterator[int]:
         thread.join(WAIT_S)
 
 
-@pytest.mark.parametrize(("said", "answer"), [
-    (b"This ZooKeeper instance is not currently serving requests\n", SERVES_NOT), (b"Zookeeper version: 3.9\nMode: observer\n", SERVES),
-    (b"srvr is not executed because it is not in the whitelist.\n", UNKNOWN), (b"", UNKNOWN), (b"HTTP/1.1 400 Bad Request\r\n\r\n", UNKNOWN), (b"\xff" * 200_000, UNKNOWN)],
-    ids=["no quorum", "an observer of one", "not allowed", "nothing", "no ZooKeeper", "endless"])
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (b"This ZooKeeper instance is not currently serving requests\n", SERVES_NOT),
+        (b"Zookeeper version: 3.9\nMode: observer\n", SERVES),
+        (b"srvr is not executed because it is not in the whitelist.\n", UNKNOWN),
+        (b"", UNKNOWN),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", UNKNOWN),
+        (b"\xff" * 200_000, UNKNOWN),
+    ],
+    ids=["no quorum", "an observer of one", "not allowed", "nothing", "no ZooKeeper", "endless"],
+)
 def test_what_an_answer_means(said: bytes, answer: Answer) -> None:
     with saying(said) as port:
         assert ask(("127.0.0.1", port), None, TIMEOUT_S) is answer

@@ -14,8 +14,12 @@ from zkcoord.znodes.paths import Layout
 LAY = Layout.DRAFT
 
 
-def test_a_group_with_too_many_nodes_is_counted_and_not_listed(zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list shows how many registrations there are; the description names what is too wide and leaves that out."""
+def test_a_group_with_too_many_nodes_is_counted_and_not_listed(
+    zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list shows how many registrations there are; the description names what is too wide and
+    leaves that out.
+    """
     monkeypatch.setattr(snapshot, "CHILDREN_LISTED_MAX", 5)
     client = connect(zk_hosts)
     for number in range(6):
@@ -26,17 +30,26 @@ def test_a_group_with_too_many_nodes_is_counted_and_not_listed(zk_hosts: str, mo
         listed = {g.name: (g.members, g.state) for g in snapshot.list_groups(reader, LAY)}
         wide, narrow = (snapshot.describe_group(reader, LAY, name) for name in ("wide", "narrow"))
     disconnect(client)
-    assert listed == {"wide": (6, GroupState.PREPARING_REBALANCE), "narrow": (1, GroupState.PREPARING_REBALANCE)}
-    assert [(bad.what, bad.name) for bad in wide.malformed] == [("group", "wide")] * 2 and "6 nodes below /consumers/groups/wide/ids" in wide.malformed[0].reason
+    assert listed == {
+        "wide": (6, GroupState.PREPARING_REBALANCE),
+        "narrow": (1, GroupState.PREPARING_REBALANCE),
+    }
+    assert [(bad.what, bad.name) for bad in wide.malformed] == [
+        ("group", "wide")
+    ] * 2 and "6 nodes below /consumers/groups/wide/ids" in wide.malformed[0].reason
     assert [(bad.what, bad.name) for bad in narrow.malformed] == [("registration", "0")]
 
 
-def test_nodes_too_large_for_one_answer_are_read_a_few_at_a_time(zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_too_large_for_one_answer_are_read_a_few_at_a_time(
+    zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each is larger than it should be, and together they are more than a client takes at once."""
     monkeypatch.setattr(connection, "FRAME_BYTES_MAX", 2 * 1024 * 1024)
     client = connect(zk_hosts)
     for number in range(50):
-        client.create(LAY.registration("g", str(number)), b"x" * 60_000, makepath=True, ephemeral=True)
+        client.create(
+            LAY.registration("g", str(number)), b"x" * 60_000, makepath=True, ephemeral=True
+        )
     with SyncReader(ZkOptions(zk_hosts)) as reader:
         found = snapshot.describe_group(reader, LAY, "g")
     disconnect(client)

@@ -14,7 +14,9 @@ LIMIT_S = 0.2
 
 
 def test_a_connection_attempt_has_a_limit() -> None:
-    """A server that accepts nobody (its backlog is full) does not hold the thread: other servers come next."""
+    """A server that accepts nobody (its backlog is full) does not hold the thread: other servers
+    come next.
+    """
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         handler = EdgeHandler(None, LIMIT_S, lambda sockets, timeout_s: [])

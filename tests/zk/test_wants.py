@@ -6,7 +6,9 @@ from zkcoord.zk.wants import SizeLimits, Sizes, Want, Wants
 
 
 def test_groups_are_served_in_turn() -> None:
-    """A large group gives what fits and goes to the end; the small ones behind it come next, together and whole."""
+    """A large group gives what fits and goes to the end; the small ones behind it come next,
+    together and whole.
+    """
     wants = Wants()
     for number in range(25):
         wants.add(Want("registration", "large", f"m{number}"))
@@ -14,8 +16,15 @@ def test_groups_are_served_in_turn() -> None:
         for number in range(4):
             wants.add(Want("registration", group, f"m{number}"))
     taken = [wants.take(10) for _ in range(4)]
-    assert [(len(batch), {w.group for w in batch}) for batch in taken] == [(10, {"large"}), (8, {"a", "b"}), (10, {"large"}), (5, {"large"})]
-    assert [w.member for batch in (taken[0], taken[2], taken[3]) for w in batch] == [f"m{n}" for n in range(25)] and not wants
+    assert [(len(batch), {w.group for w in batch}) for batch in taken] == [
+        (10, {"large"}),
+        (8, {"a", "b"}),
+        (10, {"large"}),
+        (5, {"large"}),
+    ]
+    assert [w.member for batch in (taken[0], taken[2], taken[3]) for w in batch] == [
+        f"m{n}" for n in range(25)
+    ] and not wants
 
 
 def test_a_want_is_taken_once_and_a_dropped_group_not_at_all() -> None:
@@ -28,7 +37,9 @@ def test_a_want_is_taken_once_and_a_dropped_group_not_at_all() -> None:
 
 
 def test_a_group_has_grown_too_large_by_either_count() -> None:
-    """What was read counts, and every node made since; a node that goes never makes it too large."""
+    """What was read counts, and every node made since; a node that goes never makes it too
+    large.
+    """
     sizes = Sizes(SizeLimits(registrations_max=3, nodes_max=10))
     sizes.read("g", 2, 4)
     assert not sizes.grew("g", 1, registration=True) and sizes.grew("g", 1, registration=True)

@@ -1,7 +1,10 @@
-"""`python -m tests.znodes.hostile --inputs 100000`: hostile znodes through every decoder, and through whole coordinators and members whose ZooKeeper answers with them.
+"""`python -m tests.znodes.hostile --inputs 100000`: hostile znodes through every decoder, and
+through whole coordinators and members whose ZooKeeper answers with them.
 
-Prints a table and writes build/reports/hostile.json: inputs, the slowest one in ms of processor time, the growth of the peak memory in MiB, exceptions. Ends with 1 if anything raised, if one input took
-longer than `INPUT_MS_MAX`, or if the memory grew by more than `GROWTH_MIB_MAX`. The same seed gives the same inputs.
+Prints a table and writes build/reports/hostile.json: inputs, the slowest one in ms of processor
+time, the growth of the peak memory in MiB, exceptions. Ends with 1 if anything raised, if one input
+took longer than `INPUT_MS_MAX`, or if the memory grew by more than `GROWTH_MIB_MAX`. The same seed
+gives the same inputs.
 """
 
 from __future__ import annotations
@@ -78,22 +81,37 @@ def places(row: Row) -> Feed:
 def receivers() -> dict[str, tuple[float, Callable[[Row], Feed]]]:
     """Everything that takes what ZooKeeper holds, with its share of the inputs."""
     share = 0.6 / (len(DECODERS) + 1)
-    found: dict[str, tuple[float, Callable[[Row], Feed]]] = {kind: (share, lambda row, kind=kind: decoder(kind, row)) for kind in DECODERS}  # type: ignore[misc]
+    found: dict[str, tuple[float, Callable[[Row], Feed]]] = {
+        kind: (share, lambda row, kind=kind: decoder(kind, row)) for kind in DECODERS
+    }  # type: ignore[misc]
     found["paths"] = (share, places)
     for layout in (Layout.DRAFT, Layout.ISOLATED):
-        found[f"coordinator, {layout.name}"] = (0.1, lambda row, layout=layout: HostileCoordinator(layout).feed)  # type: ignore[misc]
-        found[f"member, {layout.name}"] = (0.1, lambda row, layout=layout: HostileMember(layout).feed)  # type: ignore[misc]
+        found[f"coordinator, {layout.name}"] = (
+            0.1,
+            lambda row, layout=layout: HostileCoordinator(layout).feed,
+        )  # type: ignore[misc]
+        found[f"member, {layout.name}"] = (
+            0.1,
+            lambda row, layout=layout: HostileMember(layout).feed,
+        )  # type: ignore[misc]
     return found
 
 
 def run(inputs: int, seed: int) -> tuple[list[Row], float]:
-    """Feed everything; a row for each receiver, and the growth of the peak memory in MiB after a hundredth of it (by then everything is imported and cached)."""
+    """Feed everything; a row for each receiver, and the growth of the peak memory in MiB after a
+    hundredth of it (by then everything is imported and cached).
+    """
     rows = [Row(receiver) for receiver in receivers()]
     feeds = [(row, share, make(row)) for row, (share, make) in zip(rows, receivers().values())]
     warm = 0.0
     for part, of in ((1, 100), (99, 100)):
         for row, share, feed in feeds:
-            _feed(row, feed, row.inputs + max(1, round(inputs * share * part / of)), random.Random(f"{seed}-{row.receiver}-{part}"))
+            _feed(
+                row,
+                feed,
+                row.inputs + max(1, round(inputs * share * part / of)),
+                random.Random(f"{seed}-{row.receiver}-{part}"),
+            )
         warm = warm or _peak_mib()
     return rows, _peak_mib() - warm
 
@@ -119,14 +137,31 @@ def _peak_mib() -> float:
 
 def verdict(rows: list[Row], growth_mib: float) -> list[str]:
     """What is wrong; nothing, if nothing is."""
-    wrong = [f"{row.receiver}: {row.exceptions} inputs raised, for example:\n{row.example}" for row in rows if row.exceptions]
-    wrong += [f"{row.receiver}: one input took {row.slowest_ms:.0f} ms, more than {INPUT_MS_MAX:.0f}: {row.slowest}" for row in rows if row.slowest_ms > INPUT_MS_MAX]
-    return wrong + ([f"the peak memory grew by {growth_mib:.0f} MiB, more than {GROWTH_MIB_MAX:.0f}"] if growth_mib > GROWTH_MIB_MAX else [])
+    wrong = [
+        f"{row.receiver}: {row.exceptions} inputs raised, for example:\n{row.example}"
+        for row in rows
+        if row.exceptions
+    ]
+    wrong += [
+        f"{row.receiver}: one input took {row.slowest_ms:.0f} ms, more than {INPUT_MS_MAX:.0f}:"
+        f" {row.slowest}"
+        for row in rows
+        if row.slowest_ms > INPUT_MS_MAX
+    ]
+    return wrong + (
+        [f"the peak memory grew by {growth_mib:.0f} MiB, more than {GROWTH_MIB_MAX:.0f}"]
+        if growth_mib > GROWTH_MIB_MAX
+        else []
+    )
 
 
 def main(argv: list[str]) -> int:
     """Feed, print, write."""
-    parser = argparse.ArgumentParser(description="Hostile znodes through every decoder and through whole coordinators and members.")
+    parser = argparse.ArgumentParser(
+        description=(
+            "Hostile znodes through every decoder and through whole coordinators and members."
+        )
+    )
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(argv)
@@ -136,12 +171,25 @@ def main(argv: list[str]) -> int:
     wrong = verdict(rows, growth_mib)
     print(f"{'receiver':<24}{'inputs':>8}{'refused':>9}{'slowest ms':>12}{'exceptions':>12}")
     for row in rows:
-        print(f"{row.receiver:<24}{row.inputs:>8}{row.refused:>9}{row.slowest_ms:>12.1f}{row.exceptions:>12}")
+        print(
+            f"{row.receiver:<24}{row.inputs:>8}{row.refused:>9}{row.slowest_ms:>12.1f}{row.exceptions:>12}"
+        )
     total = sum(row.inputs for row in rows)
-    print(f"{total} inputs in {time.monotonic() - began:.0f} s, slowest {max(row.slowest_ms for row in rows):.1f} ms, peak memory +{growth_mib:.1f} MiB, {sum(row.exceptions for row in rows)} exceptions")
+    print(
+        f"{total} inputs in {time.monotonic() - began:.0f} s, slowest"
+        f" {max(row.slowest_ms for row in rows):.1f} ms, peak memory +{growth_mib:.1f} MiB,"
+        f" {sum(row.exceptions for row in rows)} exceptions"
+    )
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    report = {"inputs": total, "seed": options.seed, "slowest_ms": max(row.slowest_ms for row in rows), "memory_growth_mib": growth_mib, "exceptions": sum(row.exceptions for row in rows),
-              "receivers": [asdict(row) for row in rows], "wrong": wrong}
+    report = {
+        "inputs": total,
+        "seed": options.seed,
+        "slowest_ms": max(row.slowest_ms for row in rows),
+        "memory_growth_mib": growth_mib,
+        "exceptions": sum(row.exceptions for row in rows),
+        "receivers": [asdict(row) for row in rows],
+        "wrong": wrong,
+    }
     REPORT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(*wrong, sep="\n")
     return 1 if wrong else 0

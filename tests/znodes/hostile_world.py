@@ -1,7 +1,11 @@
-"""A whole coordinator and a whole member on a ZooKeeper that answers with junk: what ships, from the driver down to the codec, on a `Port` whose every answer is drawn from a random source.
+"""A whole coordinator and a whole member on a ZooKeeper that answers with junk: what ships, from
+the driver down to the codec, on a `Port` whose every answer is drawn from a random source.
 
-Half of what is read is a valid document of the kind that belongs there, so that the junk meets a group with members, commands and owners; names, stats, refusals, lost answers and events are drawn too.
-Only what keeps the coordinator in its seat (the leader node is its own, the epoch is one) is answered as it should be, most of the time. Memory is bounded because the names are: few groups, few members.
+Half of what is read is a valid document of the kind that belongs there, so that the junk meets a
+group with members, commands and owners; names, stats, refusals, lost answers and events are drawn
+too. Only what keeps the coordinator in its seat (the leader node is its own, the epoch is one) is
+answered as it should be, most of the time. Memory is bounded because the names are: few groups, few
+members.
 """
 
 from __future__ import annotations
@@ -19,8 +23,36 @@ from tests.znodes.seeds import DECODERS
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.runtime.driver import CoordinatorDriver
-from zkcoord.zk.port import (Change, Children, Closed, Committed, Connected, Create, Created, Denied, Done, Expired, Fired, GetChildren, Missing, MultiResult, Node, Op, PortEvent, Read, ReadAnswer, ReadDone,
-                             ReadResult, Rejected, SetData, Stat, Suspended, Unanswered, WatchMode, ZkError)
+from zkcoord.zk.port import (
+    Change,
+    Children,
+    Closed,
+    Committed,
+    Connected,
+    Create,
+    Created,
+    Denied,
+    Done,
+    Expired,
+    Fired,
+    GetChildren,
+    Missing,
+    MultiResult,
+    Node,
+    Op,
+    PortEvent,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Rejected,
+    SetData,
+    Stat,
+    Suspended,
+    Unanswered,
+    WatchMode,
+    ZkError,
+)
 from zkcoord.znodes import codec, paths
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
@@ -32,27 +64,42 @@ GROUPS = ("g", "h", "bad group", "ids")
 MEMBERS = ("m", "g_h-1700000000000-00c0ffee", "g_h-1700000000001-00c0ffef", "x" * 100, "é")
 TOPICS = ("t", "orders", "a-b", "..", "é")
 NODES = ("7-1-0000000000", "7-2-0000000001", "junk")
-KINDS = {paths.RegistrationAt: "registration", paths.CommandAt: "command", paths.OwnerAt: "owner", paths.GroupAt: "metadata", paths.TopicAt: "topic", paths.BrokerAt: "broker", paths.RequestAt: "request",
-         paths.LeaderAt: "leader", paths.EpochAt: "epoch"}
+KINDS = {
+    paths.RegistrationAt: "registration",
+    paths.CommandAt: "command",
+    paths.OwnerAt: "owner",
+    paths.GroupAt: "metadata",
+    paths.TopicAt: "topic",
+    paths.BrokerAt: "broker",
+    paths.RequestAt: "request",
+    paths.LeaderAt: "leader",
+    paths.EpochAt: "epoch",
+}
 
 
 class HostilePort:
     """One session with that ZooKeeper."""
 
-    def __init__(self, world: HostileWorld, session: int, on_event: Callable[[PortEvent], None]) -> None:
+    def __init__(
+        self, world: HostileWorld, session: int, on_event: Callable[[PortEvent], None]
+    ) -> None:
         self.world = world
         self.session = session
         self.on_event = on_event
         self.over = False
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
-        """Committed mostly; else refused at any operation for any reason, or lost with the connection."""
+        """Committed mostly; else refused at any operation for any reason, or lost with the
+        connection.
+        """
         drawn = self.world.rng.random()
         if drawn < 0.8 or self.world.gentle:
             self.world.took(ops)
             result: MultiResult = Committed(tuple(self._result(op) for op in ops))
         elif drawn < 0.95:
-            result = Rejected(self.world.rng.randrange(len(ops)), self.world.rng.choice(list(ZkError)))
+            result = Rejected(
+                self.world.rng.randrange(len(ops)), self.world.rng.choice(list(ZkError))
+            )
         else:
             return self._lose(lambda: done(Unanswered()))
         self.world.post(lambda: done(result))
@@ -144,7 +191,14 @@ class HostileWorld:
     def stat(self, session: int) -> Stat:
         """Any stat."""
         rng = self.rng
-        return Stat(rng.randrange(1, 9), rng.randrange(1, 9), rng.choice((0, 1, 1, 2, 2**31 - 1)), 0, rng.choice((0, session, 100, 101, 102, 7, -5)), rng.choice((25_000, 2**31 - 1)) if rng.random() < 0.003 else rng.randrange(4))
+        return Stat(
+            rng.randrange(1, 9),
+            rng.randrange(1, 9),
+            rng.choice((0, 1, 1, 2, 2**31 - 1)),
+            0,
+            rng.choice((0, session, 100, 101, 102, 7, -5)),
+            rng.choice((25_000, 2**31 - 1)) if rng.random() < 0.003 else rng.randrange(4),
+        )
 
     def answer(self, read: Read, session: int) -> ReadAnswer:
         """Any answer to a read."""
@@ -152,14 +206,22 @@ class HostileWorld:
         self.inputs += 1
         drawn = 1.0 if self.gentle else rng.random()
         other = self.layout.other_profile()
-        if read.path in (other.leader, other.ids(GROUPS[0])) or drawn < 0.1 and read.path != self.layout.leader:
+        if (
+            read.path in (other.leader, other.ids(GROUPS[0]))
+            or drawn < 0.1
+            and read.path != self.layout.leader
+        ):
             return Missing()
         if drawn < 0.102:
             return Denied(rng.choice(list(ZkError)))
         if isinstance(read, GetChildren):
             return Children(()) if self.gentle else self._names(read.path)
         if read.path == self.layout.leader and drawn < 0.97:
-            return Missing() if self.leader is None else Node(self.leader[0], Stat(1, 1, 0, 0, self.leader[1], 0))
+            return (
+                Missing()
+                if self.leader is None
+                else Node(self.leader[0], Stat(1, 1, 0, 0, self.leader[1], 0))
+            )
         if read.path == self.layout.epoch and drawn < 0.97:
             return Node(self.epoch, Stat(1, 1, 1, 0, 0, 3))
         if self.own and read.path.endswith(self.own) and (drawn < 0.97 or self.gentle):
@@ -167,7 +229,13 @@ class HostileWorld:
         return Node(self._data(read.path), self.stat(session))
 
     def _names(self, path: str) -> Children:
-        pool: Sequence[str] = TOPICS if path == self.layout.topics_root or path.endswith("/owners") else GROUPS if path == self.layout.groups_root else MEMBERS
+        pool: Sequence[str] = (
+            TOPICS
+            if path == self.layout.topics_root or path.endswith("/owners")
+            else GROUPS
+            if path == self.layout.groups_root
+            else MEMBERS
+        )
         if path.count("/channel/"):
             pool = NODES
         elif "/owners/" in path:
@@ -178,12 +246,23 @@ class HostileWorld:
         return Children(tuple(sorted(found)))
 
     def _data(self, path: str) -> bytes:
-        kind = KINDS.get(type(self.layout.locate(path)), "offset" if "/offsets/" in path else "registration")
+        kind = KINDS.get(
+            type(self.layout.locate(path)), "offset" if "/offsets/" in path else "registration"
+        )
         seeds = DECODERS[kind][1]
         if kind == "command" and self.own:
             self.seq += 1
-            seeds = [seed.replace(b'"m-0"', f'"{self.own}-0"'.encode()).replace(b'"seq":11', b'"seq":%d' % self.seq) for seed in seeds]
-        data = self.rng.choice(seeds) if self.gentle or self.rng.random() < 0.5 else mutant(self.rng, seeds)
+            seeds = [
+                seed.replace(b'"m-0"', f'"{self.own}-0"'.encode()).replace(
+                    b'"seq":11', b'"seq":%d' % self.seq
+                )
+                for seed in seeds
+            ]
+        data = (
+            self.rng.choice(seeds)
+            if self.gentle or self.rng.random() < 0.5
+            else mutant(self.rng, seeds)
+        )
         self.last = f"{path}: {data[:200]!r}"
         return data
 
@@ -191,8 +270,23 @@ class HostileWorld:
         """Something changed somewhere."""
         rng, lay = self.rng, self.layout
         group, member, topic = rng.choice(GROUPS[:2]), rng.choice(MEMBERS), rng.choice(TOPICS)
-        path = rng.choice((lay.registration(group, member), lay.registration(group, member), lay.channel(group, member), lay.command(group, member, rng.choice(NODES)), f"{lay.owner_topic(group, topic)}/{rng.randrange(3)}",
-                           lay.group(group), lay.topic(topic), lay.topics_root, lay.leader, lay.epoch, lay.request(group, "request-1"), f"{lay.ids(group)}/{name(rng)}", f"{lay.groups_root}/{name(rng)}/{name(rng)}"))
+        path = rng.choice(
+            (
+                lay.registration(group, member),
+                lay.registration(group, member),
+                lay.channel(group, member),
+                lay.command(group, member, rng.choice(NODES)),
+                f"{lay.owner_topic(group, topic)}/{rng.randrange(3)}",
+                lay.group(group),
+                lay.topic(topic),
+                lay.topics_root,
+                lay.leader,
+                lay.epoch,
+                lay.request(group, "request-1"),
+                f"{lay.ids(group)}/{name(rng)}",
+                f"{lay.groups_root}/{name(rng)}/{name(rng)}",
+            )
+        )
         return Fired(rng.choice(list(Change)), path)
 
     def run(self, tick: Callable[[], None], wake: Callable[[], int | None]) -> None:
@@ -217,7 +311,14 @@ class HostileCoordinator:
     def _new(self) -> CoordinatorDriver:
         options = CoordinatorOptions(registrations_per_group_max=100, nodes_per_group_max=20_000)
         self.world.leader = None
-        driver = CoordinatorDriver(self.world, self.world.layout, options, self.world.clock, self.world.clock, lambda record: None)
+        driver = CoordinatorDriver(
+            self.world,
+            self.world.layout,
+            options,
+            self.world.clock,
+            self.world.clock,
+            lambda record: None,
+        )
         driver.start()
         return driver
 
@@ -249,7 +350,16 @@ class HostileMember:
 
     def _new(self) -> AgentDriver:
         self.era = 0
-        driver = AgentDriver(self.world, self.world.layout, AgentOptions(group="g", host="h"), self.world.clock, self.world.clock, self._new_id, self._hear, lambda record: None)
+        driver = AgentDriver(
+            self.world,
+            self.world.layout,
+            AgentOptions(group="g", host="h"),
+            self.world.clock,
+            self.world.clock,
+            self._new_id,
+            self._hear,
+            lambda record: None,
+        )
         driver.tell(msg.Subscribe(Subscription({"t": 1, "orders": 2})))
         return driver
 
@@ -277,7 +387,15 @@ class HostileMember:
             self.driver = self._new()
         lay, member = world.layout, self.driver.name
         if world.ports and not world.ports[0].over and member:
-            path = rng.choice((lay.command("g", member, rng.choice(NODES)), lay.command("g", member, rng.choice(NODES)), lay.channel("g", member), lay.registration("g", member), lay.leader))
+            path = rng.choice(
+                (
+                    lay.command("g", member, rng.choice(NODES)),
+                    lay.command("g", member, rng.choice(NODES)),
+                    lay.channel("g", member),
+                    lay.registration("g", member),
+                    lay.leader,
+                )
+            )
             port, change = world.ports[0], rng.choice(list(Change))
             world.post(lambda: port.on_event(Fired(change, path)))
         if rng.random() < 0.2 and self.driver.core.held:

@@ -1,4 +1,6 @@
-"""No bytes raise out of the codec: random ones, valid documents with bytes changed, values of any type in any field."""
+"""No bytes raise out of the codec: random ones, valid documents with bytes changed, values of any
+type in any field.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,20 @@ from zkcoord.core.model import Malformed
 
 EACH = pytest.mark.parametrize("kind", DECODERS)
 junk = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["0", "a-0", "m-0", "static", "1", "/", "\x00"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | st.sampled_from(["a-0", "t", "instance", "partitions"]), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["0", "a-0", "m-0", "static", "1", "/", "\x00"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(max_size=3) | st.sampled_from(["a-0", "t", "instance", "partitions"]),
+            inner,
+            max_size=3,
+        )
+    ),
     max_leaves=6,
 )
 
@@ -59,7 +73,18 @@ def test_any_value_in_any_field(kind: str, data: st.DataObject) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("data", [b"[" * 65_536, b'{"a":' * 13_000, b'"' + b'\\"' * 32_000, b"9" * 65_536, b"{" + b'"a":1,' * 10_000 + b'"b":1}', b"x" * 2_000_000], ids=["lists", "objects", "quotes", "digits", "keys", "long"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 65_536,
+        b'{"a":' * 13_000,
+        b'"' + b'\\"' * 32_000,
+        b"9" * 65_536,
+        b"{" + b'"a":1,' * 10_000 + b'"b":1}',
+        b"x" * 2_000_000,
+    ],
+    ids=["lists", "objects", "quotes", "digits", "keys", "long"],
+)
 def test_bombs(kind: str, data: bytes) -> None:
     assert isinstance(DECODERS[kind][0](data), Malformed)
 

@@ -12,7 +12,15 @@ from tests.znodes import strategies
 from zkcoord.core.model import Command, Malformed, Option, Thread, TopicPartition
 from zkcoord.znodes.codec import decode_command, encode_command
 
-START = Command("g1_h-0", 8589934601, Option.START, 7, 12, 31, start={TopicPartition("orders-eu", 0): Thread("g1_h-0", 1)})
+START = Command(
+    "g1_h-0",
+    8589934601,
+    Option.START,
+    7,
+    12,
+    31,
+    start={TopicPartition("orders-eu", 0): Thread("g1_h-0", 1)},
+)
 
 
 @given(strategies.commands())
@@ -22,18 +30,44 @@ def test_round_trip(command: Command) -> None:
 
 def test_the_wire_format() -> None:
     assert json.loads(encode_command(START)) == {
-        "version": 1, "option": "start-fetcher", "epoch": 7, "seq": 12, "generation": 31, "incarnation": "8589934601", "ownershipMap": {"orders-eu-0": "g1_h-0-1"},
-    }  # fmt: skip
+        "version": 1,
+        "option": "start-fetcher",
+        "epoch": 7,
+        "seq": 12,
+        "generation": 31,
+        "incarnation": "8589934601",
+        "ownershipMap": {"orders-eu-0": "g1_h-0-1"},
+    }
     stop = Command("m", 5, Option.STOP, 7, 11, 31, stop=(TopicPartition("orders", 5),))
-    assert json.loads(encode_command(stop)) == {"version": 1, "option": "stop-fetcher", "epoch": 7, "seq": 11, "generation": 31, "incarnation": "5", "partitions": ["orders-5"]}
-    reject = Command("m", 5, Option.REJECT, 7, 11, 31, code="GROUP_MAX_SIZE_REACHED", fatal=True, message="full")
+    assert json.loads(encode_command(stop)) == {
+        "version": 1,
+        "option": "stop-fetcher",
+        "epoch": 7,
+        "seq": 11,
+        "generation": 31,
+        "incarnation": "5",
+        "partitions": ["orders-5"],
+    }
+    reject = Command(
+        "m", 5, Option.REJECT, 7, 11, 31, code="GROUP_MAX_SIZE_REACHED", fatal=True, message="full"
+    )
     assert json.loads(encode_command(reject)) == {
-        "version": 1, "option": "reject", "epoch": 7, "seq": 11, "generation": 31, "incarnation": "5", "code": "GROUP_MAX_SIZE_REACHED", "fatal": True, "message": "full",
-    }  # fmt: skip
+        "version": 1,
+        "option": "reject",
+        "epoch": 7,
+        "seq": 11,
+        "generation": 31,
+        "incarnation": "5",
+        "code": "GROUP_MAX_SIZE_REACHED",
+        "fatal": True,
+        "message": "full",
+    }
 
 
 def test_a_message_with_foreign_text_can_be_read_again() -> None:
-    reject = Command("m", 5, Option.REJECT, 7, 11, 31, code="X", message="bad\n\x1b[31m" + "y" * 5_000)
+    reject = Command(
+        "m", 5, Option.REJECT, 7, 11, 31, code="X", message="bad\n\x1b[31m" + "y" * 5_000
+    )
     found = decode_command("m", "", encode_command(reject))
     assert isinstance(found, Command) and found.message.startswith("bad??[31m")
 

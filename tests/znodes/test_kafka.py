@@ -11,18 +11,34 @@ from zkcoord.znodes.codec import BrokerData, decode_broker, decode_topic
 from zkcoord.zk.port import Stat
 
 STAT = Stat(czxid=4711, mzxid=4800, version=1, cversion=1, ephemeral_owner=0, num_children=1)
-V3 = b'{"removing_replicas":{},"partitions":{"10":[0],"2":[0],"0":[0]},"topic_id":"Bl8Xn2lZQv2NBzqXW7TvTw","adding_replicas":{},"version":3}'
-V5 = b'{"features":{},"listener_security_protocol_map":{"INSIDE":"SASL_SSL","PLAINTEXT":"PLAINTEXT"},"endpoints":["PLAINTEXT://127.0.0.1:19192","INSIDE://[::1]:9093"],"jmx_port":-1,"host":"127.0.0.1","timestamp":"1795227722665","port":19192,"version":5}'
+V3 = (
+    b'{"removing_replicas":{},"partitions":{"10":[0],"2":[0],"0":[0]},'
+    b'"topic_id":"Bl8Xn2lZQv2NBzqXW7TvTw","adding_replicas":{},"version":3}'
+)
+V5 = (
+    b'{"features":{},"listener_security_protocol_map":{"INSIDE":"SASL_SSL",'
+    b'"PLAINTEXT":"PLAINTEXT"},"endpoints":["PLAINTEXT://127.0.0.1:19192",'
+    b'"INSIDE://[::1]:9093"],"jmx_port":-1,"host":"127.0.0.1",'
+    b'"timestamp":"1795227722665","port":19192,"version":5}'
+)
 
 
 def test_topics_of_all_formats() -> None:
-    assert decode_topic("t", V3, STAT) == Topic("t", "4711.Bl8Xn2lZQv2NBzqXW7TvTw", (0, 2, 10), 4711)
-    assert decode_topic("t", b'{"version":1,"partitions":{"1":[1,2],"0":[2,1]}}', STAT) == Topic("t", "4711", (0, 1), 4711)
-    assert decode_topic("t", b'{"version":3,"partitions":{},"topic_id":null}', STAT) == Topic("t", "4711", (), 4711)
+    assert decode_topic("t", V3, STAT) == Topic(
+        "t", "4711.Bl8Xn2lZQv2NBzqXW7TvTw", (0, 2, 10), 4711
+    )
+    assert decode_topic("t", b'{"version":1,"partitions":{"1":[1,2],"0":[2,1]}}', STAT) == Topic(
+        "t", "4711", (0, 1), 4711
+    )
+    assert decode_topic("t", b'{"version":3,"partitions":{},"topic_id":null}', STAT) == Topic(
+        "t", "4711", (), 4711
+    )
 
 
 def test_ten_thousand_partitions_fit() -> None:
-    data = json.dumps({"version": 3, "partitions": {str(n): [1, 2, 3] for n in range(10_000)}}).encode()
+    data = json.dumps(
+        {"version": 3, "partitions": {str(n): [1, 2, 3] for n in range(10_000)}}
+    ).encode()
     assert decode_topic("t", data, STAT) == Topic("t", "4711", tuple(range(10_000)), 4711)
 
 
@@ -53,10 +69,17 @@ def test_a_topic_with_an_impossible_name() -> None:
 
 def test_brokers_of_all_formats() -> None:
     assert decode_broker("0", V5) == BrokerData(
-        "127.0.0.1", 19192, {"PLAINTEXT": ("127.0.0.1", 19192), "INSIDE": ("::1", 9093)}, {"PLAINTEXT": "PLAINTEXT", "INSIDE": "SASL_SSL"}
+        "127.0.0.1",
+        19192,
+        {"PLAINTEXT": ("127.0.0.1", 19192), "INSIDE": ("::1", 9093)},
+        {"PLAINTEXT": "PLAINTEXT", "INSIDE": "SASL_SSL"},
     )
-    assert decode_broker("0", b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}') == BrokerData("h", 9092)
-    assert decode_broker("0", b'{"version":4,"host":null,"port":-1,"endpoints":["SSL://h:9093"]}') == BrokerData("", -1, {"SSL": ("h", 9093)}, {"SSL": "SSL"})
+    assert decode_broker(
+        "0", b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
+    ) == BrokerData("h", 9092)
+    assert decode_broker(
+        "0", b'{"version":4,"host":null,"port":-1,"endpoints":["SSL://h:9093"]}'
+    ) == BrokerData("", -1, {"SSL": ("h", 9093)}, {"SSL": "SSL"})
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,11 @@ def test_ranges() -> None:
 def test_foreign_text_can_be_read_again() -> None:
     metadata = GroupMetadata(cause=Cause("a\nb\x1b", "m" * 5_000), ownership="x\x00y")
     found = decode_metadata("g", encode_metadata(metadata))
-    assert isinstance(found, GroupMetadata) and found.cause.reason == "a?b?" and found.ownership == "x?y"
+    assert (
+        isinstance(found, GroupMetadata)
+        and found.cause.reason == "a?b?"
+        and found.ownership == "x?y"
+    )
 
 
 def left(instance: int, since_ms: int) -> Departed:
@@ -41,20 +45,33 @@ def left(instance: int, since_ms: int) -> Departed:
 
 
 def test_what_does_not_fit_goes_in_order() -> None:
-    full = GroupMetadata(topics=tuple(f"topic-{n}" for n in range(100)), departed=tuple(left(n, n) for n in range(100)), ownership="x" * 5_000)
+    full = GroupMetadata(
+        topics=tuple(f"topic-{n}" for n in range(100)),
+        departed=tuple(left(n, n) for n in range(100)),
+        ownership="x" * 5_000,
+    )
     whole = len(encode_metadata(full))
     assert decode_metadata("g", encode_metadata(full, whole)) == full
     without_ownership = dataclasses.replace(full, ownership="")
     assert decode_metadata("g", encode_metadata(full, whole - 1)) == without_ownership
     without_topics = dataclasses.replace(without_ownership, topics=())
-    assert decode_metadata("g", encode_metadata(full, len(encode_metadata(without_ownership)) - 1)) == without_topics
+    assert (
+        decode_metadata("g", encode_metadata(full, len(encode_metadata(without_ownership)) - 1))
+        == without_topics
+    )
     fewest = decode_metadata("g", encode_metadata(full, len(encode_metadata(without_topics)) - 1))
-    assert fewest == dataclasses.replace(without_topics, departed=tuple(left(n, n) for n in range(50, 100)))
+    assert fewest == dataclasses.replace(
+        without_topics, departed=tuple(left(n, n) for n in range(50, 100))
+    )
 
 
 @given(st.integers(500, 20_000))
 def test_the_cap_holds(bytes_max: int) -> None:
-    full = GroupMetadata(topics=tuple(f"topic-{n}" for n in range(100)), departed=tuple(left(n, n) for n in range(100)), ownership="x" * 5_000)
+    full = GroupMetadata(
+        topics=tuple(f"topic-{n}" for n in range(100)),
+        departed=tuple(left(n, n) for n in range(100)),
+        ownership="x" * 5_000,
+    )
     assert len(encode_metadata(full, bytes_max)) <= bytes_max
 
 
@@ -80,9 +97,25 @@ def changed(**fields: object) -> bytes:
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": ""}}]),
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "3-1"}}]),
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0-999999999"}}]),
-        changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0-99999"}}, {"instance": "j", "since": 1, "partitions": {"a": "0"}}]),
-        changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0-1"}, "threads": {"1": {"a": "0-1"}, "2": {"a": "1"}}}]),
-        changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0"}, "topics": {"a/b": 1}}]),
+        changed(
+            departed=[
+                {"instance": "i", "since": 1, "partitions": {"a": "0-99999"}},
+                {"instance": "j", "since": 1, "partitions": {"a": "0"}},
+            ]
+        ),
+        changed(
+            departed=[
+                {
+                    "instance": "i",
+                    "since": 1,
+                    "partitions": {"a": "0-1"},
+                    "threads": {"1": {"a": "0-1"}, "2": {"a": "1"}},
+                }
+            ]
+        ),
+        changed(
+            departed=[{"instance": "i", "since": 1, "partitions": {"a": "0"}, "topics": {"a/b": 1}}]
+        ),
         changed(departed=[{"instance": "i", "since": 1, "partitions": {"a": "0"}}], topics=["a/b"]),
         changed(cause="join"),
         changed(ownership=None),
@@ -96,14 +129,32 @@ def test_malformed(data: bytes) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"departed": [{"instance": "i", "since": 0, "partitions": {f"t{n}": "0" for n in range(34_000)}}]},
-        {"topics": [f"t{n}" for n in range(3_000)], "departed": [{"instance": "i", "since": 0, "partitions": {}}] * 5_000},
-        {"departed": [{"instance": "i", "since": 0, "partitions": {"a": "0-99999"}, "threads": {str(n): {"a": "0-99999"} for n in range(1, 10_000)}}]},
+        {
+            "departed": [
+                {"instance": "i", "since": 0, "partitions": {f"t{n}": "0" for n in range(34_000)}}
+            ]
+        },
+        {
+            "topics": [f"t{n}" for n in range(3_000)],
+            "departed": [{"instance": "i", "since": 0, "partitions": {}}] * 5_000,
+        },
+        {
+            "departed": [
+                {
+                    "instance": "i",
+                    "since": 0,
+                    "partitions": {"a": "0-99999"},
+                    "threads": {str(n): {"a": "0-99999"} for n in range(1, 10_000)},
+                }
+            ]
+        },
     ],
     ids=["topics", "instances", "threads"],
 )
 def test_its_cost_follows_its_bytes(fields: dict[str, object]) -> None:
-    """Half a megabyte of anything: hundreds of milliseconds at most, where a product of two of its lengths would be half a minute and more."""
+    """Half a megabyte of anything: hundreds of milliseconds at most, where a product of two of its
+    lengths would be half a minute and more.
+    """
     data = changed(**fields)
     before = time.process_time()
     decode_metadata("g", data)

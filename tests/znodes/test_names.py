@@ -19,7 +19,24 @@ def test_good_groups(name: str) -> None:
     assert names.validate_group(name) == name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "g\n", "ids", "owners", "offsets", "coordinator", "groups"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "x" * 250,
+        "a b",
+        "a/b",
+        "ä",
+        "g\n",
+        "ids",
+        "owners",
+        "offsets",
+        "coordinator",
+        "groups",
+    ],
+)
 def test_bad_groups_get_one_sentence(name: str) -> None:
     with pytest.raises(InvalidGroupError) as caught:
         names.validate_group(name)
@@ -28,8 +45,14 @@ def test_bad_groups_get_one_sentence(name: str) -> None:
 
 
 def test_a_member_is_named_as_the_old_consumer_names_it() -> None:
-    assert names.consumer_id("g1", "host.local", 1700000000000, "00c0ffee") == "g1_host.local-1700000000000-00c0ffee"
-    assert names.chosen_consumer_id("g1", "mine", 1700000000000, "00c0ffee") == "g1_mine-1700000000000-00c0ffee"
+    assert (
+        names.consumer_id("g1", "host.local", 1700000000000, "00c0ffee")
+        == "g1_host.local-1700000000000-00c0ffee"
+    )
+    assert (
+        names.chosen_consumer_id("g1", "mine", 1700000000000, "00c0ffee")
+        == "g1_mine-1700000000000-00c0ffee"
+    )
 
 
 @given(group=st.text(strategies.WORD, min_size=1, max_size=249), host=st.text(max_size=300))
@@ -39,7 +62,9 @@ def test_any_host_makes_a_member_name(group: str, host: str) -> None:
     assert names.is_topic(names.origin_of(group, name) + "x")
 
 
-@given(group=st.text("ab-_", min_size=1, max_size=8), chosen=st.text("ab-_.", min_size=1, max_size=20))
+@given(
+    group=st.text("ab-_", min_size=1, max_size=8), chosen=st.text("ab-_.", min_size=1, max_size=20)
+)
 def test_the_chosen_id_can_be_read_back(group: str, chosen: str) -> None:
     assert names.origin_of(group, names.chosen_consumer_id(group, chosen, 5, "00c0ffee")) == chosen
     assert names.origin_of("other" + group, f"{group}_{chosen}-5-00c0ffee") == ""
@@ -62,7 +87,10 @@ def test_threads_are_split_at_the_last_dash(member: str, number: int) -> None:
     assert names.parse_thread(f"{member}-{number}") == Thread(member, number)
 
 
-@pytest.mark.parametrize("text", ["t", "t-", "-1", "t-01", "t- 1", "t-1_0", "t-+1", "t-١", "t-1000000000", ".-1", "t t-1", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["t", "t-", "-1", "t-01", "t- 1", "t-1_0", "t-+1", "t-١", "t-1000000000", ".-1", "t t-1", ""],
+)
 def test_what_is_no_partition(text: str) -> None:
     assert names.parse_partition(text) is None
 

@@ -14,13 +14,19 @@ from zkcoord.znodes.names import is_group
 from zkcoord.znodes.paths import Layout, layout_named, parents
 
 TP = TopicPartition("a-b", 3)
-LAYOUTS = pytest.mark.parametrize("layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name)
+LAYOUTS = pytest.mark.parametrize(
+    "layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name
+)
 groups = st.text(strategies.WORD, min_size=1, max_size=249).filter(is_group)
 
 
 def test_draft_paths_are_the_drafts() -> None:
     lay = Layout.DRAFT
-    assert (lay.leader, lay.epoch, lay.group("g")) == ("/consumers/coordinator", "/consumers/groups", "/consumers/groups/g")
+    assert (lay.leader, lay.epoch, lay.group("g")) == (
+        "/consumers/coordinator",
+        "/consumers/groups",
+        "/consumers/groups/g",
+    )
     assert lay.registration("g", "c") == "/consumers/groups/g/ids/c"
     assert lay.command("g", "c", "1-2-0000000003") == "/consumers/groups/g/channel/c/1-2-0000000003"
     assert lay.owner("g", TP) == "/consumers/groups/g/owners/a-b/3"
@@ -29,14 +35,24 @@ def test_draft_paths_are_the_drafts() -> None:
 
 def test_isolated_keeps_what_old_consumers_keep() -> None:
     lay = Layout.ISOLATED
-    assert (lay.leader, lay.epoch, lay.group("g")) == ("/zkcoord/coordinator", "/zkcoord/groups", "/zkcoord/groups/g")
-    assert (lay.registration("g", "c"), lay.owner("g", TP), lay.offset("g", TP)) == ("/consumers/g/ids/c", "/consumers/g/owners/a-b/3", "/consumers/g/offsets/a-b/3")
+    assert (lay.leader, lay.epoch, lay.group("g")) == (
+        "/zkcoord/coordinator",
+        "/zkcoord/groups",
+        "/zkcoord/groups/g",
+    )
+    assert (lay.registration("g", "c"), lay.owner("g", TP), lay.offset("g", TP)) == (
+        "/consumers/g/ids/c",
+        "/consumers/g/owners/a-b/3",
+        "/consumers/g/offsets/a-b/3",
+    )
     assert lay.command_prefix("g", "c", 7, 12) == "/zkcoord/groups/g/channel/c/7-12-"
 
 
 @LAYOUTS
 @given(group=groups, member=strategies.members, topic=strategies.topics, number=strategies.numbers)
-def test_locate_is_the_inverse(layout: Layout, group: str, member: str, topic: str, number: int) -> None:
+def test_locate_is_the_inverse(
+    layout: Layout, group: str, member: str, topic: str, number: int
+) -> None:
     tp = TopicPartition(topic, number)
     node = "7-12-0000000001"
     for path, where in [
@@ -60,11 +76,36 @@ def test_locate_is_the_inverse(layout: Layout, group: str, member: str, topic: s
         (layout.offset(group, tp), paths.Elsewhere(layout.offset(group, tp))),
     ]:
         assert layout.locate(path) == where
-    assert layout.command_prefix(group, member, 7, 12) + "0000000001" == layout.command(group, member, node)
+    assert layout.command_prefix(group, member, 7, 12) + "0000000001" == layout.command(
+        group, member, node
+    )
 
 
 @LAYOUTS
-@given(path=st.text(max_size=60) | st.lists(st.sampled_from(["consumers", "zkcoord", "groups", "ids", "owners", "channel", "g", "t", "0", "00", "", "..", "brokers", "topics"]), max_size=8).map(lambda p: "/" + "/".join(p)))
+@given(
+    path=st.text(max_size=60)
+    | st.lists(
+        st.sampled_from(
+            [
+                "consumers",
+                "zkcoord",
+                "groups",
+                "ids",
+                "owners",
+                "channel",
+                "g",
+                "t",
+                "0",
+                "00",
+                "",
+                "..",
+                "brokers",
+                "topics",
+            ]
+        ),
+        max_size=8,
+    ).map(lambda p: "/" + "/".join(p))
+)
 def test_locate_takes_any_path(layout: Layout, path: str) -> None:
     where = layout.locate(path)
     if isinstance(where, paths.OwnerAt):
@@ -74,7 +115,20 @@ def test_locate_takes_any_path(layout: Layout, path: str) -> None:
 
 
 @LAYOUTS
-@pytest.mark.parametrize("tail", ["g/owners/t/00", "g/owners/t/-1", "g/owners/t/x", "g/owners/t/0/x", "g/owners/t t", "ids/ids/c", "g/ids/c/d", "bad name", ".."])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "g/owners/t/00",
+        "g/owners/t/-1",
+        "g/owners/t/x",
+        "g/owners/t/0/x",
+        "g/owners/t t",
+        "ids/ids/c",
+        "g/ids/c/d",
+        "bad name",
+        "..",
+    ],
+)
 def test_names_that_cannot_be_are_elsewhere(layout: Layout, tail: str) -> None:
     path = f"{layout.home}/{tail}"
     assert layout.locate(path) == paths.Elsewhere(path)
@@ -90,7 +144,12 @@ def test_no_recursive_watch_sees_an_offset(layout: Layout) -> None:
 @LAYOUTS
 def test_watches_see_what_a_coordinator_reads(layout: Layout) -> None:
     roots = layout.watch_roots() + layout.group_watch_roots("g")
-    for path in [layout.group("g"), layout.registration("g", "c"), layout.owner("g", TP), layout.command("g", "c", "n")]:
+    for path in [
+        layout.group("g"),
+        layout.registration("g", "c"),
+        layout.owner("g", TP),
+        layout.command("g", "c", "n"),
+    ]:
         assert any(path.startswith(f"{root}/") for root in roots), path
 
 
@@ -102,7 +161,9 @@ def test_parents_go_down_from_the_root() -> None:
 @LAYOUTS
 @given(group=groups, tp=strategies.partitions, chroot=st.sampled_from(["", "/kafka"]))
 def test_owner_bytes_add_up(layout: Layout, group: str, tp: TopicPartition, chroot: str) -> None:
-    assert layout.owner_fixed_bytes(group, chroot) + len(tp.topic) + len(str(tp.partition)) == len(chroot + layout.owner(group, tp))
+    assert layout.owner_fixed_bytes(group, chroot) + len(tp.topic) + len(str(tp.partition)) == len(
+        chroot + layout.owner(group, tp)
+    )
 
 
 def test_layouts_by_name() -> None:
@@ -115,7 +176,18 @@ def test_layouts_by_name() -> None:
 
 @LAYOUTS
 @given(groups, strategies.members, strategies.topics, st.integers(0, 99))
-def test_the_group_above_a_path(layout: Layout, group: str, member: str, topic: str, number: int) -> None:
-    below = [layout.registration(group, member), layout.channel(group, member), layout.command(group, member, "1-2-3"), layout.owner(group, TopicPartition(topic, number)), layout.ids(group)]
+def test_the_group_above_a_path(
+    layout: Layout, group: str, member: str, topic: str, number: int
+) -> None:
+    below = [
+        layout.registration(group, member),
+        layout.channel(group, member),
+        layout.command(group, member, "1-2-3"),
+        layout.owner(group, TopicPartition(topic, number)),
+        layout.ids(group),
+    ]
     assert [layout.group_above(path) for path in below] == [group] * len(below)
-    assert [layout.group_above(path) for path in (layout.group(group), layout.topic(topic), layout.leader, layout.groups_root)] == [""] * 4
+    assert [
+        layout.group_above(path)
+        for path in (layout.group(group), layout.topic(topic), layout.leader, layout.groups_root)
+    ] == [""] * 4

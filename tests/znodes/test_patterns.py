@@ -7,7 +7,12 @@ import time
 import pytest
 
 from zkcoord.core.model import Malformed, Pattern, PatternKind
-from zkcoord.znodes.patterns import REGEX_CHARS_MAX, as_old_consumers_read, check_regex, match_patterns
+from zkcoord.znodes.patterns import (
+    REGEX_CHARS_MAX,
+    as_old_consumers_read,
+    check_regex,
+    match_patterns,
+)
 
 TOPICS = ["orders", "orders.eu", "my.orders", "clicks", "__consumer_offsets", "__transaction_state"]
 
@@ -43,11 +48,19 @@ def test_matches(pattern: Pattern, matched: set[str]) -> None:
 
 def test_internal_topics_are_covered_where_the_pattern_says_so() -> None:
     wide, usual = Pattern(PatternKind.WHITE_LIST, "_.*|orders", internal=True), white("_.*|orders")
-    assert match_patterns([wide, usual], TOPICS) == {wide: frozenset({"orders", "__consumer_offsets", "__transaction_state"}), usual: frozenset({"orders"})}
-    assert match_patterns([Pattern(PatternKind.BLACK_LIST, ".*s", internal=True)], TOPICS).popitem()[1] == {"orders.eu", "__transaction_state"}
+    assert match_patterns([wide, usual], TOPICS) == {
+        wide: frozenset({"orders", "__consumer_offsets", "__transaction_state"}),
+        usual: frozenset({"orders"}),
+    }
+    assert match_patterns(
+        [Pattern(PatternKind.BLACK_LIST, ".*s", internal=True)], TOPICS
+    ).popitem()[1] == {"orders.eu", "__transaction_state"}
 
 
-@pytest.mark.parametrize(("given", "read"), [("a.*, b.*", "a.*|b.*"), ('"a b"', "ab"), (" 'a' ", "a"), ("a", "a"), ("a,b,c", "a|b|c")])
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("a.*, b.*", "a.*|b.*"), ('"a b"', "ab"), (" 'a' ", "a"), ("a", "a"), ("a,b,c", "a|b|c")],
+)
 def test_an_old_consumers_expression(given: str, read: str) -> None:
     assert as_old_consumers_read(given) == read
 
@@ -57,7 +70,20 @@ def test_many_patterns_at_once() -> None:
     assert found[white("orders")] | found[black("orders")] == set(TOPICS[:4])
 
 
-@pytest.mark.parametrize("regex", ["(", "(?=a)", r"(a)\1", "(a{1000}){1000}", "", "a" * (REGEX_CHARS_MAX + 1), "\ud800", "*", "[z-a]"])
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "(",
+        "(?=a)",
+        r"(a)\1",
+        "(a{1000}){1000}",
+        "",
+        "a" * (REGEX_CHARS_MAX + 1),
+        "\ud800",
+        "*",
+        "[z-a]",
+    ],
+)
 def test_what_is_refused_says_why(regex: str) -> None:
     found = check_regex(regex)
     assert isinstance(found, Malformed)
@@ -73,4 +99,5 @@ def test_bombs_do_not_go_off(regex: str) -> None:
     match_patterns([white(regex)], ["warm"])
     before = time.process_time()
     match_patterns([white(regex)], ["a" * 248 + "!"])
-    assert time.process_time() - before < 0.5  # a backtracking engine takes longer than the universe has
+    # a backtracking engine takes longer than the universe has
+    assert time.process_time() - before < 0.5

@@ -1,4 +1,6 @@
-"""What a real broker writes is what the codec reads, and what it stores is what the offsets' format means."""
+"""What a real broker writes is what the codec reads, and what it stores is what the offsets' format
+means.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def client(kafka_zk_hosts: str) -> Iterator[KazooClient]:
 def read(client: KazooClient, path: str) -> tuple[bytes, Stat]:
     """A node as the port gives it."""
     data, stat = client.get(path)
-    return data, Stat(stat.czxid, stat.mzxid, stat.version, stat.cversion, stat.ephemeralOwner, stat.numChildren)
+    return data, Stat(
+        stat.czxid, stat.mzxid, stat.version, stat.cversion, stat.ephemeralOwner, stat.numChildren
+    )
 
 
 def test_a_topic(kafka_broker: KafkaBroker, client: KazooClient) -> None:
@@ -38,7 +42,8 @@ def test_a_topic(kafka_broker: KafkaBroker, client: KazooClient) -> None:
     topic = decode_topic(name, *read(client, LAYOUT.topic(name)))
     assert isinstance(topic, Topic)
     assert topic.partitions == tuple(range(12))
-    assert len(topic.incarnation.partition(".")[2]) == 22, topic.incarnation  # a topic id: 16 bytes in URL-safe base64
+    # a topic id: 16 bytes in URL-safe base64
+    assert len(topic.incarnation.partition(".")[2]) == 22, topic.incarnation
     assert name in client.get_children(LAYOUT.topics_root)
     assert LAYOUT.locate(LAYOUT.topic(name)) == TopicAt(name)
 

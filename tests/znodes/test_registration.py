@@ -29,17 +29,53 @@ INT32_MAX = 2**31 - 1
     text=strategies.printable,
     user_data=st.text(st.characters(codec="utf-8"), max_size=50),
 )
-def test_round_trip(name: str, stat: Stat, subscription: Subscription, assignors: tuple[str, ...], protocols: tuple[str, ...], instance: str | None, grace: int, text: str, user_data: str) -> None:
+def test_round_trip(
+    name: str,
+    stat: Stat,
+    subscription: Subscription,
+    assignors: tuple[str, ...],
+    protocols: tuple[str, ...],
+    instance: str | None,
+    grace: int,
+    text: str,
+    user_data: str,
+) -> None:
     data = encode_registration(
-        subscription, timestamp_ms=5, assignors=assignors, protocols=protocols, instance=instance, process=text, grace_ms=grace, rebalance_timeout_ms=grace, user_data=user_data, client=text, host=text
+        subscription,
+        timestamp_ms=5,
+        assignors=assignors,
+        protocols=protocols,
+        instance=instance,
+        process=text,
+        grace_ms=grace,
+        rebalance_timeout_ms=grace,
+        user_data=user_data,
+        client=text,
+        host=text,
     )
-    wanted = Member(name, stat.czxid, stat.ephemeral_owner, subscription, assignors, protocols, instance, text, grace, grace, user_data, text, text)
+    wanted = Member(
+        name,
+        stat.czxid,
+        stat.ephemeral_owner,
+        subscription,
+        assignors,
+        protocols,
+        instance,
+        text,
+        grace,
+        grace,
+        user_data,
+        text,
+        text,
+    )
     assert decode_registration(name, data, stat) == wanted
 
 
 @given(subscription=strategies.subscriptions, text=strategies.printable)
 def test_ours_are_valid_for_old_consumers(subscription: Subscription, text: str) -> None:
-    document = json.loads(encode_registration(subscription, timestamp_ms=1700000000000, client=text))
+    document = json.loads(
+        encode_registration(subscription, timestamp_ms=1700000000000, client=text)
+    )
     assert document.pop("version") == 1
     wanted = document.pop("subscription")
     assert all(type(streams) is int and 1 <= streams <= INT32_MAX for streams in wanted.values())
@@ -52,23 +88,46 @@ def test_ours_are_valid_for_old_consumers(subscription: Subscription, text: str)
 
 def old(**fields: object) -> bytes:
     """An old consumer's registration."""
-    return json.dumps({"version": 1, "subscription": {"t": 2}, "pattern": "static", "timestamp": "1700000000000", **fields}).encode()
+    return json.dumps(
+        {
+            "version": 1,
+            "subscription": {"t": 2},
+            "pattern": "static",
+            "timestamp": "1700000000000",
+            **fields,
+        }
+    ).encode()
 
 
 def test_an_old_consumer_is_a_member() -> None:
-    assert decode_registration("g_h-1-a", old(), STAT) == Member("g_h-1-a", 77, 99, Subscription({"t": 2}), legacy=True)
+    assert decode_registration("g_h-1-a", old(), STAT) == Member(
+        "g_h-1-a", 77, 99, Subscription({"t": 2}), legacy=True
+    )
 
 
-@pytest.mark.parametrize("data", [old(version=2), old(timestamp=1700000000000), old(pattern="whatever"), old(note={"nested": 1}), b'{ "subscription": { "t": 2 }, "pattern": "static" }'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        old(version=2),
+        old(timestamp=1700000000000),
+        old(pattern="whatever"),
+        old(note={"nested": 1}),
+        b'{ "subscription": { "t": 2 }, "pattern": "static" }',
+    ],
+)
 def test_what_old_readers_do_not_look_at(data: bytes) -> None:
     found = decode_registration("c", data, STAT)
-    assert isinstance(found, Member) and found.legacy and found.subscription == Subscription({"t": 2})
+    assert (
+        isinstance(found, Member) and found.legacy and found.subscription == Subscription({"t": 2})
+    )
 
 
-@pytest.mark.parametrize("text", ['orders, payments', '"orders,payments"', " 'orders|payments' "])
+@pytest.mark.parametrize("text", ["orders, payments", '"orders,payments"', " 'orders|payments' "])
 def test_an_old_expression_is_normalised(text: str) -> None:
     found = decode_registration("c", old(subscription={text: 1}, pattern="white_list"), STAT)
-    assert isinstance(found, Member) and found.subscription.pattern == Pattern(PatternKind.WHITE_LIST, "orders|payments")
+    assert isinstance(found, Member) and found.subscription.pattern == Pattern(
+        PatternKind.WHITE_LIST, "orders|payments"
+    )
 
 
 def test_internal_topics_are_asked_for_in_one_word() -> None:
@@ -76,7 +135,12 @@ def test_internal_topics_are_asked_for_in_one_word() -> None:
     data = encode_registration(wide, timestamp_ms=1)
     found = decode_registration("c", data, STAT)
     assert isinstance(found, Member) and found.subscription == wide
-    assert isinstance(decode_registration("c", data.replace(b'"internal_topics":"true"', b'"internal_topics":"maybe"'), STAT), Malformed)
+    assert isinstance(
+        decode_registration(
+            "c", data.replace(b'"internal_topics":"true"', b'"internal_topics":"maybe"'), STAT
+        ),
+        Malformed,
+    )
 
 
 def test_ours_is_not_normalised() -> None:
@@ -124,7 +188,11 @@ def test_ours_is_not_normalised() -> None:
 def test_malformed(data: bytes) -> None:
     found = decode_registration("bad", data, STAT)
     assert isinstance(found, Malformed)
-    assert (found.what, found.name) == ("registration", "bad") and found.reason.isprintable() and len(found.reason) < 500
+    assert (
+        (found.what, found.name) == ("registration", "bad")
+        and found.reason.isprintable()
+        and len(found.reason) < 500
+    )
 
 
 def test_a_reason_never_carries_foreign_control_characters() -> None:

@@ -16,10 +16,28 @@ from zkcoord.zk.port import Stat
 def test_owner_round_trip(member: str, number: int, stat: Stat) -> None:
     thread = Thread(member, number)
     assert codec.encode_owner(thread) == f"{member}-{number}".encode()
-    assert codec.decode_owner("t-0", codec.encode_owner(thread), stat) == Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
+    assert codec.decode_owner("t-0", codec.encode_owner(thread), stat) == Owner(
+        stat.ephemeral_owner, thread, stat.version, stat.czxid
+    )
 
 
-@pytest.mark.parametrize("data", [b"", b"m", b"-0", b"m-", b"m-00", b"m-x", b"a/b-0", b"a b-0", b"m-0\n", "ä-0".encode(), b"\xff-0", b"x" * 700 + b"-0"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"m",
+        b"-0",
+        b"m-",
+        b"m-00",
+        b"m-x",
+        b"a/b-0",
+        b"a b-0",
+        b"m-0\n",
+        "ä-0".encode(),
+        b"\xff-0",
+        b"x" * 700 + b"-0",
+    ],
+)
 def test_malformed_owner(data: bytes) -> None:
     assert isinstance(codec.decode_owner("t-0", data, Stat(1, 1, 1, 0, 5, 0)), Malformed)
 
@@ -34,7 +52,23 @@ def test_offset_round_trip(offset: int) -> None:
     assert codec.decode_offset("t-0", codec.encode_offset(offset)) == offset
 
 
-@pytest.mark.parametrize("data", [b"", b"-1", b"+1", b" 1", b"1\n", b"1_0", b"1.0", b"0x1", "١".encode(), b"9223372036854775808", b"1" * 20, b"None"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"-1",
+        b"+1",
+        b" 1",
+        b"1\n",
+        b"1_0",
+        b"1.0",
+        b"0x1",
+        "١".encode(),
+        b"9223372036854775808",
+        b"1" * 20,
+        b"None",
+    ],
+)
 def test_malformed_offset(data: bytes) -> None:
     found = codec.decode_offset("t-0", data)
     assert isinstance(found, Malformed) and found.name == "t-0"
@@ -47,7 +81,11 @@ def test_no_impossible_offset_is_written(offset: int) -> None:
 
 
 def test_incarnation() -> None:
-    for stored in (OffsetsOf("17"), OffsetsOf("17.Bl8Xn2lZQv2NBzqXW7TvTw"), OffsetsOf("17.Bl8Xn2lZQv2NBzqXW7TvTw", newer_only=True)):
+    for stored in (
+        OffsetsOf("17"),
+        OffsetsOf("17.Bl8Xn2lZQv2NBzqXW7TvTw"),
+        OffsetsOf("17.Bl8Xn2lZQv2NBzqXW7TvTw", newer_only=True),
+    ):
         assert codec.decode_incarnation("t", codec.encode_incarnation(stored)) == stored
     assert codec.decode_incarnation("t", b"") == Vacant()
     for bad in (b"a b", b"x" * 65, b"1" * 20, b"17.", b"17++", b"17." + b"x" * 65, "１７".encode()):
@@ -63,7 +101,16 @@ def test_an_empty_epoch_node_is_vacant() -> None:
     assert codec.decode_epoch(b"") == Vacant()
 
 
-@pytest.mark.parametrize("data", [b"7", b"{}", b'{"version":1,"epoch":0,"protocol":1,"lease_max_ms":1}', b'{"version":2,"epoch":1,"protocol":1,"lease_max_ms":1}', b"127.0.0.1"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"7",
+        b"{}",
+        b'{"version":1,"epoch":0,"protocol":1,"lease_max_ms":1}',
+        b'{"version":2,"epoch":1,"protocol":1,"lease_max_ms":1}',
+        b"127.0.0.1",
+    ],
+)
 def test_malformed_epoch(data: bytes) -> None:
     assert isinstance(codec.decode_epoch(data), Malformed)
 
@@ -73,6 +120,14 @@ def test_leader_round_trip(leader: LeaderData) -> None:
     assert codec.decode_leader(codec.encode_leader(leader)) == leader
 
 
-@pytest.mark.parametrize("data", [b"", b"1", b'{"version":1,"brokerid":"1","host":"h","port":70000,"epoch":1,"timestamp":"1"}', b'{"version":1,"brokerid":1,"host":"h","port":7,"epoch":1,"timestamp":"1"}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"1",
+        b'{"version":1,"brokerid":"1","host":"h","port":70000,"epoch":1,"timestamp":"1"}',
+        b'{"version":1,"brokerid":1,"host":"h","port":7,"epoch":1,"timestamp":"1"}',
+    ],
+)
 def test_malformed_leader(data: bytes) -> None:
     assert isinstance(codec.decode_leader(data), Malformed)

@@ -1,8 +1,13 @@
-"""The program in which assignors of others run: `python -u -m zkcoord.assignors.child PARENT MEGABYTES`.
+"""The program in which assignors of others run: `python -u -m zkcoord.assignors.child PARENT
+MEGABYTES`.
 
-Standard input brings requests, standard output takes answers (`zkcoord.assignors.frames`); before any code of others runs, both are moved to descriptors that no child of this process
-inherits, standard input becomes empty, and whatever is printed goes to standard error. It ends when its input ends, and the kernel kills it when its parent is gone: no endless loop outlives a coordinator.
-Its address space is limited to MEGABYTES, it leaves no core file, and it is nicer than the coordinator by `NICE`: a loop takes what others leave of a processor. An exception of an assignor is an answer; after anything worse there is none, and the coordinator sees the process end.
+Standard input brings requests, standard output takes answers (`zkcoord.assignors.frames`); before
+any code of others runs, both are moved to descriptors that no child of this process inherits,
+standard input becomes empty, and whatever is printed goes to standard error. It ends when its input
+ends, and the kernel kills it when its parent is gone: no endless loop outlives a coordinator. Its
+address space is limited to MEGABYTES, it leaves no core file, and it is nicer than the coordinator
+by `NICE`: a loop takes what others leave of a processor. An exception of an assignor is an answer;
+after anything worse there is none, and the coordinator sees the process end.
 """
 
 from __future__ import annotations
@@ -13,7 +18,14 @@ import resource
 import signal
 import sys
 
-from zkcoord.assignors.frames import HEADER, body_bytes, decode_request, encode_answer, encode_failure, frame
+from zkcoord.assignors.frames import (
+    HEADER,
+    body_bytes,
+    decode_request,
+    encode_answer,
+    encode_failure,
+    frame,
+)
 from zkcoord.assignors.plugins import Assign, load
 
 PR_SET_PDEATHSIG = 1
@@ -23,7 +35,10 @@ NICE = 5
 def main(arguments: list[str]) -> int:
     """Serve until the input ends; 0, or 2 when started by hand."""
     if len(arguments) != 2 or not all(word.isdigit() for word in arguments):
-        sys.stderr.write("This program is started by a coordinator that finds assignors installed; see docs/assignors.md\n")
+        sys.stderr.write(
+            "This program is started by a coordinator that finds assignors installed; see"
+            " docs/assignors.md\n"
+        )
         return 2
     _restrain(parent=int(arguments[0]), memory_mb=int(arguments[1]))
     requests, answers = os.dup(0), os.dup(1)
@@ -33,7 +48,9 @@ def main(arguments: list[str]) -> int:
     os.close(nothing)
     loaded: dict[str, Assign] = {}
     _write(answers, frame(b""))
-    while (header := _read(requests, HEADER.size)) is not None and (body := _read(requests, body_bytes(header))) is not None:
+    while (header := _read(requests, HEADER.size)) is not None and (
+        body := _read(requests, body_bytes(header))
+    ) is not None:
         _write(answers, frame(_answer(body, loaded)))
     return 0
 
@@ -54,7 +71,8 @@ def _answer(body: bytes, loaded: dict[str, Assign]) -> bytes:
         if assignor not in loaded:
             loaded[assignor] = load(assignor)
         result = loaded[assignor](given)
-    except BaseException as error:  # process main: whatever it raises, SystemExit too, is told and not raised
+    # Whatever the assignor raises, SystemExit too, is sent as an answer and not raised.
+    except BaseException as error:  # process main
         return encode_failure(f"it raised {type(error).__name__}: {_words(error)}")
     try:
         return encode_answer(result)
@@ -83,7 +101,7 @@ def _read(descriptor: int, count: int) -> bytes | None:
 def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view):]
+        view = view[os.write(descriptor, view) :]
 
 
 if __name__ == "__main__":

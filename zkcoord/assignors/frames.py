@@ -1,14 +1,20 @@
-"""What coordinator and child say to each other: frames of JSON, in a form that names nothing twice that many share.
+"""What coordinator and child say to each other: frames of JSON, in a form that names nothing twice
+that many share.
 
-A frame is `MAGIC`, the body's length in 4 bytes (big endian), and the body. The child begins with an empty frame ("I am here"); then each request is followed by one answer.
+A frame is `MAGIC`, the body's length in 4 bytes (big endian), and the body. The child begins with
+an empty frame ("I am here"); then each request is followed by one answer.
 
-* request   {"assignor": name, "subscriptions": [{topic: streams}], "members": {member: index of a subscription}, "partitions": {topic: [number]}, "owners": THREADS,
-  "owner_path_bytes_max": n, "owner_fixed_bytes": n, "user_data": {member: text}}
-* answer    {"targets": THREADS, "unassigned": {topic: [number]}, "user_data": {member: text}}, or {"failure": text}
+* request   {"assignor": name, "subscriptions": [{topic: streams}], "members": {member: index of a
+  subscription}, "partitions": {topic: [number]}, "owners": THREADS, "owner_path_bytes_max": n,
+  "owner_fixed_bytes": n, "user_data": {member: text}}
+* answer    {"targets": THREADS, "unassigned": {topic: [number]}, "user_data": {member: text}}, or
+  {"failure": text}
 
 THREADS is {member: {thread's number: {topic: [number]}}}.
 
-What a child says is believed to be nothing in particular: `decode_answer` returns a value or a sentence for whatever bytes come. Whether partitions, members and threads exist is for the core to judge.
+What a child says is believed to be nothing in particular: `decode_answer` returns a value or a
+sentence for whatever bytes come. Whether partitions, members and threads exist is for the core to
+judge.
 """
 
 from __future__ import annotations
@@ -45,26 +51,37 @@ def body_bytes(header: bytes) -> int:
 def encode_request(assignor: str, given: AssignmentInput) -> bytes:
     """The body of a request."""
     subscriptions: dict[frozenset[tuple[str, int]], int] = {}
-    members = {member: subscriptions.setdefault(frozenset(wanted.items()), len(subscriptions)) for member, wanted in given.members.items()}
-    return _bytes({
-        "assignor": assignor,
-        "subscriptions": [dict(wanted) for wanted in subscriptions],
-        "members": members,
-        "partitions": {topic: list(numbers) for topic, numbers in given.partitions.items()},
-        "owners": _packed(given.owners),
-        "owner_path_bytes_max": given.owner_path_bytes_max,
-        "owner_fixed_bytes": given.owner_fixed_bytes,
-        "user_data": dict(given.user_data),
-    })
+    members = {
+        member: subscriptions.setdefault(frozenset(wanted.items()), len(subscriptions))
+        for member, wanted in given.members.items()
+    }
+    return _bytes(
+        {
+            "assignor": assignor,
+            "subscriptions": [dict(wanted) for wanted in subscriptions],
+            "members": members,
+            "partitions": {topic: list(numbers) for topic, numbers in given.partitions.items()},
+            "owners": _packed(given.owners),
+            "owner_path_bytes_max": given.owner_path_bytes_max,
+            "owner_fixed_bytes": given.owner_fixed_bytes,
+            "user_data": dict(given.user_data),
+        }
+    )
 
 
 def decode_request(body: bytes) -> tuple[str, AssignmentInput]:
-    """The assignor's name and its input, from a body of `encode_request`. Mappings are sorted: an assignor that depends on their order still gives the same answer to the same question."""
+    """The assignor's name and its input, from a body of `encode_request`. Mappings are sorted: an
+    assignor that depends on their order still gives the same answer to the same question.
+    """
     document = json.loads(body)
     subscriptions = [dict(sorted(wanted.items())) for wanted in document["subscriptions"]]
     return document["assignor"], AssignmentInput(
-        members={member: subscriptions[index] for member, index in sorted(document["members"].items())},
-        partitions={topic: tuple(numbers) for topic, numbers in sorted(document["partitions"].items())},
+        members={
+            member: subscriptions[index] for member, index in sorted(document["members"].items())
+        },
+        partitions={
+            topic: tuple(numbers) for topic, numbers in sorted(document["partitions"].items())
+        },
         owners=dict(sorted(_unpacked(document["owners"]))),
         owner_path_bytes_max=document["owner_path_bytes_max"],
         owner_fixed_bytes=document["owner_fixed_bytes"],
@@ -73,17 +90,25 @@ def decode_request(body: bytes) -> tuple[str, AssignmentInput]:
 
 
 def encode_answer(assignment: object) -> bytes:
-    """The body of an answer. Raises `TypeError` or `ValueError`, in words for the assignor's author, where this is not an `Assignment` of the types that it documents (plain pairs are taken too)."""
+    """The body of an answer. Raises `TypeError` or `ValueError`, in words for the assignor's
+    author, where this is not an `Assignment` of the types that it documents (plain pairs are taken
+    too).
+    """
     if not isinstance(assignment, Assignment):
         raise TypeError(f"it returned {_kind(assignment)} instead of an Assignment")
     targets: dict[TopicPartition, Thread] = {}
     for key, value in _items(assignment.targets, "targets"):
-        targets[TopicPartition(*_pair(key, "a partition in targets"))] = Thread(*_pair(value, "a thread in targets"))
+        targets[TopicPartition(*_pair(key, "a partition in targets"))] = Thread(
+            *_pair(value, "a thread in targets")
+        )
     unassigned: dict[str, list[int]] = {}
     for item in assignment.unassigned:
         topic, number = _pair(item, "a partition in unassigned")
         unassigned.setdefault(topic, []).append(number)
-    user_data = {_text(member, "a member in user_data"): _text(text, "user_data of a member") for member, text in _items(assignment.user_data, "user_data")}
+    user_data = {
+        _text(member, "a member in user_data"): _text(text, "user_data of a member")
+        for member, text in _items(assignment.user_data, "user_data")
+    }
     return _bytes({"targets": _packed(targets), "unassigned": unassigned, "user_data": user_data})
 
 
@@ -103,14 +128,19 @@ def decode_answer(body: bytes) -> Union[Assignment, str]:
         if len(targets) != len(pairs):
             return "it gave one partition to two threads"
         unassigned = sorted(_partitions(document["unassigned"]))
-        user_data = {_text(member, ""): _text(text, "") for member, text in _items(document["user_data"], "")}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # UnicodeError is a ValueError
+        user_data = {
+            _text(member, ""): _text(text, "") for member, text in _items(document["user_data"], "")
+        }
+    # UnicodeError is a ValueError
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "its process answered something that is not an assignment"
     return Assignment(targets, tuple(unassigned), user_data)
 
 
 def one_line(text: str) -> str:
-    """Foreign text as part of a sentence: printable, without line ends, at most `FAILURE_CHARS_MAX` characters."""
+    """Foreign text as part of a sentence: printable, without line ends, at most `FAILURE_CHARS_MAX`
+    characters.
+    """
     words = "".join(c if c.isprintable() else " " for c in text[: 4 * FAILURE_CHARS_MAX]).split()
     return " ".join(words)[:FAILURE_CHARS_MAX]
 
@@ -122,12 +152,16 @@ def _bytes(document: Mapping[str, object]) -> bytes:
 def _packed(targets: Mapping[TopicPartition, Thread]) -> Threads:
     packed: Threads = {}
     for (topic, partition), (member, number) in targets.items():
-        packed.setdefault(member, {}).setdefault(str(number), {}).setdefault(topic, []).append(partition)
+        packed.setdefault(member, {}).setdefault(str(number), {}).setdefault(topic, []).append(
+            partition
+        )
     return packed
 
 
 def _unpacked(packed: Any) -> Iterable[tuple[TopicPartition, Thread]]:
-    """Raises `ValueError` or `TypeError` (or `AttributeError`, of something that is no mapping) for what `_packed` did not make."""
+    """Raises `ValueError` or `TypeError` (or `AttributeError`, of something that is no mapping) for
+    what `_packed` did not make.
+    """
     for member, threads in packed.items():
         for number, topics in threads.items():
             thread = Thread(_text(member, ""), _number(int(number), ""))

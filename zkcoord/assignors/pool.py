@@ -1,15 +1,21 @@
 """The pool of child processes that run assignors of others, and who is served when.
 
-A call waits until a process is free; it then has `deadline_ms`. A process is kept for the next call after a good answer, and killed after anything else. The rules that keep one group's endless loop
+A call waits until a process is free; it then has `deadline_ms`. A process is kept for the next call
+after a good answer, and killed after anything else. The rules that keep one group's endless loop
 from delaying the others:
 
-* A group whose last call failed, or took longer than `slice_ms`, is *slow*. Slow groups are served after all others, and never on all processes at once: one is always left for the others.
-* A call of a group that is not slow is interrupted when it takes longer than `slice_ms` while others wait for a process. Nothing is reported then: the call is repeated as one of a slow group.
+* A group whose last call failed, or took longer than `slice_ms`, is *slow*. Slow groups are served
+  after all others, and never on all processes at once: one is always left for the others.
+* A call of a group that is not slow is interrupted when it takes longer than `slice_ms` while
+  others wait for a process. Nothing is reported then: the call is repeated as one of a slow group.
 
-So a group that is not slow waits, beside those before it that are not slow either, for `slice_ms` of each group that has just begun to loop, spread over the processes, and for no other group.
+So a group that is not slow waits, beside those before it that are not slow either, for `slice_ms`
+of each group that has just begun to loop, spread over the processes, and for no other group.
 
-One call per group is under way at a time. A call that still waits is replaced by a newer one of its group, and never answered. Threads: `submit` and `close` may be called from any, `done` is called
-where `post` calls it. What was given to `submit` must not change afterwards: a thread of the pool reads it.
+One call per group is under way at a time. A call that still waits is replaced by a newer one of its
+group, and never answered. Threads: `submit` and `close` may be called from any, `done` is called
+where `post` calls it. What was given to `submit` must not change afterwards: a thread of the pool
+reads it.
 """
 
 from __future__ import annotations
@@ -39,7 +45,9 @@ Done = Callable[[Optional[Assignment], str], None]
 
 @dataclass(frozen=True, slots=True)
 class AssignorOptions:
-    """`processes_max` (2 or more): how many calls at once; `deadline_ms`: how long one may take; `memory_mb`: a process's address space; `slice_ms`: see the module."""
+    """`processes_max` (2 or more): how many calls at once; `deadline_ms`: how long one may take;
+    `memory_mb`: a process's address space; `slice_ms`: see the module.
+    """
 
     processes_max: int = 4
     deadline_ms: int = 5_000
@@ -58,13 +66,17 @@ class _Call:
 class AssignorPool:
     """See the module. Nothing is started before the first call."""
 
-    def __init__(self, options: AssignorOptions, post: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, options: AssignorOptions, post: Callable[[Callable[[], None]], None]
+    ) -> None:
         assert options.processes_max >= PROCESSES_MIN
         self.options = options
         self._post = post
         self._lock = threading.Lock()
         self._closed = False
-        self._quick_calls: dict[str, _Call] = {}  # those that wait, in the order of their groups' first asking; a group is in one of the two at most
+        # those that wait, in the order of their groups' first asking; a group is in one of the two
+        # at most
+        self._quick_calls: dict[str, _Call] = {}
         self._slow_calls: dict[str, _Call] = {}
         self._running: dict[str, _Call] = {}
         self._slow: dict[str, None] = {}
@@ -72,10 +84,13 @@ class AssignorPool:
         self._idle: list[_Slot] = []
 
     def submit(self, group: str, assignor: str, given: AssignmentInput, done: Done) -> None:
-        """Have an assignor compute; `done(assignment, "")` or `done(None, why)`, words in which "it" is the assignor, follows once. Returns at once."""
+        """Have an assignor compute; `done(assignment, "")` or `done(None, why)`, words in which
+        "it" is the assignor, follows once. Returns at once.
+        """
         with self._lock:
             if not self._closed:
-                self._line(group)[group] = _Call(group, assignor, given, done)  # a newer call takes the place of its group in the queue
+                # a newer call takes the place of its group in the queue
+                self._line(group)[group] = _Call(group, assignor, given, done)
                 self._dispatch()
 
     def close(self) -> None:
@@ -97,7 +112,11 @@ class AssignorPool:
     # with the lock held
 
     def _dispatch(self) -> None:
-        while not self._closed and len(self._running) < self.options.processes_max and (call := self._next()) is not None:
+        while (
+            not self._closed
+            and len(self._running) < self.options.processes_max
+            and (call := self._next()) is not None
+        ):
             if not self._idle:
                 self._slots.append(_Slot(self, len(self._slots)))
                 self._idle.append(self._slots[-1])
@@ -109,7 +128,9 @@ class AssignorPool:
         """Who is served next, if a process is free for it."""
         quick = self._first(self._quick_calls)
         slow_running = sum(group in self._slow for group in self._running)
-        return quick or (self._first(self._slow_calls) if slow_running < self.options.processes_max - 1 else None)
+        return quick or (
+            self._first(self._slow_calls) if slow_running < self.options.processes_max - 1 else None
+        )
 
     def _first(self, line: dict[str, _Call]) -> _Call | None:
         """At most as many are passed over as run now."""
@@ -128,7 +149,14 @@ class AssignorPool:
         if waiting is not None:
             self._line(group)[group] = waiting
         if len(self._slow) > SLOW_GROUPS_MAX:
-            oldest = next((name for name in self._slow if name not in self._slow_calls and name not in self._running), None)
+            oldest = next(
+                (
+                    name
+                    for name in self._slow
+                    if name not in self._slow_calls and name not in self._running
+                ),
+                None,
+            )
             if oldest is not None:
                 del self._slow[oldest]
 
@@ -144,7 +172,9 @@ class AssignorPool:
         with self._lock:
             return group in self._slow
 
-    def finished(self, slot: _Slot, call: _Call, answer: Union[Assignment, Failed], took_ms: float) -> None:
+    def finished(
+        self, slot: _Slot, call: _Call, answer: Union[Assignment, Failed], took_ms: float
+    ) -> None:
         """A slot is free again; tell, or repeat."""
         slow = isinstance(answer, Failed) or took_ms > self.options.slice_ms
         again = isinstance(answer, Failed) and answer.gave_way
@@ -158,10 +188,18 @@ class AssignorPool:
                 self._line(call.group).setdefault(call.group, call)  # unless a newer one waits
             self._dispatch()
         if again:
-            log.debug("an assignor is interrupted since others wait", extra={"fields": {"group": call.group, "assignor": call.assignor}})
+            log.debug(
+                "an assignor is interrupted since others wait",
+                extra={"fields": {"group": call.group, "assignor": call.assignor}},
+            )
         elif isinstance(answer, Failed):
             reason = answer.reason
-            log.warning("an assignor failed", extra={"fields": {"group": call.group, "assignor": call.assignor, "reason": reason}})
+            log.warning(
+                "an assignor failed",
+                extra={
+                    "fields": {"group": call.group, "assignor": call.assignor, "reason": reason}
+                },
+            )
             self._post(lambda: call.done(None, reason))
         else:
             self._post(lambda: call.done(answer, ""))
@@ -177,7 +215,9 @@ class _Slot:
         self._answers = 0
         self._closed = False
         self._lock = threading.Lock()
-        self.thread = threading.Thread(target=self._run, name=f"zkcoord-assignors-{number}", daemon=True)
+        self.thread = threading.Thread(
+            target=self._run, name=f"zkcoord-assignors-{number}", daemon=True
+        )
         self.thread.start()
 
     def close(self) -> None:
@@ -192,9 +232,19 @@ class _Slot:
         while (call := self.calls.get()) is not None:
             try:
                 answer, took_ms = self._serve(call)
-            except Exception:  # thread main: a defect of ours; the group must hear something, and the next call shall be served
-                log.critical("the call of an assignor ended in an error that should not happen", exc_info=True)
-                answer, took_ms = Failed("it could not be asked because of a defect in the coordinator: its log has the details"), 0.0
+            # A defect of ours: the group must hear something, and the next call is served.
+            except Exception:  # thread main
+                log.critical(
+                    "the call of an assignor ended in an error that should not happen",
+                    exc_info=True,
+                )
+                answer, took_ms = (
+                    Failed(
+                        "it could not be asked because of a defect in the coordinator: its log has"
+                        " the details"
+                    ),
+                    0.0,
+                )
             if isinstance(answer, Failed) or self._answers >= CALLS_PER_CHILD_MAX:
                 self._drop()
             self.pool.finished(self, call, answer, took_ms)
@@ -224,7 +274,11 @@ class _Slot:
             if self._closed:
                 child.kill()
         hello = child.exchange(None, START_WITHIN_MS)
-        return Failed(f"it has no process to run in: {hello.reason}") if isinstance(hello, Failed) else child
+        return (
+            Failed(f"it has no process to run in: {hello.reason}")
+            if isinstance(hello, Failed)
+            else child
+        )
 
     def _ask(self, child: Child, call: _Call, request: bytes) -> Union[Assignment, Failed]:
         options = self.pool.options
@@ -245,7 +299,10 @@ class _Slot:
     def _tell_printed(self, child: Child, call: _Call) -> None:
         text = child.printed()
         if text:
-            log.info("an assignor printed", extra={"fields": {"assignor": call.assignor, "group": call.group, "text": text}})
+            log.info(
+                "an assignor printed",
+                extra={"fields": {"assignor": call.assignor, "group": call.group, "text": text}},
+            )
 
     def _drop(self) -> None:
         """Be without a child."""

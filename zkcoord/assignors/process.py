@@ -1,10 +1,15 @@
-"""A child process from the coordinator's side: started, asked one thing at a time with a limit on everything, killed with all that it started.
+"""A child process from the coordinator's side: started, asked one thing at a time with a limit on
+everything, killed with all that it started.
 
-Nothing here waits longer than it is told to, whatever the child does: its pipes are not blocking, and a deadline, an end, a wrong byte or too many bytes are `Failed` values. After a `Failed` the
+Nothing here waits longer than it is told to, whatever the child does: its pipes are not blocking,
+and a deadline, an end, a wrong byte or too many bytes are `Failed` values. After a `Failed` the
 child is of no more use.
 
-A child that has computed for `BACKGROUND_CPU_MS` in one call goes on in the background (Linux: `SCHED_IDLE`): it gets what nobody else wants of a processor, and whoever wakes up takes it away at once. Being nice
-is not enough: a process of the lowest priority still keeps its processor for a millisecond when another wakes up. There is no way back without privileges, so it stays there as long as it lives.
+A child that has computed for `BACKGROUND_CPU_MS` in one call goes on in the background (Linux:
+`SCHED_IDLE`): it gets what nobody else wants of a processor, and whoever wakes up takes it away at
+once. Being nice is not enough: a process of the lowest priority still keeps its processor for a
+millisecond when another wakes up. There is no way back without privileges, so it stays there as
+long as it lives.
 """
 
 from __future__ import annotations
@@ -37,7 +42,9 @@ SECRET_PREFIX = "ZKCOORD_"
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No answer, and why, in words in which "it" is the assignor. `gave_way`: nothing is wrong, others were waiting."""
+    """No answer, and why, in words in which "it" is the assignor. `gave_way`: nothing is wrong,
+    others were waiting.
+    """
 
     reason: str
     gave_way: bool = False
@@ -47,9 +54,15 @@ class Child:
     """One process. Used by one thread; only `kill` may come from any."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        assert (
+            process.stdin is not None and process.stdout is not None and process.stderr is not None
+        )
         self._process = process
-        self._in, self._out, self._err = process.stdin.fileno(), process.stdout.fileno(), process.stderr.fileno()
+        self._in, self._out, self._err = (
+            process.stdin.fileno(),
+            process.stdout.fileno(),
+            process.stderr.fileno(),
+        )
         for descriptor in (self._in, self._out, self._err):
             os.set_blocking(descriptor, False)
         self._killed = False
@@ -65,10 +78,17 @@ class Child:
 
     def usable(self) -> bool:
         """Whether it runs and has said nothing unasked since its last answer."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and not select.select([self._out], [], [], 0)[0]
+        return (
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+            and not select.select([self._out], [], [], 0)[0]
+        )
 
-    def exchange(self, request: bytes | None, within_ms: int, give_way: Callable[[], bool] = lambda: False) -> Union[bytes, Failed]:
-        """Send a request (None: wait for the first sign of life) and return the answer's body. `give_way` is asked every `LOOK_UP_MS`."""
+    def exchange(
+        self, request: bytes | None, within_ms: int, give_way: Callable[[], bool] = lambda: False
+    ) -> Union[bytes, Failed]:
+        """Send a request (None: wait for the first sign of life) and return the answer's body.
+        `give_way` is asked every `LOOK_UP_MS`.
+        """
         self._printed_bytes = 0
         until = time.monotonic() + within_ms / 1000
         pending = memoryview(frame(request)) if request is not None else memoryview(b"")
@@ -109,13 +129,14 @@ class Child:
 
     def _go_to_background(self) -> None:
         self._in_background = True
-        with suppress(OSError, ValueError):  # it has ended, or a container forbids it: then it is as it was
+        # it has ended, or a container forbids it: then it is as it was
+        with suppress(OSError, ValueError):
             for thread in os.listdir(f"/proc/{self.pid}/task"):
                 os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
 
     def _send(self, pending: memoryview) -> memoryview:
         try:
-            return pending[os.write(self._in, pending):]
+            return pending[os.write(self._in, pending) :]
         except BlockingIOError:
             return pending
         except OSError:  # it ended: what it leaves in the other pipes says more
@@ -134,9 +155,14 @@ class Child:
             return None
         length = body_bytes(bytes(received[: HEADER.size]))
         if length < 0 or len(received) > HEADER.size + length:
-            return Failed("it broke the way to the coordinator: something in its process wrote to a descriptor that is not its own")
+            return Failed(
+                "it broke the way to the coordinator: something in its process wrote to a"
+                " descriptor that is not its own"
+            )
         if length > ANSWER_BYTES_MAX:
-            return Failed(f"it answered with {length} bytes, more than the {ANSWER_BYTES_MAX} allowed")
+            return Failed(
+                f"it answered with {length} bytes, more than the {ANSWER_BYTES_MAX} allowed"
+            )
         if len(received) < HEADER.size + length:
             return None
         self._hear()
@@ -161,12 +187,20 @@ class Child:
 
     def _how_it_ended(self) -> str:
         """Its answers' pipe is closed: by its end, in nearly every case."""
-        while self._hear() and self._printed_bytes <= PRINTED_BYTES_MAX and select.select([self._err], [], [], 0)[0]:
+        while (
+            self._hear()
+            and self._printed_bytes <= PRINTED_BYTES_MAX
+            and select.select([self._err], [], [], 0)[0]
+        ):
             continue
         self.kill()
         status = self._process.wait()
         last = one_line(self._printed.decode("utf-8", "replace").strip().rpartition("\n")[2])
-        how = f"it was ended by {_signal_name(-status)}" if status < 0 else f"it ended its process with status {status}"
+        how = (
+            f"it was ended by {_signal_name(-status)}"
+            if status < 0
+            else f"it ended its process with status {status}"
+        )
         return f"{how}: {last}" if last else how
 
     def kill(self) -> None:
@@ -176,7 +210,8 @@ class Child:
                 return
             self._killed = True
             try:
-                os.killpg(self._process.pid, signal.SIGKILL)  # nobody has waited for it yet, so the number is still its own
+                # nobody has waited for it yet, so the number is still its own
+                os.killpg(self._process.pid, signal.SIGKILL)
             except OSError:
                 self._process.kill()
 
@@ -190,14 +225,36 @@ class Child:
 
 
 def start(memory_mb: int) -> Union[Child, Failed]:
-    """A new child; it says when it is up (`exchange(None, ...)`). It finds the same packages as this process and knows nothing that options in the environment may hold, such as passwords."""
+    """A new child; it says when it is up (`exchange(None, ...)`). It finds the same packages as
+    this process and knows nothing that options in the environment may hold, such as passwords.
+    """
     if not sys.executable:
         return Failed("it has no process to run in: there is no Python program to start one with")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(SECRET_PREFIX)}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(SECRET_PREFIX)
+    }
     environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
-    command = [sys.executable, "-u", "-m", "zkcoord.assignors.child", str(os.getpid()), str(memory_mb)]
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "zkcoord.assignors.child",
+        str(os.getpid()),
+        str(memory_mb),
+    ]
     try:
-        return Child(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env=environment, cwd="/", start_new_session=True))
+        return Child(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        )
     except OSError as error:
         return Failed(f"it has no process to run in: {error.strerror}")
 

@@ -1,13 +1,19 @@
 """The coordinator's core: all groups, one fair queue, no I/O.
 
-`step(event)` takes what was read, how a write ended, or the time, and says what to do. It is the draft's coordinator in another shape:
+`step(event)` takes what was read, how a write ended, or the time, and says what to do. It is the
+draft's coordinator in another shape:
 
-* `groupsBeingRebalanced` (compare-and-set) is the set of dirty groups: a group is queued once, however often it changes;
-* `rebalanceRequestQ` is the queue of dirty groups, served in order, with a cap on the groups whose write is under way: a bad group costs the others one slot at most;
-* `consumer_groups_per_topic` and `groups_with_wildcard_topics` say which groups a topic's change concerns; wildcards are matched outside, with a safe engine.
+* `groupsBeingRebalanced` (compare-and-set) is the set of dirty groups: a group is queued once,
+  however often it changes;
+* `rebalanceRequestQ` is the queue of dirty groups, served in order, with a cap on the groups whose
+  write is under way: a bad group costs the others one slot at most;
+* `consumer_groups_per_topic` and `groups_with_wildcard_topics` say which groups a topic's change
+  concerns; wildcards are matched outside, with a safe engine.
 
-Contracts: after `Elected`, groups and topics are fed in any order and nothing is decided before `Ready`. For each `Write` exactly one `Written` comes back. After an outcome that
-is not OK the group is read again (sync first) before it is decided again. Deterministic: the same events give the same actions.
+Contracts: after `Elected`, groups and topics are fed in any order and nothing is decided before
+`Ready`. For each `Write` exactly one `Written` comes back. After an outcome that is not OK the
+group is read again (sync first) before it is decided again. Deterministic: the same events give the
+same actions.
 """
 
 from __future__ import annotations
@@ -16,7 +22,26 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from .events import (Action, AssignorAnswered, Elected, Event, GroupChanged, GroupGone, GroupLeftAlone, GroupUnread, Outcome, Paused, ReadGroup, Ready, Record, Resign, TopicsChanged, Write, WriteOp, Written)
+from .events import (
+    Action,
+    AssignorAnswered,
+    Elected,
+    Event,
+    GroupChanged,
+    GroupGone,
+    GroupLeftAlone,
+    GroupUnread,
+    Outcome,
+    Paused,
+    ReadGroup,
+    Ready,
+    Record,
+    Resign,
+    TopicsChanged,
+    Write,
+    WriteOp,
+    Written,
+)
 from .group import Group
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
@@ -62,7 +87,21 @@ class Coordinator:
             self._clear()
             self.leading, self.epoch = True, event.epoch
             older_ms = self.options.older_lease_ms
-            return [Record("term", "", {"event": "elected", "epoch": event.epoch, **({"older_lease_ms": older_ms} if older_ms > self.options.lease_max_ms else {})})]
+            return [
+                Record(
+                    "term",
+                    "",
+                    {
+                        "event": "elected",
+                        "epoch": event.epoch,
+                        **(
+                            {"older_lease_ms": older_ms}
+                            if older_ms > self.options.lease_max_ms
+                            else {}
+                        ),
+                    },
+                )
+            ]
         if not self.leading:
             return actions
         if isinstance(event, TopicsChanged):
@@ -105,14 +144,18 @@ class Coordinator:
         self._retarget(event.now_ms, dirty)
 
     def _matched(self, matches: Mapping[Pattern, frozenset[str]], dirty: dict[str, Cause]) -> None:
-        """Wildcards were matched anew; a group whose matches changed needs a new target, whatever was read to find out. A topic that was not matched for a moment may be another one now."""
+        """Wildcards were matched anew; a group whose matches changed needs a new target, whatever
+        was read to find out. A topic that was not matched for a moment may be another one now.
+        """
         for pattern, names in matches.items():
             before = self.world.matches.get(pattern)
             if before != names:
                 self.world.matches[pattern] = names
                 for group in self.groups_with_wildcard_topics.get(pattern, ()):
                     self.groups[group].view.refile_topics(names.symmetric_difference(before or ()))
-                    dirty.setdefault(group, Cause("topics matched by a wildcard changed", pattern.regex))
+                    dirty.setdefault(
+                        group, Cause("topics matched by a wildcard changed", pattern.regex)
+                    )
 
     def _retarget(self, now_ms: int, dirty: Mapping[str, Cause]) -> None:
         for group in sorted(dirty):
@@ -120,7 +163,13 @@ class Coordinator:
             self._index(group)
             self._enqueue(group)
 
-    def _one_topic(self, name: str, topic: Topic | Malformed | None, dirty: dict[str, Cause], actions: list[Action]) -> None:
+    def _one_topic(
+        self,
+        name: str,
+        topic: Topic | Malformed | None,
+        dirty: dict[str, Cause],
+        actions: list[Action],
+    ) -> None:
         before = self.world.topics.get(name)
         if isinstance(topic, Malformed):
             if self.malformed_topics.get(name) != topic:
@@ -143,7 +192,9 @@ class Coordinator:
     def _group(self, event: GroupChanged) -> None:
         group = self.groups.get(event.group)
         if group is None:
-            group = self.groups[event.group] = Group(event.group, self.options, self.epoch, self.world, self._next_seq, self._next_token)
+            group = self.groups[event.group] = Group(
+                event.group, self.options, self.epoch, self.world, self._next_seq, self._next_token
+            )
         dirty: dict[str, Cause] = {}
         self._matched(event.matches, dirty)
         self.left_alone.pop(event.group, None)
@@ -181,12 +232,19 @@ class Coordinator:
 
     def _begin(self, now_ms: int) -> None:
         self.ready = True
-        self.reading.clear()  # all groups were read; one that went meanwhile, and was never known, is told by nothing else
+        # all groups were read; one that went meanwhile, and was never known, is told by nothing
+        # else
+        self.reading.clear()
         if self.begun:
             return  # the same term after a reconnect: what was remembered still holds
         self.begun = True
         for name, group in sorted(self.groups.items()):
-            if group.view.members or group.view.owners or group.view.commands or group.statics.promises:
+            if (
+                group.view.members
+                or group.view.owners
+                or group.view.commands
+                or group.statics.promises
+            ):
                 group.take_over(now_ms)
             self._enqueue(name)
 
@@ -233,7 +291,12 @@ class Coordinator:
         else:
             group.refused(event.now_ms, event.outcome is Outcome.UNKNOWN)
             self.reading.add(event.group)
-            actions.append(ReadGroup(event.group, f"{event.outcome.value}: {event.why}" if event.why else event.outcome.value))
+            actions.append(
+                ReadGroup(
+                    event.group,
+                    f"{event.outcome.value}: {event.why}" if event.why else event.outcome.value,
+                )
+            )
         self._enqueue(event.group)
 
     def _answered(self, event: AssignorAnswered) -> None:
@@ -266,7 +329,9 @@ class Coordinator:
             self._enqueue(name)
 
     def _serve(self, now_ms: int, actions: list[Action]) -> None:
-        """Decide dirty groups in order while slots are free. A group whose write or read is under way is decided when that ends."""
+        """Decide dirty groups in order while slots are free. A group whose write or read is under
+        way is decided when that ends.
+        """
         if not self.ready:
             return
         while self.queue and len(self.writing) < self.options.groups_in_flight_max:
@@ -275,7 +340,16 @@ class Coordinator:
             if name in self.unread and name not in self.writing and name not in self.reading:
                 self.unread.discard(name)
                 self.reading.add(name)
-                actions.append(ReadGroup(name, "it was left alone" if name in self.left_alone else "the group's node was made or deleted"))
+                actions.append(
+                    ReadGroup(
+                        name,
+                        (
+                            "it was left alone"
+                            if name in self.left_alone
+                            else "the group's node was made or deleted"
+                        ),
+                    )
+                )
                 continue
             group = self.groups.get(name)
             if group is None or name in self.writing or name in self.reading:
@@ -309,8 +383,20 @@ class Coordinator:
         states: dict[str, int] = {}
         for group in self.groups.values():
             states[group.state.value] = states.get(group.state.value, 0) + 1
-        return {"leading": self.leading, "epoch": self.epoch, "groups": len(self.groups), "states": states, "queue": len(self.queue), "writing": len(self.writing),
-                "topics": len(self.world.topics), "malformed": len(self.malformed_topics) + len(self.left_alone) + sum(len(g.view.malformed) for g in self.groups.values())}
+        return {
+            "leading": self.leading,
+            "epoch": self.epoch,
+            "groups": len(self.groups),
+            "states": states,
+            "queue": len(self.queue),
+            "writing": len(self.writing),
+            "topics": len(self.world.topics),
+            "malformed": (
+                len(self.malformed_topics)
+                + len(self.left_alone)
+                + sum(len(g.view.malformed) for g in self.groups.values())
+            ),
+        }
 
 
 def _discard(index: dict, keys: Iterable, name: str) -> list:  # type: ignore[type-arg]
@@ -324,5 +410,3 @@ def _discard(index: dict, keys: Iterable, name: str) -> list:  # type: ignore[ty
                 del index[key]
                 unused.append(key)
     return unused
-
-

@@ -1,13 +1,19 @@
-"""Events and actions as plain values that JSON can say, and back, for every dataclass of the core alike.
+"""Events and actions as plain values that JSON can say, and back, for every dataclass of the core
+alike.
 
-Nothing is listed here: a type's fields and their hints say how it is written, so a new kind of event or a new field is covered by being defined. The rules:
+Nothing is listed here: a type's fields and their hints say how it is written, so a new kind of
+event or a new field is covered by being defined. The rules:
 
-* a dataclass is an object of its fields; a field that equals its default is left out, so a recording of before the field existed still reads;
-* a value of a union of several kinds is {"Kind": value}; with one kind beside None and plain values it stands alone;
+* a dataclass is an object of its fields; a field that equals its default is left out, so a
+  recording of before the field existed still reads;
+* a value of a union of several kinds is {"Kind": value}; with one kind beside None and plain values
+  it stands alone;
 * a NamedTuple and a tuple are arrays; a frozenset is a sorted array; an enum is its value;
-* a mapping is an object where its keys are texts, else an array of [key, value]; its order is kept, because the core may look at it.
+* a mapping is an object where its keys are texts, else an array of [key, value]; its order is kept,
+  because the core may look at it.
 
-Strict: a kind, a field or a form that is not known here raises `ForeignEncoding`, one sentence; what has been written is never guessed at.
+Strict: a kind, a field or a form that is not known here raises `ForeignEncoding`, one sentence;
+what has been written is never guessed at.
 """
 
 from __future__ import annotations
@@ -37,7 +43,9 @@ class Codec:
 
 @lru_cache(maxsize=None)
 def codec(hint: Any) -> Codec:
-    """The codec of a type hint, made once. Raises `TypeError` for a hint that the core does not use."""
+    """The codec of a type hint, made once. Raises `TypeError` for a hint that the core does not
+    use.
+    """
     origin, given = get_origin(hint), get_args(hint)
     if hint is object or hint is Any:
         return Codec(_plain, _same)
@@ -48,7 +56,11 @@ def codec(hint: Any) -> Codec:
     if origin in UNION_FORMS:
         return _union(given)
     if origin is tuple:
-        return _sequence(codec(given[0]), tuple) if given[-1] is Ellipsis else _fixed(tuple(given), lambda *parts: parts)
+        return (
+            _sequence(codec(given[0]), tuple)
+            if given[-1] is Ellipsis
+            else _fixed(tuple(given), lambda *parts: parts)
+        )
     if origin is frozenset:
         return _set(codec(given[0]))
     if origin is not None and issubclass(origin, Mapping):
@@ -63,7 +75,9 @@ def codec(hint: Any) -> Codec:
 
 
 def whole(value: Any) -> dict[str, Any]:
-    """A dataclass with all its fields, those that equal their defaults too: for what must mean the same when a default has changed."""
+    """A dataclass with all its fields, those that equal their defaults too: for what must mean the
+    same when a default has changed.
+    """
     hints = get_type_hints(type(value))
     return {f.name: codec(hints[f.name]).encode(getattr(value, f.name)) for f in fields(value)}
 
@@ -127,11 +141,17 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _sequence(item: Codec, make: Callable[[Any], Any]) -> Codec:
-    return Codec(lambda value: [item.encode(one) for one in value], lambda value: make([item.decode(one) for one in _list(value)]))
+    return Codec(
+        lambda value: [item.encode(one) for one in value],
+        lambda value: make([item.decode(one) for one in _list(value)]),
+    )
 
 
 def _set(item: Codec) -> Codec:
-    return Codec(lambda value: sorted((item.encode(one) for one in value), key=repr), lambda value: frozenset([item.decode(one) for one in _list(value)]))
+    return Codec(
+        lambda value: sorted((item.encode(one) for one in value), key=repr),
+        lambda value: frozenset([item.decode(one) for one in _list(value)]),
+    )
 
 
 def _fixed(hints: tuple[Any, ...], make: Callable[..., Any]) -> Codec:
@@ -147,7 +167,12 @@ def _fixed(hints: tuple[Any, ...], make: Callable[..., Any]) -> Codec:
 
 def _mapping(by_text: bool, key: Codec, value: Codec) -> Codec:
     if by_text:
-        return Codec(lambda found: {name: value.encode(one) for name, one in found.items()}, lambda found: {key.decode(name): value.decode(one) for name, one in _dict(found).items()})
+        return Codec(
+            lambda found: {name: value.encode(one) for name, one in found.items()},
+            lambda found: {
+                key.decode(name): value.decode(one) for name, one in _dict(found).items()
+            },
+        )
 
     def decode(found: Any) -> dict[Any, Any]:
         pairs = _list(found)
@@ -155,17 +180,24 @@ def _mapping(by_text: bool, key: Codec, value: Codec) -> Codec:
             raise _foreign(f"{_short(found)} is not a list of pairs")
         return {key.decode(name): value.decode(one) for name, one in pairs}
 
-    return Codec(lambda found: [[key.encode(name), value.encode(one)] for name, one in found.items()], decode)
+    return Codec(
+        lambda found: [[key.encode(name), value.encode(one)] for name, one in found.items()], decode
+    )
 
 
 def _union(hints: tuple[Any, ...]) -> Codec:
-    """None and plain values stand alone; of the rest, one kind stands alone and several are named."""
+    """None and plain values stand alone; of the rest, one kind stands alone and several are
+    named.
+    """
     bare = frozenset(hint for hint in hints if hint in (*PRIMITIVES, type(None)))
     kinds = {hint.__name__: hint for hint in hints if hint not in bare}
     if len(kinds) == 1:
         (alone,) = kinds.values()
         inner = codec(alone)
-        return Codec(lambda value: value if type(value) in bare else inner.encode(value), lambda value: value if type(value) in bare else inner.decode(value))
+        return Codec(
+            lambda value: value if type(value) in bare else inner.encode(value),
+            lambda value: value if type(value) in bare else inner.decode(value),
+        )
 
     def encode(value: Any) -> Any:
         kind = type(value)
@@ -184,7 +216,14 @@ def _union(hints: tuple[Any, ...]) -> Codec:
 
 def _record(kind: type[Any]) -> Codec:
     hints = get_type_hints(kind)
-    parts = [(f.name, codec(hints[f.name]), f.default if f.default_factory is MISSING else f.default_factory()) for f in fields(kind)]
+    parts = [
+        (
+            f.name,
+            codec(hints[f.name]),
+            f.default if f.default_factory is MISSING else f.default_factory(),
+        )
+        for f in fields(kind)
+    ]
     codecs = {name: part for name, part, _ in parts}
     needed = [name for name, _, default in parts if default is MISSING]
 

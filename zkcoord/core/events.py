@@ -1,7 +1,9 @@
 """What goes into the coordinator's core and what comes out.
 
-In: what was read from ZooKeeper (never what a watch hinted at), how a write ended, and the time. Out: writes of one group, each one multi; reads that are needed because an
-outcome is not known; things worth recording; and the wish to resign. Times are milliseconds of the process's own clock, which never goes back.
+In: what was read from ZooKeeper (never what a watch hinted at), how a write ended, and the time.
+Out: writes of one group, each one multi; reads that are needed because an outcome is not known;
+things worth recording; and the wish to resign. Times are milliseconds of the process's own clock,
+which never goes back.
 """
 
 from __future__ import annotations
@@ -12,7 +14,18 @@ from dataclasses import field
 from typing import Union
 
 from .assignment import Assignment, AssignmentInput
-from .model import Command, GroupMetadata, Malformed, Member, Mode, Owner, Pattern, Request, Topic, TopicPartition
+from .model import (
+    Command,
+    GroupMetadata,
+    Malformed,
+    Member,
+    Mode,
+    Owner,
+    Pattern,
+    Request,
+    Topic,
+    TopicPartition,
+)
 from .values import value
 
 
@@ -26,7 +39,9 @@ class Elected:
 
 @value
 class TopicsChanged:
-    """Topics read; None = gone. `matches` holds, for every wildcard whose matches changed, all topics that it matches now."""
+    """Topics read; None = gone. `matches` holds, for every wildcard whose matches changed, all
+    topics that it matches now.
+    """
 
     now_ms: int
     topics: Mapping[str, Topic | Malformed | None]
@@ -35,8 +50,11 @@ class TopicsChanged:
 
 @value
 class GroupDelta:
-    """What was read of a group. With `full`, whatever is not named here is gone. None = gone. `channels` maps a member to whether its channel exists;
-    `commands` maps (member, node) to the command, `requests` the node of an operator's request to it; `mode` has the group's mode, where it was read, under "mode". What one ack changes together is always in one delta."""
+    """What was read of a group. With `full`, whatever is not named here is gone. None = gone.
+    `channels` maps a member to whether its channel exists; `commands` maps (member, node) to the
+    command, `requests` the node of an operator's request to it; `mode` has the group's mode, where
+    it was read, under "mode". What one ack changes together is always in one delta.
+    """
 
     full: bool = False
     members: Mapping[str, Member | Malformed | None] = field(default_factory=dict)
@@ -50,7 +68,9 @@ class GroupDelta:
 
 @value
 class GroupChanged:
-    """A group was read, whole or in part. `matches` as in `TopicsChanged`, for wildcards of members that are new here."""
+    """A group was read, whole or in part. `matches` as in `TopicsChanged`, for wildcards of members
+    that are new here.
+    """
 
     now_ms: int
     group: str
@@ -68,7 +88,9 @@ class GroupGone:
 
 @value
 class Ready:
-    """The world has been read, at the beginning of a term or again after `Paused`: decide from now on."""
+    """The world has been read, at the beginning of a term or again after `Paused`: decide from now
+    on.
+    """
 
     now_ms: int
 
@@ -82,8 +104,10 @@ class Paused:
 
 @value
 class GroupUnread:
-    """A group must be read as a whole (it is new, or its node was deleted or made again). The core asks for it once no write of the group is under way: what a whole read says must
-    not be older than a write that is known to have happened."""
+    """A group must be read as a whole (it is new, or its node was deleted or made again). The core
+    asks for it once no write of the group is under way: what a whole read says must not be older
+    than a write that is known to have happened.
+    """
 
     now_ms: int
     group: str
@@ -91,7 +115,9 @@ class GroupUnread:
 
 @value
 class GroupLeftAlone:
-    """A group has more nodes than are read: nothing is known of it any more, and it is left alone. Its next changes are not told; the core asks again by and by."""
+    """A group has more nodes than are read: nothing is known of it any more, and it is left alone.
+    Its next changes are not told; the core asks again by and by.
+    """
 
     now_ms: int
     group: str
@@ -109,7 +135,9 @@ class Outcome(enum.Enum):
 
 @value
 class Written:
-    """How the write `token` of `group` ended. For OK, `nodes` are the names of the commands created, in the order of the write; else `why` says what refused."""
+    """How the write `token` of `group` ended. For OK, `nodes` are the names of the commands
+    created, in the order of the write; else `why` says what refused.
+    """
 
     now_ms: int
     group: str
@@ -121,7 +149,9 @@ class Written:
 
 @value
 class AssignorAnswered:
-    """What a custom assignor said to the `Assign` with this token; without an `answer`, `failure` is a sentence."""
+    """What a custom assignor said to the `Assign` with this token; without an `answer`, `failure`
+    is a sentence.
+    """
 
     now_ms: int
     group: str
@@ -137,7 +167,19 @@ class Tick:
     now_ms: int
 
 
-Event = Union[Elected, TopicsChanged, GroupChanged, GroupGone, GroupUnread, GroupLeftAlone, Ready, Paused, Written, AssignorAnswered, Tick]
+Event = Union[
+    Elected,
+    TopicsChanged,
+    GroupChanged,
+    GroupGone,
+    GroupUnread,
+    GroupLeftAlone,
+    Ready,
+    Paused,
+    Written,
+    AssignorAnswered,
+    Tick,
+]
 
 
 @value
@@ -186,22 +228,37 @@ class DeleteRequest:
 
 @value
 class Rescue:
-    """Have old consumers look again: make and delete a registration in the one multi. Alone in its write."""
+    """Have old consumers look again: make and delete a registration in the one multi. Alone in its
+    write.
+    """
 
 
 @value
 class PutMetadata:
-    """Write the group node's data. The edge fills in `since_ms`, and turns the times of static instances that left into wall clock."""
+    """Write the group node's data. The edge fills in `since_ms`, and turns the times of static
+    instances that left into wall clock.
+    """
 
     metadata: GroupMetadata
 
 
-WriteOp = Union[Send, DeleteCommand, DeleteRegistration, DeleteOwner, DeleteChannel, DeleteRequest, Rescue, PutMetadata]
+WriteOp = Union[
+    Send,
+    DeleteCommand,
+    DeleteRegistration,
+    DeleteOwner,
+    DeleteChannel,
+    DeleteRequest,
+    Rescue,
+    PutMetadata,
+]
 
 
 @value
 class Write:
-    """One fenced multi for a group. At most one is outstanding per group; `Written` with this token answers it."""
+    """One fenced multi for a group. At most one is outstanding per group; `Written` with this token
+    answers it.
+    """
 
     group: str
     token: int
@@ -218,7 +275,9 @@ class ReadGroup:
 
 @value
 class Assign:
-    """Ask a custom assignor; `AssignorAnswered` with this token follows. A later `Assign` of the same group supersedes it."""
+    """Ask a custom assignor; `AssignorAnswered` with this token follows. A later `Assign` of the
+    same group supersedes it.
+    """
 
     group: str
     token: int

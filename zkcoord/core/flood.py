@@ -1,4 +1,6 @@
-"""Malformed nodes in the journal: each by its name, but of a flood only so many a minute; the rest is counted."""
+"""Malformed nodes in the journal: each by its name, but of a flood only so many a minute; the rest
+is counted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class Flood:
         self.shown = self.hidden = 0
 
     def report(self, now_ms: int, found: Sequence[Malformed]) -> list[Record]:
-        """What to write of these, which were found now. What was only counted is told with the first of a later minute."""
+        """What to write of these, which were found now. What was only counted is told with the
+        first of a later minute.
+        """
         if not found:
             return []
         records: list[Record] = []
@@ -31,10 +35,14 @@ class Flood:
         named = found[: RECORDS_PER_WINDOW_MAX - self.shown]
         records += [Record("malformed", self.group, bad.shown()) for bad in named]
         if len(named) < len(found) and not self.hidden:
-            records.append(self._more("many nodes are malformed: for a minute the others are only counted"))
+            records.append(
+                self._more("many nodes are malformed: for a minute the others are only counted")
+            )
         self.shown += len(named)
         self.hidden += len(found) - len(named)
         return records
 
     def _more(self, reason: str) -> Record:
-        return Record("malformed", self.group, {"what": "more", "name": self.group, "reason": reason})
+        return Record(
+            "malformed", self.group, {"what": "more", "name": self.group, "reason": reason}
+        )

@@ -1,15 +1,20 @@
 """One group: when to compute a new target, and what to write next.
 
-Level-triggered: `decide` looks at the view (members, channels, commands, owners) and says the next write, whatever led there. What it remembers besides the view is the target
-and timers. One write at a time; each is of one sort, so that the failure of one (a member that acked meanwhile) never stops another:
+Level-triggered: `decide` looks at the view (members, channels, commands, owners) and says the next
+write, whatever led there. What it remembers besides the view is the target and timers. One write at
+a time; each is of one sort, so that the failure of one (a member that acked meanwhile) never stops
+another:
 
-1. evict      a command is older than its deadline: delete it, the member's registration and its other commands; if the command is gone meanwhile, nothing happens;
+1. evict      a command is older than its deadline: delete it, the member's registration and its
+   other commands; if the command is gone meanwhile, nothing happens;
 2. clean      commands of members that are gone, of other incarnations or older epochs;
 3. orphans    owner nodes whose registration is gone for longer than any lease;
-4. command    stop what a member owns and shall not; else start what it shall own and is free. At most one command outstanding per member;
+4. command    stop what a member owns and shall not; else start what it shall own and is free. At
+   most one command outstanding per member;
 5. channels   the empty channel of a member that is gone, alone.
 
-A partition is started only when it has no owner node and is in nobody's outstanding start, so a stuck member delays only the partitions that it holds and those it shall get. A group that fails
+A partition is started only when it has no owner node and is in nobody's outstanding start, so a
+stuck member delays only the partitions that it holds and those it shall get. A group that fails
 again and again is quarantined (`trouble`): 1 to 3 and 5 go on, nothing is started or stopped.
 """
 
@@ -20,10 +25,32 @@ from dataclasses import replace
 
 from .assignment import Assignment
 from .commanding import Commander
-from .events import Assign, DeleteChannel, DeleteCommand, DeleteOwner, DeleteRegistration, DeleteRequest, GroupDelta, PutMetadata, Record, Send, WriteOp
+from .events import (
+    Assign,
+    DeleteChannel,
+    DeleteCommand,
+    DeleteOwner,
+    DeleteRegistration,
+    DeleteRequest,
+    GroupDelta,
+    PutMetadata,
+    Record,
+    Send,
+    WriteOp,
+)
 from .flood import Flood
 from .mixed import Sharing
-from .model import Cause, Command, GroupMetadata, GroupState, Malformed, Member, Option, Thread, TopicPartition
+from .model import (
+    Cause,
+    Command,
+    GroupMetadata,
+    GroupState,
+    Malformed,
+    Member,
+    Option,
+    Thread,
+    TopicPartition,
+)
 from .options import CoordinatorOptions
 from .rebalance import TAKEOVER, RebalanceLog
 from .rejections import REBALANCE_FAILED
@@ -39,9 +66,19 @@ from .view import GroupView
 
 
 class Group:
-    """The machine of one group. `targets` gives the resolved world; `next_seq` numbers this term's commands, `next_token` its questions to custom assignors."""
+    """The machine of one group. `targets` gives the resolved world; `next_seq` numbers this term's
+    commands, `next_token` its questions to custom assignors.
+    """
 
-    def __init__(self, name: str, options: CoordinatorOptions, epoch: int, targets: TargetInput, next_seq: Callable[[], int], next_token: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: CoordinatorOptions,
+        epoch: int,
+        targets: TargetInput,
+        next_seq: Callable[[], int],
+        next_token: Callable[[], int],
+    ) -> None:
         self.name = name
         self.options = options
         self.view = GroupView(epoch, targets.topics)
@@ -69,8 +106,14 @@ class Group:
     # what happened
 
     def changed(self, now_ms: int, delta: GroupDelta, evicted: bool = False) -> None:
-        """Take what was read, or (`evicted`: of our own deletion of registrations) what was written."""
-        before = {n: self.view.members[n] for n in (self.view.members if delta.full else delta.members) if n in self.view.members}
+        """Take what was read, or (`evicted`: of our own deletion of registrations) what was
+        written.
+        """
+        before = {
+            n: self.view.members[n]
+            for n in (self.view.members if delta.full else delta.members)
+            if n in self.view.members
+        }
         names = self.view.apply(delta)
         if delta.metadata is not None and self.metadata is None:
             self._inherit(now_ms, delta.metadata)
@@ -81,18 +124,30 @@ class Group:
         self._take_up_requests(now_ms)
         if self.sharing.take(delta.mode, delta.full):
             self._mode_changed(now_ms)
-        gone = [n for n in names if n not in self.view.members and (evicted or n == self.perhaps_evicted)]
+        gone = [
+            n
+            for n in names
+            if n not in self.view.members and (evicted or n == self.perhaps_evicted)
+        ]
         if delta.full:
             self.perhaps_evicted = ""
         for name in gone:
-            self.records.append(Record("evicted", self.name, {"member": name, "reason": "did not answer a command in time"}))
+            self.records.append(
+                Record(
+                    "evicted",
+                    self.name,
+                    {"member": name, "reason": "did not answer a command in time"},
+                )
+            )
             self._failed(now_ms, f"{name} did not answer a command in time and was evicted")
         if names:
             self.trouble.membership_changed()
             self._membership(now_ms, before, names, gone)
 
     def _inherit(self, now_ms: int, metadata: GroupMetadata) -> None:
-        """What the coordinator before us left: a report, promises to static members, a quarantine."""
+        """What the coordinator before us left: a report, promises to static members, a
+        quarantine.
+        """
         self.metadata = metadata
         self.generation = metadata.generation
         self.statics.load(metadata.departed)
@@ -101,8 +156,12 @@ class Group:
             self.trouble.inherit(now_ms, metadata.failure)
             self.commander.told = dict.fromkeys(self.view.members, REBALANCE_FAILED)
 
-    def _membership(self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], evicted: list[str]) -> None:
-        """Members came, went or changed: a new target, unless they are static ones within their grace."""
+    def _membership(
+        self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], evicted: list[str]
+    ) -> None:
+        """Members came, went or changed: a new target, unless they are static ones within their
+        grace.
+        """
         members = self.view.members
         left = [n for n in names if n not in members]
         joined = [n for n in names if n in members and n not in before]
@@ -110,26 +169,61 @@ class Group:
         for name in (*left, *news):
             self.commander.forget(name)
         arrived = set(joined)
-        stayed = {n: m for n, m in members.items() if n not in arrived} if left else {}  # who takes an instance over may be seen in one reading with the end of the one before
+        # who takes an instance over may be seen in one reading with the end of the one before
+        stayed = {n: m for n, m in members.items() if n not in arrived} if left else {}
         for name in left:
             self.log.acked(now_ms, name)
-            if not self.sharing.shared and self.statics.left(now_ms, before[name], name in evicted, stayed):
-                self.records.append(Record("static", self.name, {"event": "left", "instance": before[name].instance, "member": name}))
+            if not self.sharing.shared and self.statics.left(
+                now_ms, before[name], name in evicted, stayed
+            ):
+                self.records.append(
+                    Record(
+                        "static",
+                        self.name,
+                        {"event": "left", "instance": before[name].instance, "member": name},
+                    )
+                )
             else:
                 news.append(name)
         for name in joined:
-            place = self.statics.joined(members[name], self.targets.topics_of) if members[name].instance is not None else None
+            place = (
+                self.statics.joined(members[name], self.targets.topics_of)
+                if members[name].instance is not None
+                else None
+            )
             if place is None or not fits(members[name], self.result, self.options):
                 news.append(name)
             else:
-                self.records.append(Record("static", self.name, {"event": "returned", "instance": members[name].instance, "member": name}))
+                self.records.append(
+                    Record(
+                        "static",
+                        self.name,
+                        {"event": "returned", "instance": members[name].instance, "member": name},
+                    )
+                )
                 self._takes_place(place, name)
         if news:
-            first = next((n for n in news if n in joined), next((n for n in news if n in left), news[0]))
-            self.wants_target(now_ms, Cause("member joined" if first in joined else "member left" if first in left else "subscription changed", first))
+            first = next(
+                (n for n in news if n in joined), next((n for n in news if n in left), news[0])
+            )
+            self.wants_target(
+                now_ms,
+                Cause(
+                    (
+                        "member joined"
+                        if first in joined
+                        else "member left"
+                        if first in left
+                        else "subscription changed"
+                    ),
+                    first,
+                ),
+            )
 
     def _takes_place(self, before: str, after: str) -> None:
-        """A static member is back under another name: the target, an answer that is still to come and what it shall be told are about that."""
+        """A static member is back under another name: the target, an answer that is still to come
+        and what it shall be told are about that.
+        """
         self.view.rename(before, after)
         if self.asked is not None:
             self.asked = self.asked.renamed(before, after)
@@ -144,7 +238,9 @@ class Group:
             self.timers.assign_at_ms = now_ms
 
     def _mode_changed(self, now_ms: int) -> None:
-        """An operator said whose the group is. Promises to static members are not kept where old consumers take part, who do not know them."""
+        """An operator said whose the group is. Promises to static members are not kept where old
+        consumers take part, who do not know them.
+        """
         self.records.append(self.sharing.news())
         if self.sharing.shared:
             self.statics.promises.clear()
@@ -155,11 +251,21 @@ class Group:
         """Members, subscriptions or partitions changed: assign anew after the quiet window."""
         t, o = self.timers, self.options
         t.assigned_ms = [at for at in t.assigned_ms if now_ms - at < o.storm_window_ms]
-        t.storm = len(t.assigned_ms) >= o.assignments_per_storm_window or t.storm and now_ms - t.changed_ms < o.storm_window_ms
+        t.storm = (
+            len(t.assigned_ms) >= o.assignments_per_storm_window
+            or t.storm
+            and now_ms - t.changed_ms < o.storm_window_ms
+        )
         if now_ms - t.changed_ms >= o.storm_window_ms:
             self.moved = {}
         t.changed_ms = now_ms
-        window_ms = o.debounce_storm_ms if t.storm else max(o.debounce_ms, o.debounce_again_ms) if t.assigned_ms else o.debounce_ms
+        window_ms = (
+            o.debounce_storm_ms
+            if t.storm
+            else max(o.debounce_ms, o.debounce_again_ms)
+            if t.assigned_ms
+            else o.debounce_ms
+        )
         longest_ms = o.debounce_max_ms
         if o.initial_delay_ms and self.state is GroupState.EMPTY and not self.view.target:
             window_ms = longest_ms = max(window_ms, o.initial_delay_ms)
@@ -179,10 +285,15 @@ class Group:
             self.requests.assigned(fresh)
             self._take_target(now_ms, conclude(prepared, answer), self._held())
             return
-        self.records.append(Record("assignor", self.name, {"assignor": prepared.assignor, "reason": wrong}))
+        self.records.append(
+            Record("assignor", self.name, {"assignor": prepared.assignor, "reason": wrong})
+        )
         self._failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
         self.wants_target(now_ms, self.cause)
-        backoff_ms = min(self.options.retry_backoff_ms * 2 ** min(self.trouble.failures, 16), self.options.retry_backoff_max_ms)
+        backoff_ms = min(
+            self.options.retry_backoff_ms * 2 ** min(self.trouble.failures, 16),
+            self.options.retry_backoff_max_ms,
+        )
         self.timers.assign_at_ms = max(self.timers.assign_at_ms or 0, now_ms + backoff_ms)
 
     def _failed(self, now_ms: int, reason: str) -> None:
@@ -190,11 +301,23 @@ class Group:
         self.trouble.failed(now_ms, reason)
         if self.trouble.quarantined and not was:
             backoff_ms = self.trouble.not_before_ms - now_ms
-            self.records.append(Record("quarantined", self.name, {"reason": self.trouble.reason, "failures": self.trouble.failures, "backoff_ms": backoff_ms}))
+            self.records.append(
+                Record(
+                    "quarantined",
+                    self.name,
+                    {
+                        "reason": self.trouble.reason,
+                        "failures": self.trouble.failures,
+                        "backoff_ms": backoff_ms,
+                    },
+                )
+            )
 
     def _release(self, because: str) -> None:
         self.trouble.release()
-        self.records.append(Record("released", self.name, {"because": because, "reason": self.trouble.reason}))
+        self.records.append(
+            Record("released", self.name, {"because": because, "reason": self.trouble.reason})
+        )
 
     def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
         """A write happened: the view takes its effects without reading them again."""
@@ -218,15 +341,29 @@ class Group:
         channels = {op.member: False for op in ops if isinstance(op, DeleteChannel)}
         requests = {op.node: None for op in ops if isinstance(op, DeleteRequest)}
         owners = {op.partition: None for op in ops if isinstance(op, DeleteOwner)}
-        self.changed(now_ms, GroupDelta(members=evicted, commands=commands, channels=channels, owners=owners, requests=requests), evicted=bool(evicted))
+        self.changed(
+            now_ms,
+            GroupDelta(
+                members=evicted,
+                commands=commands,
+                channels=channels,
+                owners=owners,
+                requests=requests,
+            ),
+            evicted=bool(evicted),
+        )
 
     def refused(self, now_ms: int, unknown: bool) -> None:
-        """A write was refused or is `unknown`: back off when that repeats (the caller reads the group before the next decision, and what was to be evicted is seen there)."""
+        """A write was refused or is `unknown`: back off when that repeats (the caller reads the
+        group before the next decision, and what was to be evicted is seen there).
+        """
         t, o = self.timers, self.options
         self.perhaps_evicted, self.evicting = self.evicting if unknown else "", ""
         t.refusals += 1
         if t.refusals > 1:
-            t.retry_at_ms = now_ms + min(o.retry_backoff_ms * 2 ** min(t.refusals, 16), o.retry_backoff_max_ms)
+            t.retry_at_ms = now_ms + min(
+                o.retry_backoff_ms * 2 ** min(t.refusals, 16), o.retry_backoff_max_ms
+            )
 
     # what to do
 
@@ -234,11 +371,19 @@ class Group:
         """When `decide` may have something to do though nothing changes; None = never."""
         quarantined = self.trouble.release_at_ms()
         assigning = quarantined is None and self.asked is None
-        others = [at for at in (self.statics.next_wake_ms(), self.commander.next_wake_ms(), quarantined) if at is not None]
-        return self.timers.next_wake_ms(assigning, not self.sharing.shared, others + self.sharing.wakes)
+        others = [
+            at
+            for at in (self.statics.next_wake_ms(), self.commander.next_wake_ms(), quarantined)
+            if at is not None
+        ]
+        return self.timers.next_wake_ms(
+            assigning, not self.sharing.shared, others + self.sharing.wakes
+        )
 
     def decide(self, now_ms: int) -> tuple[WriteOp, ...]:
-        """The next write, or nothing. Deterministic: members and partitions are taken in sorted order."""
+        """The next write, or nothing. Deterministic: members and partitions are taken in sorted
+        order.
+        """
         if now_ms < self.timers.retry_at_ms:
             return ()
         self.timers.retry_at_ms = 0
@@ -254,17 +399,29 @@ class Group:
         if state is not self.state:
             self.log.state(now_ms, state, self.view, self.result)
         self.state = state
-        busy = not self._settled or self.trouble.quarantined or self.view.live or self.view.wrong or self.view.ready
+        busy = (
+            not self._settled
+            or self.trouble.quarantined
+            or self.view.live
+            or self.view.wrong
+            or self.view.ready
+        )
         self.trouble.rests(now_ms, not busy)
         self.records.extend(self.log.take_records(self.generation))
         self.records.extend(self.sharing.look(now_ms, self.view))
         ops = sends + self._done_requests() + self._put_metadata(bool(sends))
-        return ops or (self.sharing.rescue(now_ms) if self._settled else ()) or self._drop_channel(now_ms)
+        return (
+            ops
+            or (self.sharing.rescue(now_ms) if self._settled else ())
+            or self._drop_channel(now_ms)
+        )
 
     def _time_passed(self, now_ms: int) -> None:
         """Graces and quarantines end."""
         for instance in self.statics.expire(now_ms):
-            self.records.append(Record("static", self.name, {"event": "expired", "instance": instance}))
+            self.records.append(
+                Record("static", self.name, {"event": "expired", "instance": instance})
+            )
             self.wants_target(now_ms, Cause("static member did not come back", instance))
         at_ms = self.trouble.release_at_ms()
         if at_ms is not None and at_ms <= now_ms:
@@ -284,12 +441,20 @@ class Group:
         return self.commander.commands(now_ms, self.result, self.generation, self._settled)
 
     def _evict(self, now_ms: int) -> tuple[WriteOp, ...]:
-        overdue = min([key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None)
+        overdue = min(
+            [key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None
+        )
         if overdue is not None:
             member, node = overdue
             self.evicting = member
-            others = sorted(n for n in self.view.commands.get(member, {}) if n != node)[: self.options.ops_per_write_max - 2]
-            return (DeleteCommand(member, node), DeleteRegistration(member), *(DeleteCommand(member, n) for n in others))
+            others = sorted(n for n in self.view.commands.get(member, {}) if n != node)[
+                : self.options.ops_per_write_max - 2
+            ]
+            return (
+                DeleteCommand(member, node),
+                DeleteRegistration(member),
+                *(DeleteCommand(member, n) for n in others),
+            )
         deaf = min([m for m, at_ms in self.timers.deaf.items() if at_ms <= now_ms], default=None)
         if deaf is not None:
             self.evicting = deaf
@@ -301,10 +466,18 @@ class Group:
         return tuple([DeleteCommand(member, node) for member, node in stale])
 
     def _free_orphans(self, now_ms: int) -> tuple[WriteOp, ...]:
-        due = self.timers.gone_since and {s for s, since in self.timers.gone_since.items() if since + self.options.orphan_wait_ms <= now_ms}
+        due = self.timers.gone_since and {
+            s
+            for s, since in self.timers.gone_since.items()
+            if since + self.options.orphan_wait_ms <= now_ms
+        }
         if not due or self.sharing.shared:
-            return ()  # in a shared group nobody's node is deleted: between reading and deleting it may be an old consumer's
-        tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[: self.options.ops_per_write_max]
+            # in a shared group nobody's node is deleted: between reading and deleting it may be an
+            # old consumer's
+            return ()
+        tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[
+            : self.options.ops_per_write_max
+        ]
         ops = []
         for tp in tps:
             owner = self.view.owners[tp]
@@ -314,15 +487,30 @@ class Group:
 
     def _assign_when_due(self, now_ms: int) -> None:
         t = self.timers
-        if t.assign_at_ms is None or now_ms < t.assign_at_ms or self.asked is not None or self.trouble.quarantined:
+        if (
+            t.assign_at_ms is None
+            or now_ms < t.assign_at_ms
+            or self.asked is not None
+            or self.trouble.quarantined
+        ):
             return
         t.assign_at_ms = t.change_first_ms = None
         t.assigned_ms.append(now_ms)
         now_held, fresh = self._held(), self.requests.fresh
         if self.sharing.shared:
             self.requests.assigned(fresh)
-            return self._take_target(now_ms, self.sharing.target(now_ms, self.targets, self.view.members), now_held)
-        prepared = prepare(self.name, self.targets, self._ours(), self.statics.away(), {} if fresh else now_held, dict(self.moved), self.options)
+            return self._take_target(
+                now_ms, self.sharing.target(now_ms, self.targets, self.view.members), now_held
+            )
+        prepared = prepare(
+            self.name,
+            self.targets,
+            self._ours(),
+            self.statics.away(),
+            {} if fresh else now_held,
+            dict(self.moved),
+            self.options,
+        )
         if prepared.built_in:
             self.requests.assigned(fresh)
             self._take_target(now_ms, conclude(prepared, assign(prepared)), now_held)
@@ -332,21 +520,32 @@ class Group:
 
     def _ours(self) -> dict[str, Member]:
         """The members that can be assigned to."""
-        return {n: m for n, m in self.view.members.items() if not m.legacy and n in self.view.channels}
+        return {
+            n: m for n, m in self.view.members.items() if not m.legacy and n in self.view.channels
+        }
 
     def _held(self) -> dict[TopicPartition, Thread]:
         """Who has what now: owned, or promised to a static member."""
         promised, owned = self.statics.held(self.view.members), self.view.current_owners()
         return {**promised, **owned} if promised else owned
 
-    def _take_target(self, now_ms: int, result: Targets, held: Mapping[TopicPartition, Thread]) -> None:
-        moved = 0 if result.target == held else sum(1 for tp, thread in result.target.items() if held.get(tp) != thread) + sum(1 for tp in held if tp not in result.target)
+    def _take_target(
+        self, now_ms: int, result: Targets, held: Mapping[TopicPartition, Thread]
+    ) -> None:
+        moved = (
+            0
+            if result.target == held
+            else sum(1 for tp, thread in result.target.items() if held.get(tp) != thread)
+            + sum(1 for tp in held if tp not in result.target)
+        )
         if (moved or self.view.target) and dict(result.target) != self.view.target:
             self.generation += 1
         self.result = result
         self.view.count_moves(result.target, self.moved)
         if not self.sharing.shared:
-            self.statics.promise(result.target, self._ours(), result.rejected, self.targets.topics_of)
+            self.statics.promise(
+                result.target, self._ours(), result.rejected, self.targets.topics_of
+            )
         self.view.retarget(result.target)
         self.log.assigned(now_ms, moved, result)
 
@@ -364,7 +563,11 @@ class Group:
         if not self._settled:
             return Need.TARGET
         options = {c.option for nodes in view.live.values() for c in nodes.values()}
-        if view.wrong or Option.STOP in options or not view.target.keys().isdisjoint((*view.orphans, *view.blocked)):
+        if (
+            view.wrong
+            or Option.STOP in options
+            or not view.target.keys().isdisjoint((*view.orphans, *view.blocked))
+        ):
             return Need.STOPS
         if view.ready or view.starting or Option.START in options:
             return Need.STARTS
@@ -378,12 +581,38 @@ class Group:
         """The group's report: beside commands, and when the group comes to rest."""
         before = self.metadata or GroupMetadata()
         said = (self.sharing.said(), self.sharing.reported) != (before.mode, before.problems)
-        if not beside_commands and not said and self.state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED):
+        if (
+            not beside_commands
+            and not said
+            and self.state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED)
+        ):
             return ()
-        after = report(before, self.generation, self.state, self.result, len(self.view.members), self.statics.departed(), self.cause, self.trouble, self.sharing)
-        if self.timers.assign_at_ms is not None and not beside_commands and not said and not self.trouble.quarantined or same_report(before, after):
+        after = report(
+            before,
+            self.generation,
+            self.state,
+            self.result,
+            len(self.view.members),
+            self.statics.departed(),
+            self.cause,
+            self.trouble,
+            self.sharing,
+        )
+        if (
+            self.timers.assign_at_ms is not None
+            and not beside_commands
+            and not said
+            and not self.trouble.quarantined
+            or same_report(before, after)
+        ):
             return ()
-        return (PutMetadata(replace(after, ownership=self.log.ownership(self.view)) if self.state is GroupState.STABLE else after),)
+        return (
+            PutMetadata(
+                replace(after, ownership=self.log.ownership(self.view))
+                if self.state is GroupState.STABLE
+                else after
+            ),
+        )
 
     def _drop_channel(self, now_ms: int) -> tuple[WriteOp, ...]:
         for member, at_ms in sorted(self.timers.empty_channels.items()):

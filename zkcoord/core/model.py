@@ -1,7 +1,10 @@
-"""Values that the decisions are made of. All immutable; none of them knows bytes, JSON, a path or a clock.
+"""Values that the decisions are made of. All immutable; none of them knows bytes, JSON, a path or a
+clock.
 
-Names are Kafka's: a *member* is one registration of one consumer session, its *incarnation* the transaction id (czxid) that created it. A name means one session for ever, so
-(name, incarnation) never needs a third part. A *thread* is one stream of a member, written `<member>-<n>`; owner nodes carry threads.
+Names are Kafka's: a *member* is one registration of one consumer session, its *incarnation* the
+transaction id (czxid) that created it. A name means one session for ever, so (name, incarnation)
+never needs a third part. A *thread* is one stream of a member, written `<member>-<n>`; owner nodes
+carry threads.
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ class Thread(NamedTuple):
 
 @value
 class Topic:
-    """A topic as it is now. A re-created topic is another topic: `incarnation` says which one it is (see `same_incarnation`), `created` is the transaction that made its node, so an
-    owner node that is older was made for an earlier one."""
+    """A topic as it is now. A re-created topic is another topic: `incarnation` says which one it is
+    (see `same_incarnation`), `created` is the transaction that made its node, so an owner node that
+    is older was made for an earlier one.
+    """
 
     name: str
     incarnation: str
@@ -48,7 +53,10 @@ class Topic:
 
 
 def same_incarnation(a: str, b: str) -> bool:
-    """Whether two incarnations, each `<czxid>` or `<czxid>.<topic id>`, are of one topic: equal ids (a moved ensemble has other transactions), or equal transactions (an upgraded broker adds the id later)."""
+    """Whether two incarnations, each `<czxid>` or `<czxid>.<topic id>`, are of one topic: equal ids
+    (a moved ensemble has other transactions), or equal transactions (an upgraded broker adds the id
+    later).
+    """
     (made_a, _, id_a), (made_b, _, id_b) = a.partition("."), b.partition(".")
     return id_a == id_b if id_a and id_b else made_a == made_b
 
@@ -63,7 +71,9 @@ class PatternKind(enum.Enum):
 
 @value
 class Pattern:
-    """A wildcard subscription: a full-match regular expression (RE2 syntax) over topic names; over Kafka's internal topics only with `internal`."""
+    """A wildcard subscription: a full-match regular expression (RE2 syntax) over topic names; over
+    Kafka's internal topics only with `internal`.
+    """
 
     kind: PatternKind
     regex: str
@@ -72,7 +82,9 @@ class Pattern:
 
 @value
 class Subscription:
-    """What a member wants: `topics` maps a topic to its number of streams; with a `pattern`, `topics` is empty and `streams` counts for every match."""
+    """What a member wants: `topics` maps a topic to its number of streams; with a `pattern`,
+    `topics` is empty and `streams` counts for every match.
+    """
 
     topics: Mapping[str, int] = field(default_factory=dict)
     pattern: Pattern | None = None
@@ -101,7 +113,9 @@ class Member:
 
 @value
 class Malformed:
-    """Something in ZooKeeper that is not what it should be: named, counted and left out, never deleted."""
+    """Something in ZooKeeper that is not what it should be: named, counted and left out, never
+    deleted.
+    """
 
     what: str
     name: str
@@ -109,12 +123,18 @@ class Malformed:
 
     def shown(self) -> dict[str, str]:
         """For a record: a name may be a megabyte long."""
-        name = self.name if len(self.name) <= MALFORMED_NAME_CHARS_MAX else self.name[:MALFORMED_NAME_CHARS_MAX] + "..."
+        name = (
+            self.name
+            if len(self.name) <= MALFORMED_NAME_CHARS_MAX
+            else self.name[:MALFORMED_NAME_CHARS_MAX] + "..."
+        )
         return {"what": self.what, "name": name, "reason": self.reason}
 
 
 class Option(enum.Enum):
-    """A command's kind; start and stop are the draft's. A reject sends the member away, a notification only tells it something (`code`, `message`)."""
+    """A command's kind; start and stop are the draft's. A reject sends the member away, a
+    notification only tells it something (`code`, `message`).
+    """
 
     START = "start-fetcher"
     STOP = "stop-fetcher"
@@ -126,10 +146,12 @@ class Option(enum.Enum):
 class Command:
     """A command in a member's channel.
 
-    `start` (of a start-fetcher) maps partitions to the thread that shall own them, `incarnations` their topics to what they are now; `stop` lists partitions to give up. `node` is the last path
-    component once it exists. `user_data` is what a custom assignor has for the member, None where it has nothing new.
-    `seen` stands for the registrations that the command was decided from, in a group that is shared with old consumers (see `zkcoord.core.shared.mark_of`).
-    Commands of one incarnation take effect in the order of (epoch, seq); the suffix of `node` orders nothing.
+    `start` (of a start-fetcher) maps partitions to the thread that shall own them, `incarnations`
+    their topics to what they are now; `stop` lists partitions to give up. `node` is the last path
+    component once it exists. `user_data` is what a custom assignor has for the member, None where
+    it has nothing new. `seen` stands for the registrations that the command was decided from, in a
+    group that is shared with old consumers (see `zkcoord.core.shared.mark_of`). Commands of one
+    incarnation take effect in the order of (epoch, seq); the suffix of `node` orders nothing.
     """
 
     member: str
@@ -156,7 +178,9 @@ class Command:
 
 @value
 class Owner:
-    """An owner node: belongs to the registration with the same `session`; its text only says which thread. `version` is 1 for a node of ours, 0 for a legacy member's; `created` is its czxid."""
+    """An owner node: belongs to the registration with the same `session`; its text only says which
+    thread. `version` is 1 for a node of ours, 0 for a legacy member's; `created` is its czxid.
+    """
 
     session: int
     thread: Thread
@@ -172,7 +196,9 @@ class RequestKind(enum.Enum):
 
 @value
 class Request:
-    """An operator's request, a node that the coordinator deletes when it has taken it up. `fresh`: assign as if nobody owned anything. `by` says who asked."""
+    """An operator's request, a node that the coordinator deletes when it has taken it up. `fresh`:
+    assign as if nobody owned anything. `by` says who asked.
+    """
 
     kind: RequestKind
     fresh: bool = False
@@ -180,7 +206,9 @@ class Request:
 
 
 class GroupMode(enum.Enum):
-    """Whom a group belongs to: old consumers, both (by the old consumers' maths), or the coordinator."""
+    """Whom a group belongs to: old consumers, both (by the old consumers' maths), or the
+    coordinator.
+    """
 
     LEGACY = "legacy"
     MIXED = "mixed"
@@ -189,7 +217,9 @@ class GroupMode(enum.Enum):
 
 @value
 class Mode:
-    """An operator's word about a group. `strategy` is the maths of the old consumers in it, which nothing in ZooKeeper says."""
+    """An operator's word about a group. `strategy` is the maths of the old consumers in it, which
+    nothing in ZooKeeper says.
+    """
 
     kind: GroupMode
     strategy: str = "legacy-range"
@@ -198,9 +228,13 @@ class Mode:
 
 @value
 class Departed:
-    """A static instance: what it has, or had when it left at `since_ms` (0: it was there when this was written), and how long that is kept for it. In the core `since_ms` is on the
-    process's own clock, in ZooKeeper it is wall clock, for people: a new coordinator counts again. `numbers` are the threads of its partitions (0 where it names none), `topics` what it
-    subscribed to, wildcards resolved, with its streams: without them a new coordinator would assign to another member than the one that left."""
+    """A static instance: what it has, or had when it left at `since_ms` (0: it was there when this
+    was written), and how long that is kept for it. In the core `since_ms` is on the process's own
+    clock, in ZooKeeper it is wall clock, for people: a new coordinator counts again. `numbers` are
+    the threads of its partitions (0 where it names none), `topics` what it subscribed to, wildcards
+    resolved, with its streams: without them a new coordinator would assign to another member than
+    the one that left.
+    """
 
     instance: str
     partitions: tuple[TopicPartition, ...]
@@ -231,8 +265,10 @@ class Cause:
 
 @value
 class GroupMetadata:
-    """The group node's data: a report and a hint for the next coordinator. `since_ms` is wall clock, for people; `failure` says why a group is quarantined, `mode` whose it is, and `problems` what is wrong with the
-    old consumers in it."""
+    """The group node's data: a report and a hint for the next coordinator. `since_ms` is wall
+    clock, for people; `failure` says why a group is quarantined, `mode` whose it is, and `problems`
+    what is wrong with the old consumers in it.
+    """
 
     generation: int = 0
     state: GroupState = GroupState.EMPTY

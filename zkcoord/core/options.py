@@ -1,4 +1,6 @@
-"""Every limit and choice of the coordinator's decisions, with its unit last. The defaults are what ships."""
+"""Every limit and choice of the coordinator's decisions, with its unit last. The defaults are what
+ships.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,34 @@ from dataclasses import dataclass
 class CoordinatorOptions:
     """Options of the pure core.
 
-    `lease_max_ms` is published in the epoch node: no member fetches longer than this after its last proof of membership, so an orphaned owner node may be removed after it
-    plus a margin. `older_lease_ms` is the longest that an earlier coordinator published: a member that no command has told of a later one still counts on it, so the longer of both is waited for. `rebalance_timeout_max_ms` caps what a member may ask for as the deadline of a command. `debounce_ms` is the quiet window before a changed group is
-    assigned anew; `debounce_again_ms` (if that is more) where it was assigned within `storm_window_ms`, since one change more is often followed by others: fifty members that join within
-    a second are assigned once when the first is there, and once when all are. A group that was assigned `assignments_per_storm_window` times within `storm_window_ms` waits until it is quiet for `debounce_storm_ms` instead (as long as no
-    `storm_window_ms` pass without a change), but no change waits longer than `debounce_max_ms`. A session's owner nodes are capped at `owner_path_bytes_max` bytes of full paths, counted with `owner_path_prefix_bytes` (chroot and layout) and
-    the group's name: a close is one transaction, and one that is too large stops the ensemble. The empty channel of a member that was seen to go is deleted after
-    `channel_departed_ms` (not at once: that write would stand before the commands that its departure calls for), one that a dead coordinator left behind after `channel_orphan_ms`.
-    `commands_bytes_per_write_max` counts each command with `acl_bytes`, which the ACL of its node takes. A member waits for `start_gather_ms` for the rest of what others are giving up for it, so that it is started once. `initial_delay_ms` is how long the first member of an empty group waits for others. `external_assignors` are the custom assignors that can be asked. After `max_rebalance_retries` failures without
-    `retries_forgotten_ms` of rest between them a group is quarantined, see `zkcoord.core.trouble`. `grace_max_ms` caps for how long a static member's partitions are kept for it.
-    A group with more than `registrations_per_group_max` registrations or `nodes_per_group_max` nodes is not read but left alone; after `left_alone_retry_ms` its size is looked at again.
-    An old consumer tries four times, two seconds apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms` after the last change has given up, and is revived; again after twice that, up to `legacy_rescue_max_ms`. What else is wrong
-    for `legacy_odd_ms` is reported.
+    `lease_max_ms` is published in the epoch node: no member fetches longer than this after its last
+    proof of membership, so an orphaned owner node may be removed after it plus a margin.
+    `older_lease_ms` is the longest that an earlier coordinator published: a member that no command
+    has told of a later one still counts on it, so the longer of both is waited for.
+    `rebalance_timeout_max_ms` caps what a member may ask for as the deadline of a command.
+    `debounce_ms` is the quiet window before a changed group is assigned anew; `debounce_again_ms`
+    (if that is more) where it was assigned within `storm_window_ms`, since one change more is often
+    followed by others: fifty members that join within a second are assigned once when the first is
+    there, and once when all are. A group that was assigned `assignments_per_storm_window` times
+    within `storm_window_ms` waits until it is quiet for `debounce_storm_ms` instead (as long as no
+    `storm_window_ms` pass without a change), but no change waits longer than `debounce_max_ms`. A
+    session's owner nodes are capped at `owner_path_bytes_max` bytes of full paths, counted with
+    `owner_path_prefix_bytes` (chroot and layout) and the group's name: a close is one transaction,
+    and one that is too large stops the ensemble. The empty channel of a member that was seen to go
+    is deleted after `channel_departed_ms` (not at once: that write would stand before the commands
+    that its departure calls for), one that a dead coordinator left behind after
+    `channel_orphan_ms`. `commands_bytes_per_write_max` counts each command with `acl_bytes`, which
+    the ACL of its node takes. A member waits for `start_gather_ms` for the rest of what others are
+    giving up for it, so that it is started once. `initial_delay_ms` is how long the first member of
+    an empty group waits for others. `external_assignors` are the custom assignors that can be
+    asked. After `max_rebalance_retries` failures without `retries_forgotten_ms` of rest between
+    them a group is quarantined, see `zkcoord.core.trouble`. `grace_max_ms` caps for how long a
+    static member's partitions are kept for it. A group with more than `registrations_per_group_max`
+    registrations or `nodes_per_group_max` nodes is not read but left alone; after
+    `left_alone_retry_ms` its size is looked at again. An old consumer tries four times, two seconds
+    apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms` after the last
+    change has given up, and is revived; again after twice that, up to `legacy_rescue_max_ms`. What
+    else is wrong for `legacy_odd_ms` is reported.
     """
 
     default_assignor: str = "sticky"
@@ -66,6 +84,8 @@ class CoordinatorOptions:
 
     @property
     def orphan_wait_ms(self) -> int:
-        """How long an owner node whose registration is gone is left alone: the longest lease that its member may count on, and the margin."""
+        """How long an owner node whose registration is gone is left alone: the longest lease that
+        its member may count on, and the margin.
+        """
         lease_ms = max(self.lease_max_ms, self.older_lease_ms)
         return lease_ms + lease_ms * self.lease_margin_percent // 100 + self.lease_margin_ms

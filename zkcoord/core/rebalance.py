@@ -1,4 +1,6 @@
-"""The story of one group's rebalances: cause, trigger, durations, who was waited for. Feeds the journal; decides nothing."""
+"""The story of one group's rebalances: cause, trigger, durations, who was waited for. Feeds the
+journal; decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class RebalanceLog:
         self.done: list[tuple[int, Cause, dict[str, object]]] = []
 
     def begin(self, now_ms: int, cause: Cause) -> None:
-        """A change that calls for a new target; the first one names the rebalance. A takeover names it in any case: what was read then is not news."""
+        """A change that calls for a new target; the first one names the rebalance. A takeover names
+        it in any case: what was read then is not news.
+        """
         self.takeover = cause.reason == TAKEOVER
         if self.began_ms is None or self.takeover:
             self.began_ms, self.cause = now_ms, cause
@@ -54,16 +58,31 @@ class RebalanceLog:
 
     def state(self, now_ms: int, state: GroupState, view: GroupView, result: Targets) -> None:
         """The group changed state; at rest, the rebalance is over."""
-        if self.began_ms is None or state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED):
+        if self.began_ms is None or state not in (
+            GroupState.STABLE,
+            GroupState.EMPTY,
+            GroupState.QUARANTINED,
+        ):
             return
         if self.takeover and not self.commands:
             self.began_ms = None
             return
-        slowest = sorted(self.waited_ms.items(), key=lambda item: (-item[1], item[0]))[:WAITED_FOR_MAX]
+        slowest = sorted(self.waited_ms.items(), key=lambda item: (-item[1], item[0]))[
+            :WAITED_FOR_MAX
+        ]
         detail: dict[str, object] = {
-            "cause": self.cause.reason, "trigger": self.cause.trigger, "duration_ms": now_ms - self.began_ms, "moved": self.moved,
-            "stops": self.commands.get(Option.STOP, 0), "starts": self.commands.get(Option.START, 0), "members": len(view.members), "unassigned": self.unassigned,
-            "assignor": result.assignor, "state": state.value, "waited_for": [{"member": m, "ms": ms} for m, ms in slowest]}
+            "cause": self.cause.reason,
+            "trigger": self.cause.trigger,
+            "duration_ms": now_ms - self.began_ms,
+            "moved": self.moved,
+            "stops": self.commands.get(Option.STOP, 0),
+            "starts": self.commands.get(Option.START, 0),
+            "members": len(view.members),
+            "unassigned": self.unassigned,
+            "assignor": result.assignor,
+            "state": state.value,
+            "waited_for": [{"member": m, "ms": ms} for m, ms in slowest],
+        }
         self.done.append((now_ms, self.cause, detail))
         self.began_ms = None
 
@@ -71,7 +90,10 @@ class RebalanceLog:
         """The rebalances that ended since the last call."""
         if not self.done:
             return []
-        records = [Record("rebalance", self.group, {"generation": generation, **detail}) for _, _, detail in self.done]
+        records = [
+            Record("rebalance", self.group, {"generation": generation, **detail})
+            for _, _, detail in self.done
+        ]
         self.done.clear()
         return records
 
@@ -85,7 +107,10 @@ class RebalanceLog:
             holder = view.by_session.get(owner.session) if isinstance(owner, Owner) else None
             if holder is not None:
                 held.setdefault(holder, {}).setdefault(tp.topic, []).append(tp.partition)
-        return " ".join(f"{m}={','.join(f'{t}[{ranges(ps)}]' for t, ps in topics.items())}" for m, topics in sorted(held.items()))
+        return " ".join(
+            f"{m}={','.join(f'{t}[{ranges(ps)}]' for t, ps in topics.items())}"
+            for m, topics in sorted(held.items())
+        )
 
 
 def ranges(numbers: list[int]) -> str:

@@ -1,6 +1,8 @@
-"""Why a member cannot be in a group, or what it is told: one table of codes, named as Kafka's errors where Kafka has one.
+"""Why a member cannot be in a group, or what it is told: one table of codes, named as Kafka's
+errors where Kafka has one.
 
-`fatal`: trying again as it is cannot help, so the member raises; otherwise it comes back after a backoff, or stays where the code only tells it something.
+`fatal`: trying again as it is cannot help, so the member raises; otherwise it comes back after a
+backoff, or stays where the code only tells it something.
 """
 
 from __future__ import annotations
@@ -26,10 +28,17 @@ class Code:
 
 CODES: Mapping[str, Code] = {
     NONE: Code(False, "nothing is wrong (any more)"),
-    INCONSISTENT_GROUP_PROTOCOL: Code(True, "no assignor, or no form of rebalance, in common with the older members"),
-    GROUP_MAX_SIZE_REACHED: Code(False, "the group is full (members_per_group_max); a place may become free"),
+    INCONSISTENT_GROUP_PROTOCOL: Code(
+        True, "no assignor, or no form of rebalance, in common with the older members"
+    ),
+    GROUP_MAX_SIZE_REACHED: Code(
+        False, "the group is full (members_per_group_max); a place may become free"
+    ),
     FENCED_INSTANCE_ID: Code(True, "another process runs this group_instance_id"),
-    REBALANCE_FAILED: Code(False, "the group is quarantined: it keeps what it has, and the coordinator tries again by itself"),
+    REBALANCE_FAILED: Code(
+        False,
+        "the group is quarantined: it keeps what it has, and the coordinator tries again by itself",
+    ),
     GROUP_MODE_LEGACY: Code(True, "the group belongs to its old consumers"),
 }
 

@@ -8,19 +8,57 @@ from .target import Targets
 from .trouble import Trouble
 
 
-def report(before: GroupMetadata, generation: int, state: GroupState, result: Targets, members: int, departed: tuple[Departed, ...], cause: Cause, trouble: Trouble, sharing: Sharing) -> GroupMetadata:
+def report(
+    before: GroupMetadata,
+    generation: int,
+    state: GroupState,
+    result: Targets,
+    members: int,
+    departed: tuple[Departed, ...],
+    cause: Cause,
+    trouble: Trouble,
+    sharing: Sharing,
+) -> GroupMetadata:
     """What there is to say now; what the group has used `before` holds while there is no target."""
     made = bool(result.assignor)
     return GroupMetadata(
-        generation, state, result.assignor or before.assignor, result.protocol if made else before.protocol, result.topics if made else before.topics, members,
-        before.configuration, departed, cause, before.since_ms, "", trouble.reason if trouble.quarantined else "", sharing.said(), sharing.reported)
+        generation,
+        state,
+        result.assignor or before.assignor,
+        result.protocol if made else before.protocol,
+        result.topics if made else before.topics,
+        members,
+        before.configuration,
+        departed,
+        cause,
+        before.since_ms,
+        "",
+        trouble.reason if trouble.quarantined else "",
+        sharing.said(),
+        sharing.reported,
+    )
 
 
 def same_report(a: GroupMetadata, b: GroupMetadata) -> bool:
-    """Whether a report says nothing new. A takeover of a balanced group must not write, so the cause alone is not news, nor is when a coordinator saw an instance leave."""
+    """Whether a report says nothing new. A takeover of a balanced group must not write, so the
+    cause alone is not news, nor is when a coordinator saw an instance leave.
+    """
     return _said(a) == _said(b)
 
 
 def _said(report: GroupMetadata) -> tuple[object, ...]:
-    promises = [(d.instance, d.partitions, d.grace_ms, d.since_ms > 0, d.numbers, d.topics) for d in report.departed]
-    return report.generation, report.state, report.assignor, report.topics, report.members, report.failure, report.mode, report.problems, promises
+    promises = [
+        (d.instance, d.partitions, d.grace_ms, d.since_ms > 0, d.numbers, d.topics)
+        for d in report.departed
+    ]
+    return (
+        report.generation,
+        report.state,
+        report.assignor,
+        report.topics,
+        report.members,
+        report.failure,
+        report.mode,
+        report.problems,
+        promises,
+    )

@@ -1,6 +1,7 @@
 """Operators' requests of one group: each is taken up once, and deleted with what follows from it.
 
-"As if nobody owned anything" (`fresh`) holds until there is such a target: a custom assignor that fails is asked the same again, also after a quarantine.
+"As if nobody owned anything" (`fresh`) holds until there is such a target: a custom assignor that
+fails is asked the same again, also after a quarantine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ OPERATOR = "operator asked for it"
 
 
 class Requests:
-    """What was taken up, by the names of the nodes. `fresh` are those that wait for a target as if nobody owned anything."""
+    """What was taken up, by the names of the nodes. `fresh` are those that wait for a target as if
+    nobody owned anything.
+    """
 
     def __init__(self) -> None:
         self.taken_up: set[str] = set()
@@ -25,7 +28,11 @@ class Requests:
         """Those of all that are there which were not seen before."""
         if not seen and not self.taken_up:
             return []
-        new = {node: request for node, request in sorted(seen.items()) if node not in self.taken_up and isinstance(request, Request)}
+        new = {
+            node: request
+            for node, request in sorted(seen.items())
+            if node not in self.taken_up and isinstance(request, Request)
+        }
         self.taken_up = set(seen)
         self.fresh |= {node for node, request in new.items() if request.fresh}
         return list(new.values())
@@ -36,4 +43,14 @@ class Requests:
 
     def deletions(self, seen: Mapping[str, Request | Malformed]) -> tuple[DeleteRequest, ...]:
         """To be written when they led to a target."""
-        return tuple([DeleteRequest(node) for node, request in sorted(seen.items()) if isinstance(request, Request)][:REQUESTS_PER_WRITE_MAX]) if seen else ()
+        return (
+            tuple(
+                [
+                    DeleteRequest(node)
+                    for node, request in sorted(seen.items())
+                    if isinstance(request, Request)
+                ][:REQUESTS_PER_WRITE_MAX]
+            )
+            if seen
+            else ()
+        )

@@ -1,4 +1,7 @@
-"""What everybody must know of groups that share their partitions with old consumers: the names of the old members' strategies, and what stands for a set of registrations. Light: consumers load it, too."""
+"""What everybody must know of groups that share their partitions with old consumers: the names of
+the old members' strategies, and what stands for a set of registrations. Light: consumers load it,
+too.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,20 @@ from collections.abc import Iterable
 
 from .model import Member
 
-LEGACY_RANGE, LEGACY_ROUNDROBIN_08, LEGACY_ROUNDROBIN_10 = STRATEGIES = ("legacy-range", "legacy-roundrobin-0.8", "legacy-roundrobin-1.0")
+LEGACY_RANGE, LEGACY_ROUNDROBIN_08, LEGACY_ROUNDROBIN_10 = STRATEGIES = (
+    "legacy-range",
+    "legacy-roundrobin-0.8",
+    "legacy-roundrobin-1.0",
+)
 
 MARK_PRIME = 1_099_511_628_211
 MARK_MASK = 2**64 - 1
 
 
 def mark_of(members: Iterable[Member]) -> str:
-    """What stands for a set of registrations, old and ours: equal for equal sets, whoever has read them."""
+    """What stands for a set of registrations, old and ours: equal for equal sets, whoever has read
+    them.
+    """
     incarnations = sorted(member.incarnation for member in members)
     mark = len(incarnations)
     for incarnation in incarnations:

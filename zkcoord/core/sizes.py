@@ -1,4 +1,6 @@
-"""How large a text is where it is written: in JSON of ASCII characters, where a quote takes two bytes, a letter beyond ASCII six, and one beyond the basic plane twelve."""
+"""How large a text is where it is written: in JSON of ASCII characters, where a quote takes two
+bytes, a letter beyond ASCII six, and one beyond the basic plane twelve.
+"""
 
 from __future__ import annotations
 
@@ -9,4 +11,7 @@ def json_bytes(text: str) -> int:
     """Its length in bytes, quotes included."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return len(text) + 2
-    return 2 + sum(2 if c in ESCAPED_BRIEFLY else 1 if " " <= c <= "~" else 6 if c <= "\uffff" else 12 for c in text)
+    return 2 + sum(
+        2 if c in ESCAPED_BRIEFLY else 1 if " " <= c <= "~" else 6 if c <= "\uffff" else 12
+        for c in text
+    )

@@ -1,7 +1,10 @@
 """The states of a group, as a table.
 
-A group's state is a summary for people and tools; the decisions do not depend on it. It is derived, after each decision, from what the group needs (a `Need`), and the table
-below says which change of state that is. An event that the table does not have raises and leaves the state untouched. A dead group is forgotten: one that is made again under the same name is another. The diagram in docs/protocol.md is generated from it.
+A group's state is a summary for people and tools; the decisions do not depend on it. It is derived,
+after each decision, from what the group needs (a `Need`), and the table below says which change of
+state that is. An event that the table does not have raises and leaves the state untouched. A dead
+group is forgotten: one that is made again under the same name is another. The diagram in
+docs/protocol.md is generated from it.
 """
 
 from __future__ import annotations
@@ -28,7 +31,13 @@ class IllegalTransition(AssertionError):
 
 
 _E, _P, _C, _S, _D, _Q = (
-    GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE, GroupState.DEAD, GroupState.QUARANTINED)
+    GroupState.EMPTY,
+    GroupState.PREPARING_REBALANCE,
+    GroupState.COMPLETING_REBALANCE,
+    GroupState.STABLE,
+    GroupState.DEAD,
+    GroupState.QUARANTINED,
+)
 
 TRANSITIONS: dict[tuple[GroupState, Need], GroupState] = {
     (_E, Need.NOBODY): _E,
@@ -70,15 +79,23 @@ TRANSITIONS: dict[tuple[GroupState, Need], GroupState] = {
 
 
 def next_state(state: GroupState, need: Need) -> GroupState:
-    """The state after `need` was found. Raises `IllegalTransition` for a pair that the table does not have."""
+    """The state after `need` was found. Raises `IllegalTransition` for a pair that the table does
+    not have.
+    """
     try:
         return TRANSITIONS[(state, need)]
     except KeyError:
-        raise IllegalTransition(f"a group in state {state.value} cannot meet: {need.value}") from None
+        raise IllegalTransition(
+            f"a group in state {state.value} cannot meet: {need.value}"
+        ) from None
 
 
 def diagram() -> str:
     """The table as a Mermaid state diagram (changes of state only), for the docs."""
     lines = ["stateDiagram-v2", "    [*] --> Empty"]
-    lines += [f"    {a.value} --> {b.value}: {need.value}" for (a, need), b in TRANSITIONS.items() if a is not b]
+    lines += [
+        f"    {a.value} --> {b.value}: {need.value}"
+        for (a, need), b in TRANSITIONS.items()
+        if a is not b
+    ]
     return "\n".join(lines) + "\n"

@@ -1,21 +1,30 @@
-"""Sticky balancing: give things to holders evenly and move as few as possible. Pure, deterministic, and indifferent to what the things are.
+"""Sticky balancing: give things to holders evenly and move as few as possible. Pure, deterministic,
+and indifferent to what the things are.
 
-Items are of kinds (partitions of topics), a holder accepts some kinds and has a weight (members with their subscription and streams; or the threads of one member). A holder's *level* is
-its number of items divided by its weight. Three steps:
+Items are of kinds (partitions of topics), a holder accepts some kinds and has a weight (members
+with their subscription and streams; or the threads of one member). A holder's *level* is its number
+of items divided by its weight. Three steps:
 
 1. keep   what is held now by a holder that accepts it;
-2. fill   give each free item to the holder whose level will be lowest, kinds with the fewest takers first;
-3. level  while some item can go from a holder A to a holder B that will still be below what A is now: move one from the highest A to the lowest B.
+2. fill   give each free item to the holder whose level will be lowest, kinds with the fewest takers
+   first;
+3. level  while some item can go from a holder A to a holder B that will still be below what A is
+   now: move one from the highest A to the lowest B.
 
-Why it ends: every move of step 3 makes the list of levels, sorted from the highest, smaller. Why it is balanced: when it ends, no single move helps; so two holders that accept the same
-and have the same weight differ by at most one item, and in general it is as balanced as Kafka's sticky assignor promises. Why few moves: where all holders are alike, each
-move takes from one above its share for one below its share, which is the lower bound. Why it is a fixpoint: the result, given back as what is held now, leaves nothing to do.
+Why it ends: every move of step 3 makes the list of levels, sorted from the highest, smaller. Why it
+is balanced: when it ends, no single move helps; so two holders that accept the same and have the
+same weight differ by at most one item, and in general it is as balanced as Kafka's sticky assignor
+promises. Why few moves: where all holders are alike, each move takes from one above its share for
+one below its share, which is the lower bound. Why it is a fixpoint: the result, given back as what
+is held now, leaves nothing to do.
 
-Holders have room for a limited cost (the bytes of a session's owner paths). A holder takes an item only if the costliest of all items would fit, so room is a property of
-the holder alone; items whose takers all lack room stay free, and steps 2 and 3 alternate until neither does anything.
+Holders have room for a limited cost (the bytes of a session's owner paths). A holder takes an item
+only if the costliest of all items would fit, so room is a property of the holder alone; items whose
+takers all lack room stay free, and steps 2 and 3 alternate until neither does anything.
 
-Cost: each step works on heaps whose stale entries are skipped; holders that accept the same form a class, and only classes are searched. Ties go to the lower index everywhere, so the
-result depends on nothing but the problem.
+Cost: each step works on heaps whose stale entries are skipped; holders that accept the same form a
+class, and only classes are searched. Ties go to the lower index everywhere, so the result depends
+on nothing but the problem.
 """
 
 from __future__ import annotations
@@ -30,9 +39,12 @@ FREE = -1
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Items 0..n-1 and holders 0..m-1. `kinds[i]`, `costs[i]` and `held_by[i]` (a holder or `FREE`) describe item i; `accepts[h]` and `weights[h]` (1 or more) holder h. Items of a kind are
-    adjacent and in their natural order. Holders that accept the same should share one set object. `room` is what one holder's costs may add up to. `moved[i]` is how often item i has moved lately
-    (empty: none has)."""
+    """Items 0..n-1 and holders 0..m-1. `kinds[i]`, `costs[i]` and `held_by[i]` (a holder or `FREE`)
+    describe item i; `accepts[h]` and `weights[h]` (1 or more) holder h. Items of a kind are
+    adjacent and in their natural order. Holders that accept the same should share one set object.
+    `room` is what one holder's costs may add up to. `moved[i]` is how often item i has moved lately
+    (empty: none has).
+    """
 
     kinds: Sequence[int]
     costs: Sequence[int]
@@ -58,7 +70,9 @@ def balance(problem: Problem) -> list[int]:
 
 @dataclass(slots=True)
 class _Class:
-    """Holders that accept the same with the same weight. `heap` holds (level after one more item, holder, its load then)."""
+    """Holders that accept the same with the same weight. `heap` holds (level after one more item,
+    holder, its load then).
+    """
 
     kinds: frozenset[int]
     heap: list[tuple[int, int, int]] = field(default_factory=list)
@@ -100,7 +114,11 @@ class _Balance:
         """Step 1. Where the cost of what a holder has exceeds its room, the first items stay."""
         problem = self.problem
         for item, holder in enumerate(problem.held_by):
-            kept = holder != FREE and problem.kinds[item] in problem.accepts[holder] and self.used[holder] + problem.costs[item] <= problem.room
+            kept = (
+                holder != FREE
+                and problem.kinds[item] in problem.accepts[holder]
+                and self.used[holder] + problem.costs[item] <= problem.room
+            )
             if kept:
                 self._give(item, holder)
             else:
@@ -118,12 +136,16 @@ class _Balance:
             by_kind.setdefault(self.problem.kinds[item], []).append(item)
         before = len(self.free)
         self.free = []
-        for kind in sorted(by_kind, key=lambda k: (sum(population[c] for c in self.takers.get(k, ())), k)):
+        for kind in sorted(
+            by_kind, key=lambda k: (sum(population[c] for c in self.takers.get(k, ())), k)
+        ):
             self._fill_kind(by_kind[kind], self.takers.get(kind, []))
         return before - len(self.free)
 
     def _fill_kind(self, items: list[int], takers: list[int]) -> None:
-        """Give items of one kind to the lowest of their takers, through a heap of the classes' lowest holders."""
+        """Give items of one kind to the lowest of their takers, through a heap of the classes'
+        lowest holders.
+        """
         heap = [(*top, index) for index in takers if (top := self._lowest(index)) is not None]
         heapq.heapify(heap)
         for item in items:
@@ -140,7 +162,9 @@ class _Balance:
                 heapq.heapreplace(heap, (*top, index))
 
     def level(self) -> int:
-        """Step 3, in passes: a holder that can give nothing now may be able to after a later move. Returns how many items moved."""
+        """Step 3, in passes: a holder that can give nothing now may be able to after a later move.
+        Returns how many items moved.
+        """
         total = 0
         while moved := self._level_once():
             total += moved
@@ -149,7 +173,9 @@ class _Balance:
     def _level_once(self) -> int:
         moved = 0
         queues: dict[tuple[int, int], list[int]] = {}
-        heap = [(-load * self.unit[holder], holder) for holder, load in enumerate(self.load) if load]
+        heap = [
+            (-load * self.unit[holder], holder) for holder, load in enumerate(self.load) if load
+        ]
         heapq.heapify(heap)
         while heap:
             negative, giver = heapq.heappop(heap)
@@ -162,7 +188,9 @@ class _Balance:
                 continue
             index, receiver = found
             item = self._next_item(queues, giver, index)
-            for known in [key for key in queues if key[0] == receiver] if len(self.classes) > 1 else ():
+            for known in (
+                [key for key in queues if key[0] == receiver] if len(self.classes) > 1 else ()
+            ):
                 del queues[known]
             self._take(item, giver)
             self._give(item, receiver)
@@ -173,7 +201,9 @@ class _Balance:
         return moved
 
     def _receiver(self, giver: int) -> tuple[int, int] | None:
-        """The class and the holder that an item of `giver` shall go to; None: no move from it helps."""
+        """The class and the holder that an item of `giver` shall go to; None: no move from it
+        helps.
+        """
         level = self.load[giver] * self.unit[giver]
         best: tuple[int, int] | None = None
         best_class = -1
@@ -186,8 +216,10 @@ class _Balance:
         return None if best is None else (best_class, best[1])
 
     def _next_item(self, queues: dict[tuple[int, int], list[int]], giver: int, index: int) -> int:
-        """Which item goes from `giver` to a holder of class `index`: one that has no owner or moves anyway before one that does not, then from the kind of which the giver has
-        most, then the one that has moved least lately, then the last."""
+        """Which item goes from `giver` to a holder of class `index`: one that has no owner or moves
+        anyway before one that does not, then from the kind of which the giver has most, then the
+        one that has moved least lately, then the last.
+        """
         queue = queues.get((giver, index))
         if queue is None:
             queue = queues[(giver, index)] = self._queue(giver, self.classes[index].kinds)
@@ -200,15 +232,21 @@ class _Balance:
         held_by, kind_of, moved = self.problem.held_by, self.problem.kinds, self.problem.moved
         seen: dict[int, int] = {}
         ranked = []
-        for item in sorted(self.items[giver], key=lambda i: (held_by[i] != giver, -moved[i] if moved else 0, i)):
+        for item in sorted(
+            self.items[giver], key=lambda i: (held_by[i] != giver, -moved[i] if moved else 0, i)
+        ):
             kind = kind_of[item]
             if kind in kinds:
                 seen[kind] = rank = seen.get(kind, 0) + 1
-                ranked.append((held_by[item] != giver, rank, -kind, -moved[item] if moved else 0, item))
+                ranked.append(
+                    (held_by[item] != giver, rank, -kind, -moved[item] if moved else 0, item)
+                )
         return [item for *_, item in sorted(ranked)]
 
     def _lowest(self, index: int) -> tuple[int, int] | None:
-        """(level after one more item, holder) of the lowest holder with room in a class; None: all are full."""
+        """(level after one more item, holder) of the lowest holder with room in a class; None: all
+        are full.
+        """
         heap = self.classes[index].heap
         while heap:
             level, holder, load = heap[0]
@@ -221,7 +259,10 @@ class _Balance:
         """Put a holder's present level into its class's heap, if it has room."""
         if self.used[holder] <= self.full_above:
             load = self.load[holder]
-            heapq.heappush(self.classes[self.class_of[holder]].heap, ((load + 1) * self.unit[holder], holder, load))
+            heapq.heappush(
+                self.classes[self.class_of[holder]].heap,
+                ((load + 1) * self.unit[holder], holder, load),
+            )
 
     def _give(self, item: int, holder: int) -> None:
         assert self.holder[item] == FREE, item

@@ -1,9 +1,12 @@
 """From members, subscriptions and topics to a target: which thread shall own which partition.
 
-Assignor and protocol are chosen by vote, as Kafka's coordinator does: each member votes for the first of its list that all members support, most votes win, and of equal votes the name
-that sorts first. So a group is eager until all its members support the cooperative form. A member that shares nothing with those before it (older registrations first) is rejected.
+Assignor and protocol are chosen by vote, as Kafka's coordinator does: each member votes for the
+first of its list that all members support, most votes win, and of equal votes the name that sorts
+first. So a group is eager until all its members support the cooperative form. A member that shares
+nothing with those before it (older registrations first) is rejected.
 
-`prepare` votes and says what the assignor is to see; a built-in assignor answers at once, a custom one later and from elsewhere, so `conclude` takes its answer for what it is: a proposal.
+`prepare` votes and says what the assignor is to see; a built-in assignor answers at once, a custom
+one later and from elsewhere, so `conclude` takes its answer for what it is: a proposal.
 """
 
 from __future__ import annotations
@@ -15,7 +18,13 @@ from functools import lru_cache
 from .assignment import ASSIGNORS, Assignment, AssignmentInput
 from .model import Member, Pattern, Thread, Topic, TopicPartition
 from .options import CoordinatorOptions
-from .rejections import FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, Rejection, rejection
+from .rejections import (
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL,
+    Rejection,
+    rejection,
+)
 from .sizes import json_bytes
 from .statics import alias_of
 from .values import value
@@ -30,7 +39,9 @@ LISTS_KEPT_MAX = 1_000
 
 @dataclass(slots=True)
 class TargetInput:
-    """The resolved world, shared by all groups: topics by name, and the topics that each wildcard matches."""
+    """The resolved world, shared by all groups: topics by name, and the topics that each wildcard
+    matches.
+    """
 
     topics: dict[str, Topic] = field(default_factory=dict)
     matches: dict[Pattern, frozenset[str]] = field(default_factory=dict)
@@ -40,7 +51,11 @@ class TargetInput:
         pattern = member.subscription.pattern
         if pattern is None:
             return {t: n for t, n in member.subscription.topics.items() if t in self.topics}
-        return {t: member.subscription.streams for t in sorted(self.matches.get(pattern, frozenset())) if t in self.topics}
+        return {
+            t: member.subscription.streams
+            for t in sorted(self.matches.get(pattern, frozenset()))
+            if t in self.topics
+        }
 
     def streams(self, member: Member, topic: str) -> int:
         """How many streams of a topic a member wants (0: none)."""
@@ -52,7 +67,9 @@ class TargetInput:
 
 @value
 class Targets:
-    """A computed target. `rejected` members are not in it; `unassigned` partitions did not fit under a session's cap of owner paths. `user_data` is what a custom assignor tells members."""
+    """A computed target. `rejected` members are not in it; `unassigned` partitions did not fit
+    under a session's cap of owner paths. `user_data` is what a custom assignor tells members.
+    """
 
     target: Mapping[TopicPartition, Thread]
     assignor: str
@@ -69,7 +86,9 @@ class Targets:
 
 @value
 class Prepared:
-    """What the votes said, and what the assignor is to see. Static members go by their instance there (`aliases`: from a name to that)."""
+    """What the votes said, and what the assignor is to see. Static members go by their instance
+    there (`aliases`: from a name to that).
+    """
 
     assignor: str
     protocol: str
@@ -89,7 +108,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to a custom assignor that waits for its answer; `fresh` are the requests for a target as if nobody owned anything that it is for."""
+    """A question to a custom assignor that waits for its answer; `fresh` are the requests for a
+    target as if nobody owned anything that it is for.
+    """
 
     token: int
     prepared: Prepared
@@ -100,29 +121,62 @@ class Asked:
         return replace(self, prepared=self.prepared.renamed(before, after))
 
 
-def prepare(group: str, world: TargetInput, members: Mapping[str, Member], away: Mapping[str, Member], held: Mapping[TopicPartition, Thread], moved: Mapping[TopicPartition, int],
-            options: CoordinatorOptions) -> Prepared:
-    """Admit and vote. `away` are static members that left and are expected back: they get partitions, and have no vote. `held` is who has what now, `moved` how often that changed lately. Pure and
-    deterministic."""
+def prepare(
+    group: str,
+    world: TargetInput,
+    members: Mapping[str, Member],
+    away: Mapping[str, Member],
+    held: Mapping[TopicPartition, Thread],
+    moved: Mapping[TopicPartition, int],
+    options: CoordinatorOptions,
+) -> Prepared:
+    """Admit and vote. `away` are static members that left and are expected back: they get
+    partitions, and have no vote. `held` is who has what now, `moved` how often that changed lately.
+    Pure and deterministic.
+    """
     accepted, rejected = _admit(members, options)
     assignor = _vote([_supported(m, options) for m in accepted.values()], options.default_assignor)
     protocol = _vote(list(map(_protocols, accepted.values())), COOPERATIVE)
     taking = {**accepted, **away}
-    aliases = {name: alias_of(m.instance) if m.instance is not None else name for name, m in taking.items()}
+    aliases = {
+        name: alias_of(m.instance) if m.instance is not None else name for name, m in taking.items()
+    }
     wants = {aliases[name]: world.topics_of(m) for name, m in taking.items()}
     subscribed = sorted({t for topics in wants.values() for t in topics})
     partitions = {t: world.topics[t].partitions for t in subscribed}
     holders = set(held.values())
-    threads = {thread: Thread(aliases[thread.member], thread.number) for thread in holders if thread.member in taking}
-    owners = held if threads == dict(zip(holders, holders)) else {tp: threads[thread] for tp, thread in held.items() if thread in threads}
+    threads = {
+        thread: Thread(aliases[thread.member], thread.number)
+        for thread in holders
+        if thread.member in taking
+    }
+    owners = (
+        held
+        if threads == dict(zip(holders, holders))
+        else {tp: threads[thread] for tp, thread in held.items() if thread in threads}
+    )
     user_data = {aliases[name]: m.user_data for name, m in taking.items() if m.user_data}
     fixed = options.owner_path_prefix_bytes + len(group)
-    return Prepared(assignor, protocol, rejected, AssignmentInput(wants, partitions, owners, options.owner_path_bytes_max, fixed, user_data, dict(moved)), aliases)
+    return Prepared(
+        assignor,
+        protocol,
+        rejected,
+        AssignmentInput(
+            wants, partitions, owners, options.owner_path_bytes_max, fixed, user_data, dict(moved)
+        ),
+        aliases,
+    )
 
 
 def fits(member: Member, result: Targets, options: CoordinatorOptions) -> bool:
-    """Whether a member shares the assignor and the form that its group has come to use: one that was away had no vote."""
-    return not result.assignor or result.assignor in _supported(member, options) and result.protocol in _protocols(member)
+    """Whether a member shares the assignor and the form that its group has come to use: one that
+    was away had no vote.
+    """
+    return (
+        not result.assignor
+        or result.assignor in _supported(member, options)
+        and result.protocol in _protocols(member)
+    )
 
 
 def assign(prepared: Prepared) -> Assignment:
@@ -144,25 +198,57 @@ def flaw(prepared: Prepared, answer: Assignment) -> str:
         used[thread.member] = used.get(thread.member, 0) + given.path_bytes(tp)
     over = sorted(member for member, size in used.items() if size > given.owner_path_bytes_max)
     if over:
-        return f"it gave {over[0]} more partitions than a session's owner paths may hold (owner_path_bytes_max)"
+        return (
+            f"it gave {over[0]} more partitions than a session's owner paths may hold"
+            " (owner_path_bytes_max)"
+        )
     for member, text in answer.user_data.items():
-        if member not in given.members or len(text.encode("utf-8", "replace")) > USER_DATA_CHARS_MAX or json_bytes(text) > USER_DATA_JSON_BYTES_MAX:
-            return f"its user data for {member[:100]} is for nobody, or longer than {USER_DATA_CHARS_MAX} bytes ({USER_DATA_JSON_BYTES_MAX} with what JSON escapes)"
+        if (
+            member not in given.members
+            or len(text.encode("utf-8", "replace")) > USER_DATA_CHARS_MAX
+            or json_bytes(text) > USER_DATA_JSON_BYTES_MAX
+        ):
+            return (
+                f"its user data for {member[:100]} is for nobody, or longer than"
+                f" {USER_DATA_CHARS_MAX} bytes ({USER_DATA_JSON_BYTES_MAX} with what JSON escapes)"
+            )
     return ""
 
 
 def conclude(prepared: Prepared, answer: Assignment) -> Targets:
-    """The target, under the members' own names. The answer has no `flaw`. What it says to be unassigned is not asked: partitions that it says nothing of are so too."""
+    """The target, under the members' own names. The answer has no `flaw`. What it says to be
+    unassigned is not asked: partitions that it says nothing of are so too.
+    """
     names = {alias: name for name, alias in prepared.aliases.items() if alias != name}
     target = answer.targets
     if names:
-        threads = {thread: Thread(names.get(thread.member, thread.member), thread.number) for thread in set(target.values())}
+        threads = {
+            thread: Thread(names.get(thread.member, thread.member), thread.number)
+            for thread in set(target.values())
+        }
         target = {tp: threads[thread] for tp, thread in target.items()}
     user_data = {names.get(alias, alias): text for alias, text in answer.user_data.items()}
     partitions = prepared.given.partitions
     left = len(target) < sum(map(len, partitions.values()))
-    unassigned = tuple(tp for t in sorted(partitions) for n in partitions[t] if (tp := TopicPartition(t, n)) not in target) if left else ()
-    return Targets(target, prepared.assignor, prepared.rejected, unassigned, tuple(sorted(partitions)), prepared.protocol, user_data)
+    unassigned = (
+        tuple(
+            tp
+            for t in sorted(partitions)
+            for n in partitions[t]
+            if (tp := TopicPartition(t, n)) not in target
+        )
+        if left
+        else ()
+    )
+    return Targets(
+        target,
+        prepared.assignor,
+        prepared.rejected,
+        unassigned,
+        tuple(sorted(partitions)),
+        prepared.protocol,
+        user_data,
+    )
 
 
 def _renamed(about: Mapping[str, str], before: str, after: str) -> dict[str, str]:
@@ -178,16 +264,29 @@ def _protocols(member: Member) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=LISTS_KEPT_MAX)
-def _known(named: tuple[str, ...], known: tuple[str, ...], more: Collection[str] = tuple(ASSIGNORS)) -> tuple[str, ...]:
-    """Those of a member's list that are known here. Nearly all members of all groups have one of a few lists."""
+def _known(
+    named: tuple[str, ...], known: tuple[str, ...], more: Collection[str] = tuple(ASSIGNORS)
+) -> tuple[str, ...]:
+    """Those of a member's list that are known here. Nearly all members of all groups have one of a
+    few lists.
+    """
     return tuple(name for name in named if name in known or name in more)
 
 
-def _admit(members: Mapping[str, Member], options: CoordinatorOptions) -> tuple[dict[str, Member], dict[str, Rejection]]:
-    """Oldest first, as long as all share an assignor and a protocol, and no instance is there twice."""
+def _admit(
+    members: Mapping[str, Member], options: CoordinatorOptions
+) -> tuple[dict[str, Member], dict[str, Rejection]]:
+    """Oldest first, as long as all share an assignor and a protocol, and no instance is there
+    twice.
+    """
     by_age = sorted(members.values(), key=_age)
-    if len({(m.assignors, m.protocols, m.instance) for m in by_age}) == 1 and by_age[0].instance is None and len(by_age) <= options.members_per_group_max \
-            and _supported(by_age[0], options) and _protocols(by_age[0]):
+    if (
+        len({(m.assignors, m.protocols, m.instance) for m in by_age}) == 1
+        and by_age[0].instance is None
+        and len(by_age) <= options.members_per_group_max
+        and _supported(by_age[0], options)
+        and _protocols(by_age[0])
+    ):
         return {m.name: m for m in by_age}, {}  # most groups: all name the same
     accepted: dict[str, Member] = {}
     rejected: dict[str, Rejection] = {}
@@ -198,17 +297,32 @@ def _admit(members: Mapping[str, Member], options: CoordinatorOptions) -> tuple[
         supported = set(_supported(member, options))
         shared = supported if assignors is None else assignors & supported
         if member.instance is not None and member.instance in instances:
-            rejected[member.name] = rejection(FENCED_INSTANCE_ID, f"the instance {member.instance} is in the group already, as {instances[member.instance]}")
+            rejected[member.name] = rejection(
+                FENCED_INSTANCE_ID,
+                f"the instance {member.instance} is in the group already, as"
+                f" {instances[member.instance]}",
+            )
         elif not shared:
             known = ", ".join(sorted({*ASSIGNORS, *options.external_assignors}))
             others = ", ".join(sorted(assignors or ())) or known
-            rejected[member.name] = rejection(INCONSISTENT_GROUP_PROTOCOL,
-                f"no assignor in common: this member names {', '.join(member.assignors) or 'none'}, the group uses {others}; name one of them in partition_assignment_strategy")
+            rejected[member.name] = rejection(
+                INCONSISTENT_GROUP_PROTOCOL,
+                f"no assignor in common: this member names {', '.join(member.assignors) or 'none'},"
+                f" the group uses {others}; name one of them in partition_assignment_strategy",
+            )
         elif not protocols & set(_protocols(member)):
-            rejected[member.name] = rejection(INCONSISTENT_GROUP_PROTOCOL,
-                f"no protocol in common: this member names {', '.join(member.protocols) or 'none'}, the group uses {', '.join(sorted(protocols))}; name one of them in rebalance_protocol")
+            rejected[member.name] = rejection(
+                INCONSISTENT_GROUP_PROTOCOL,
+                f"no protocol in common: this member names {', '.join(member.protocols) or 'none'},"
+                f" the group uses {', '.join(sorted(protocols))}; name one of them in"
+                " rebalance_protocol",
+            )
         elif len(accepted) >= options.members_per_group_max:
-            rejected[member.name] = rejection(GROUP_MAX_SIZE_REACHED, f"the group has {len(accepted)} members already, the most that the coordinator allows")
+            rejected[member.name] = rejection(
+                GROUP_MAX_SIZE_REACHED,
+                f"the group has {len(accepted)} members already, the most that the coordinator"
+                " allows",
+            )
         else:
             assignors = shared
             protocols &= set(_protocols(member))

@@ -1,10 +1,14 @@
 """When a group cannot be rebalanced: retries, then quarantine of that group alone.
 
-Failures are evictions, failures of a custom assignor and proposals of it that were no good. `max_rebalance_retries` of them without a rest of `retries_forgotten_ms` between and the group is
-quarantined: nothing is started or stopped in it, everybody keeps what it has, and the reason is recorded. It leaves on a membership change, or after `quarantine_ms` by itself, but never before a
-backoff that doubles from one quarantine to the next (an evicted member's return is itself a membership change). Leaving is a trial: the next failure ends it.
+Failures are evictions, failures of a custom assignor and proposals of it that were no good.
+`max_rebalance_retries` of them without a rest of `retries_forgotten_ms` between and the group is
+quarantined: nothing is started or stopped in it, everybody keeps what it has, and the reason is
+recorded. It leaves on a membership change, or after `quarantine_ms` by itself, but never before a
+backoff that doubles from one quarantine to the next (an evicted member's return is itself a
+membership change). Leaving is a trial: the next failure ends it.
 
-The old consumer gave up after rebalance.max.retries with a ConsumerRebalanceFailedException; the name is kept.
+The old consumer gave up after rebalance.max.retries with a ConsumerRebalanceFailedException; the
+name is kept.
 """
 
 from __future__ import annotations
@@ -39,7 +43,9 @@ class Trouble:
     def quarantine(self, now_ms: int) -> None:
         """Leave the group alone from now on."""
         o = self.options
-        backoff_ms = min(o.quarantine_backoff_ms * 2 ** min(self.rounds, 16), o.quarantine_backoff_max_ms)
+        backoff_ms = min(
+            o.quarantine_backoff_ms * 2 ** min(self.rounds, 16), o.quarantine_backoff_max_ms
+        )
         self.rounds += 1
         self.quarantined, self.changed = True, False
         self.not_before_ms = now_ms + backoff_ms
@@ -68,7 +74,10 @@ class Trouble:
 
     def rests(self, now_ms: int, resting: bool) -> None:
         """Whether the group is at rest now; a long rest forgets."""
-        if self.rested_since_ms is not None and now_ms - self.rested_since_ms >= self.options.retries_forgotten_ms:
+        if (
+            self.rested_since_ms is not None
+            and now_ms - self.rested_since_ms >= self.options.retries_forgotten_ms
+        ):
             self.failures = self.rounds = 0
         if not resting:
             self.rested_since_ms = None

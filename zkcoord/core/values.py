@@ -1,7 +1,9 @@
 """What a value is: a dataclass that nobody changes once it is made.
 
-A new coordinator makes some ten of them for every partition that there is. A frozen dataclass sets each field through `object.__setattr__`, which takes several times as long as setting it; so values are frozen for those
-who check types and while the tests run (`FREEZE`, set before anything else is imported), and plain otherwise.
+A new coordinator makes some ten of them for every partition that there is. A frozen dataclass sets
+each field through `object.__setattr__`, which takes several times as long as setting it; so values
+are frozen for those who check types and while the tests run (`FREEZE`, set before anything else is
+imported), and plain otherwise.
 """
 
 from __future__ import annotations

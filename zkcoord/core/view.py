@@ -1,16 +1,22 @@
-"""What is known of one group, filed so that the next step can be found without looking at everything.
+"""What is known of one group, filed so that the next step can be found without looking at
+everything.
 
-The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it as read and files each partition in exactly one place:
+The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it
+as read and files each partition in exactly one place:
 
-* settled   owned by the thread that the target names (before there is a target: by any live member's);
-* wrong     owned by a live member that shall not (or another thread of it shall, or it began before the topic was made again, or everybody is recalled): to be stopped;
+* settled   owned by the thread that the target names (before there is a target: by any live
+  member's);
+* wrong     owned by a live member that shall not (or another thread of it shall, or it began before
+  the topic was made again, or everybody is recalled): to be stopped;
 * ready     free, wanted by a live member, and in nobody's outstanding start: to be started;
 * starting  free, and in somebody's outstanding start command;
 * orphan    its owner node belongs to a session that has no registration: left alone for a lease;
-* blocked   its owner node is not ours to judge (unreadable, a legacy member's, or of a registration that is unreadable), or its topic was made again and not everybody has let go of the topic before;
+* blocked   its owner node is not ours to judge (unreadable, a legacy member's, or of a registration
+  that is unreadable), or its topic was made again and not everybody has let go of the topic before;
 * unwanted  free, and nobody shall have it.
 
-A change of one owner or one command refiles only the partitions it names, so an ack costs what it changed, not the size of the group.
+A change of one owner or one command refiles only the partitions it names, so an ack costs what it
+changed, not the size of the group.
 """
 
 from __future__ import annotations
@@ -19,7 +25,18 @@ import enum
 from collections.abc import Iterable, Mapping, Set
 
 from .events import GroupDelta
-from .model import Command, Malformed, Member, Option, Owner, Request, Thread, Topic, TopicPartition, same_incarnation
+from .model import (
+    Command,
+    Malformed,
+    Member,
+    Option,
+    Owner,
+    Request,
+    Thread,
+    Topic,
+    TopicPartition,
+    same_incarnation,
+)
 
 
 class Place(enum.Enum):
@@ -34,12 +51,18 @@ class Place(enum.Enum):
     UNWANTED = "unwanted"
 
 
-OWNER_VERSION_OURS = 1  # the start ack creates an owner node and sets its data; a legacy member's node stays at 0
+# the start ack creates an owner node and sets its data; a legacy member's node stays at 0
+OWNER_VERSION_OURS = 1
 
 
 class GroupView:
-    """The filed state of one group. Changed only by `apply`, `retarget`, `rename`, `recall`, `refile_topics` and the local effects of our own writes. `topics` are those that exist, by name; `recalled`:
-    all of every member is to be stopped (the eager form). `outdated` holds, by topic, the partitions that are owned or being started as those of a topic before; `misled` those owned by a start that was written before the topic was made again. `coming` counts, by member, the partitions that others have yet to give up for it."""
+    """The filed state of one group. Changed only by `apply`, `retarget`, `rename`, `recall`,
+    `refile_topics` and the local effects of our own writes. `topics` are those that exist, by name;
+    `recalled`: all of every member is to be stopped (the eager form). `outdated` holds, by topic,
+    the partitions that are owned or being started as those of a topic before; `misled` those owned
+    by a start that was written before the topic was made again. `coming` counts, by member, the
+    partitions that others have yet to give up for it.
+    """
 
     def __init__(self, epoch: int, topics: Mapping[str, Topic]) -> None:
         self.epoch = epoch
@@ -69,13 +92,38 @@ class GroupView:
         self.legacy = 0
 
     def apply(self, delta: GroupDelta) -> tuple[str, ...]:
-        """Take what was read. Returns the names of the members whose arrival, departure or change calls for a new target, sorted."""
-        members, owners, commands, channels = delta.members, delta.owners, delta.commands, delta.channels
-        if delta.full and (self.members or self.owners or self.commands or self.channels or self.requests or self.malformed):
-            known = {*self.members, *(name for what, name in self.malformed if what == "registration")}
+        """Take what was read. Returns the names of the members whose arrival, departure or change
+        calls for a new target, sorted.
+        """
+        members, owners, commands, channels = (
+            delta.members,
+            delta.owners,
+            delta.commands,
+            delta.channels,
+        )
+        if delta.full and (
+            self.members
+            or self.owners
+            or self.commands
+            or self.channels
+            or self.requests
+            or self.malformed
+        ):
+            known = {
+                *self.members,
+                *(name for what, name in self.malformed if what == "registration"),
+            }
             members = {**members, **{n: None for n in known if n not in members}}
             owners = {**owners, **{tp: None for tp in self.owners if tp not in owners}}
-            commands = {**commands, **{(m, n): None for m, nodes in self.commands.items() for n in nodes if (m, n) not in commands}}
+            commands = {
+                **commands,
+                **{
+                    (m, n): None
+                    for m, nodes in self.commands.items()
+                    for n in nodes
+                    if (m, n) not in commands
+                },
+            }
             channels = {**channels, **{m: False for m in self.channels if m not in channels}}
             for node in [n for n in self.requests if n not in delta.requests]:
                 self._take_request(node, None)
@@ -83,7 +131,11 @@ class GroupView:
             self._take_request(node, request)
         for name, there in channels.items():
             (self.channels.add if there else self.channels.discard)(name)
-        unreadable = Malformed in map(type, members.values()) or bool(self.malformed) and any(("registration", name) in self.malformed for name in members)
+        unreadable = (
+            Malformed in map(type, members.values())
+            or bool(self.malformed)
+            and any(("registration", name) in self.malformed for name in members)
+        )
         changed = tuple(sorted([name for name, m in members.items() if self._take_member(name, m)]))
         touched: set[TopicPartition] = set(self.owners) if unreadable else set()
         for (member, node), command in commands.items():
@@ -98,9 +150,18 @@ class GroupView:
         return changed
 
     def _unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Before a target exists what a live member owns is settled: all of it is filed when there is one."""
+        """Before a target exists what a live member owns is settled: all of it is filed when there
+        is one.
+        """
         owners, by_session, place = self.owners, self.by_session, self.place
-        return [tp for tp in partitions if not isinstance(owner := owners.get(tp), Owner) or owner.session not in by_session or place and tp in place]
+        return [
+            tp
+            for tp in partitions
+            if not isinstance(owner := owners.get(tp), Owner)
+            or owner.session not in by_session
+            or place
+            and tp in place
+        ]
 
     def _judge_form(self, what: str, name: str, value: object) -> None:
         """Note a node that is not what it should be, and forget the note of one that is again."""
@@ -144,14 +205,22 @@ class GroupView:
         else:
             self.requests[node] = request
 
-    def _take_command(self, member: str, node: str, command: Command | Malformed | None) -> Iterable[TopicPartition]:
+    def _take_command(
+        self, member: str, node: str, command: Command | Malformed | None
+    ) -> Iterable[TopicPartition]:
         """Store one command; returns the partitions to refile."""
         nodes = self.commands.setdefault(member, {})
         before = nodes.pop(node, None)
         self._judge_form("command", f"{member}/{node}", command)
-        touched: list[TopicPartition] = list(before.partitions) if isinstance(before, Command) else []
+        touched: list[TopicPartition] = (
+            list(before.partitions) if isinstance(before, Command) else []
+        )
         if command is None and isinstance(before, Command):
-            self.misled.update(tp for tp in before.start if not self._is_now(tp.topic, before.incarnations.get(tp.topic)))
+            self.misled.update(
+                tp
+                for tp in before.start
+                if not self._is_now(tp.topic, before.incarnations.get(tp.topic))
+            )
         self._unfile_command(member, node, before)
         if command is None:
             if not nodes:
@@ -179,7 +248,11 @@ class GroupView:
         if isinstance(command, Malformed):
             return
         registered = self.members.get(member)
-        if command.epoch < self.epoch or registered is None or registered.incarnation != command.incarnation:
+        if (
+            command.epoch < self.epoch
+            or registered is None
+            or registered.incarnation != command.incarnation
+        ):
             self.stale.add((member, node))
             return
         self.live.setdefault(member, {})[node] = command
@@ -212,19 +285,43 @@ class GroupView:
         touched = {*self.target, *target, *self.owners}
         self.target = dict(target)
         self.aimed = True
-        self.refile(touched if self.recalled or self.outdated else self._not_plainly_settled(touched))
+        self.refile(
+            touched if self.recalled or self.outdated else self._not_plainly_settled(touched)
+        )
 
     def _not_plainly_settled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Without those of which there is nothing to file: the usual case, found out with less than the general one takes (a new coordinator asks for every partition that there is)."""
-        owners, target, topics, by_session, place, misled = self.owners, self.target, self.topics, self.by_session, self.place, self.misled
+        """Without those of which there is nothing to file: the usual case, found out with less than
+        the general one takes (a new coordinator asks for every partition that there is).
+        """
+        owners, target, topics, by_session, place, misled = (
+            self.owners,
+            self.target,
+            self.topics,
+            self.by_session,
+            self.place,
+            self.misled,
+        )
         return [
-            tp for tp in partitions
-            if not isinstance(owner := owners.get(tp), Owner) or owner.thread != target.get(tp) or by_session.get(owner.session) != owner.thread.member
-            or (topic := topics.get(tp.topic)) is None or owner.created < topic.created or misled and tp in misled or place and tp in place]
+            tp
+            for tp in partitions
+            if not isinstance(owner := owners.get(tp), Owner)
+            or owner.thread != target.get(tp)
+            or by_session.get(owner.session) != owner.thread.member
+            or (topic := topics.get(tp.topic)) is None
+            or owner.created < topic.created
+            or misled
+            and tp in misled
+            or place
+            and tp in place
+        ]
 
-    def count_moves(self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]) -> None:
-        """Who must give in a storm of joins gives what has moved least, from one target to the next. What a member leaves behind counts as not moved: of those who come and go each gets the same,
-        and the others keep theirs."""
+    def count_moves(
+        self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]
+    ) -> None:
+        """Who must give in a storm of joins gives what has moved least, from one target to the
+        next. What a member leaves behind counts as not moved: of those who come and go each gets
+        the same, and the others keep theirs.
+        """
         for tp, thread in target.items() if self.target or moved else ():
             before = self.target.get(tp)
             if before is None or before.member not in self.members:
@@ -247,18 +344,26 @@ class GroupView:
 
     def refile_topics(self, topics: Set[str]) -> None:
         """Topics were made, made again or deleted."""
-        self.refile([tp for tp in {*self.owners, *self.target, *self.starting} if tp.topic in topics])
+        self.refile(
+            [tp for tp in {*self.owners, *self.target, *self.starting} if tp.topic in topics]
+        )
 
     def exists(self, tp: TopicPartition) -> bool:
-        """Whether its topic exists, and has it now (a topic made again may have fewer partitions than the target knows)."""
+        """Whether its topic exists, and has it now (a topic made again may have fewer partitions
+        than the target knows).
+        """
         topic = self.topics.get(tp.topic)
         numbers = topic.partitions if topic is not None else ()
-        return numbers[tp.partition : tp.partition + 1] == (tp.partition,) or tp.partition in numbers
+        return (
+            numbers[tp.partition : tp.partition + 1] == (tp.partition,) or tp.partition in numbers
+        )
 
     def _is_now(self, topic: str, incarnation: str | None) -> bool:
         """Whether that is the topic that exists (nothing said against it: it is)."""
         known = self.topics.get(topic)
-        return incarnation is None or known is None or same_incarnation(incarnation, known.incarnation)
+        return (
+            incarnation is None or known is None or same_incarnation(incarnation, known.incarnation)
+        )
 
     def _outdated(self, tp: TopicPartition) -> bool:
         """Whether it is owned, or being started, as a partition of a topic before this one."""
@@ -329,9 +434,19 @@ class GroupView:
         if owner is not None:
             holder = self.by_session.get(owner.session)
             if holder is None:
-                unreadable = ("registration", owner.thread.member) in self.malformed  # it is there: its member may hold a lease
-                return (Place.ORPHAN if owner.version == OWNER_VERSION_OURS and not unreadable else Place.BLOCKED), ""
-            stays = want is not None and want.member == holder and want.number == owner.thread.number and not self.recalled
+                # it is there: its member may hold a lease
+                unreadable = ("registration", owner.thread.member) in self.malformed
+                return (
+                    Place.ORPHAN
+                    if owner.version == OWNER_VERSION_OURS and not unreadable
+                    else Place.BLOCKED
+                ), ""
+            stays = (
+                want is not None
+                and want.member == holder
+                and want.number == owner.thread.number
+                and not self.recalled
+            )
             if stays and tp not in self.outdated.get(tp.topic, ()):
                 return Place.SETTLED, holder
             return (Place.WRONG if self.aimed else Place.SETTLED), holder
@@ -348,11 +463,21 @@ class GroupView:
         registered = self.members.get(member)
         if registered is None:
             return ()
-        return tuple(tp for tp, o in self.owners.items() if isinstance(o, Owner) and o.session == registered.session)
+        return tuple(
+            tp
+            for tp, o in self.owners.items()
+            if isinstance(o, Owner) and o.session == registered.session
+        )
 
     def current_owners(self) -> dict[TopicPartition, Thread]:
         """Who holds what among the live members, as threads."""
         holder_of = self.by_session.get
         return {
-            tp: owner.thread if owner.thread.member == holder else Thread(holder, owner.thread.number)
-            for tp, owner in self.owners.items() if isinstance(owner, Owner) and (holder := holder_of(owner.session)) is not None}
+            tp: (
+                owner.thread
+                if owner.thread.member == holder
+                else Thread(holder, owner.thread.number)
+            )
+            for tp, owner in self.owners.items()
+            if isinstance(owner, Owner) and (holder := holder_of(owner.session)) is not None
+        }

@@ -1,11 +1,14 @@
-"""A consumer of the demo: `consumer.verifiable`, unless it is told to wait before it begins, or to be broken.
+"""A consumer of the demo: `consumer.verifiable`, unless it is told to wait before it begins, or to
+be broken.
 
     python -m zkcoord.demo.actor [--wait] [--fault lost|duplicate] -- options of consumer.verifiable
 
-`--wait`: load everything, print {"event": "waiting"}, begin at SIGUSR2. So a join can be timed to a hair.
-`--fault`: at SIGUSR1 do something wrong, once, at the level at which an application or a client library would, and print {"event": "fault"}:
-    lost        a batch of one partition that the consumer was handed never reaches the application, and the consumer commits beyond it
-    duplicate   the position is set back over records that the application has had already
+`--wait`: load everything, print {"event": "waiting"}, begin at SIGUSR2. So a join can be timed to a
+hair. `--fault`: at SIGUSR1 do something wrong, once, at the level at which an application or a
+client library would, and print {"event": "fault"}:
+    lost        a batch of one partition that the consumer was handed never reaches the application,
+    and the consumer commits beyond it duplicate   the position is set back over records that the
+    application has had already
 """
 
 from __future__ import annotations
@@ -39,7 +42,12 @@ class DroppingConsumer(KafkaConsumer):
             at = _largest(batch)
             dropped = batch.pop(at)
             armed.clear()
-            tell("fault", partition=f"{at.topic}-{at.partition}", first=dropped[0].offset, last=dropped[-1].offset)
+            tell(
+                "fault",
+                partition=f"{at.topic}-{at.partition}",
+                first=dropped[0].offset,
+                last=dropped[-1].offset,
+            )
         return batch
 
 
@@ -53,11 +61,19 @@ class RepeatingConsumer(KafkaConsumer):
             at = _largest(batch)
             self.seek(at, batch[at][0].offset)
             armed.clear()
-            tell("fault", partition=f"{at.topic}-{at.partition}", first=batch[at][0].offset, last=batch[at][-1].offset)
+            tell(
+                "fault",
+                partition=f"{at.topic}-{at.partition}",
+                first=batch[at][0].offset,
+                last=batch[at][-1].offset,
+            )
         return batch
 
 
-CONSUMERS: dict[str, type[KafkaConsumer]] = {"lost": DroppingConsumer, "duplicate": RepeatingConsumer}
+CONSUMERS: dict[str, type[KafkaConsumer]] = {
+    "lost": DroppingConsumer,
+    "duplicate": RepeatingConsumer,
+}
 
 
 def _largest(batch: dict[Any, list[Any]]) -> Any:
@@ -66,7 +82,9 @@ def _largest(batch: dict[Any, list[Any]]) -> Any:
 
 def tell(event: str, **fields: Any) -> None:
     """One JSON line, in one write."""
-    sys.stdout.write(json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")) + "\n")
+    sys.stdout.write(
+        json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")) + "\n"
+    )
     sys.stdout.flush()
 
 

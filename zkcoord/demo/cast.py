@@ -1,4 +1,6 @@
-"""Everybody who plays in the demo: starts them, talks to them, ends them, and writes each end down. Every process is a real one: `zkcoord coordinator`, `consumer.verifiable`, a producer."""
+"""Everybody who plays in the demo: starts them, talks to them, ends them, and writes each end down.
+Every process is a real one: `zkcoord coordinator`, `consumer.verifiable`, a producer.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Addresses:
 class Cast:
     """The processes of one run. `say` shows a sentence to the user."""
 
-    def __init__(self, options: Options, addresses: Addresses, story: Story, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, options: Options, addresses: Addresses, story: Story, say: Callable[[str], None]
+    ) -> None:
         self.options = options
         self.addresses = addresses
         self.story = story
@@ -47,7 +51,9 @@ class Cast:
         self.children = Children(self._line)
         self._ready: dict[str, str] = {}
         try:
-            self.observer = Observer(addresses.zookeeper, GROUP, TOPIC, lambda: self.partitions, self._seen)
+            self.observer = Observer(
+                addresses.zookeeper, GROUP, TOPIC, lambda: self.partitions, self._seen
+            )
         except ScenarioError:
             self.children.close()
             raise
@@ -73,7 +79,12 @@ class Cast:
         with self.children.lock:
             self.state.expect(name, kind)
         plain = name.replace(" ", "-")
-        return self.children.start(name, module, self.runs / folder / f"{plain}{engine.SUFFIX}", self.options.folder / "logs" / f"{plain}.log")
+        return self.children.start(
+            name,
+            module,
+            self.runs / folder / f"{plain}{engine.SUFFIX}",
+            self.options.folder / "logs" / f"{plain}.log",
+        )
 
     def start_coordinator(self, name: str) -> None:
         """`zkcoord coordinator`, with a journal of its own."""
@@ -81,27 +92,84 @@ class Cast:
         again = journal.exists()
         port = free_port()
         self._ready[name] = f"http://127.0.0.1:{port}/ready"
-        flags = ["--zookeeper", self.addresses.zookeeper, "--session-timeout-ms", str(self.options.coordinator_session_timeout_ms), "--http-port", str(port), "--journal-dir", str(journal)]
-        self._start(name, Kind.COORDINATOR, ["zkcoord.runtime.cli", "coordinator", *flags], "output")
+        flags = [
+            "--zookeeper",
+            self.addresses.zookeeper,
+            "--session-timeout-ms",
+            str(self.options.coordinator_session_timeout_ms),
+            "--http-port",
+            str(port),
+            "--journal-dir",
+            str(journal),
+        ]
+        self._start(
+            name, Kind.COORDINATOR, ["zkcoord.runtime.cli", "coordinator", *flags], "output"
+        )
         if not again:
             self.children.follow_folder(name, journal)
 
-    def start_consumer(self, name: str, fault: Break | None = None, wait_for_go: bool = False) -> None:
+    def start_consumer(
+        self, name: str, fault: Break | None = None, wait_for_go: bool = False
+    ) -> None:
         """A consumer with automatic commit and small batches."""
         o = self.options
-        flags = ["--zookeeper", self.addresses.zookeeper, "--group", GROUP, "--topic", TOPIC, "--commit", "auto", "--commit-interval-ms", str(o.commit_interval_ms),
-                 "--session-timeout-ms", str(o.consumer_session_timeout_ms), "--max-poll-records", str(o.max_poll_records), "--batch-delay-ms", str(o.batch_delay_ms), "--client-id", name]
-        acting = (["--wait"] if wait_for_go else []) + ([] if fault is None else ["--fault", fault.value])
-        self._start(name, Kind.CONSUMER, ["zkcoord.demo.actor", *acting, "--", *flags], engine.CONSUMERS)
+        flags = [
+            "--zookeeper",
+            self.addresses.zookeeper,
+            "--group",
+            GROUP,
+            "--topic",
+            TOPIC,
+            "--commit",
+            "auto",
+            "--commit-interval-ms",
+            str(o.commit_interval_ms),
+            "--session-timeout-ms",
+            str(o.consumer_session_timeout_ms),
+            "--max-poll-records",
+            str(o.max_poll_records),
+            "--batch-delay-ms",
+            str(o.batch_delay_ms),
+            "--client-id",
+            name,
+        ]
+        acting = (["--wait"] if wait_for_go else []) + (
+            [] if fault is None else ["--fault", fault.value]
+        )
+        self._start(
+            name, Kind.CONSUMER, ["zkcoord.demo.actor", *acting, "--", *flags], engine.CONSUMERS
+        )
 
     def start_producer(self) -> None:
         """The producer."""
-        flags = ["--bootstrap-servers", self.addresses.kafka, "--topic", TOPIC, "--partitions", str(self.partitions), "--rate", str(self.options.pace.rate)]
+        flags = [
+            "--bootstrap-servers",
+            self.addresses.kafka,
+            "--topic",
+            TOPIC,
+            "--partitions",
+            str(self.partitions),
+            "--rate",
+            str(self.options.pace.rate),
+        ]
         self._start("producer", Kind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS)
 
     def start_rogue(self, number: int) -> str:
         """Somebody who fetches a partition that is not his; his name."""
-        self._start("rogue", Kind.ROGUE, ["zkcoord.demo.rogue", "--bootstrap-servers", self.addresses.kafka, "--topic", TOPIC, "--partition", str(number)], engine.CONSUMERS)
+        self._start(
+            "rogue",
+            Kind.ROGUE,
+            [
+                "zkcoord.demo.rogue",
+                "--bootstrap-servers",
+                self.addresses.kafka,
+                "--topic",
+                TOPIC,
+                "--partition",
+                str(number),
+            ],
+            engine.CONSUMERS,
+        )
         return "rogue"
 
     # talking
@@ -133,12 +201,16 @@ class Cast:
         return self.children.terminate(self.children.children[name])
 
     def left(self, name: str) -> None:
-        """Wait for the end of a process that was asked to leave. Raises `ScenarioError` when it did not end cleanly."""
+        """Wait for the end of a process that was asked to leave. Raises `ScenarioError` when it did
+        not end cleanly.
+        """
         child = self.children.children[name]
         status = self.children.wait_gone(child)
         self._gone(child, killed=False)
         if status != 0:
-            raise ScenarioError(f"{name} did not end cleanly: {signal_name(status)} (its log is {child.log})")
+            raise ScenarioError(
+                f"{name} did not end cleanly: {signal_name(status)} (its log is {child.log})"
+            )
 
     def kill(self, name: str) -> int:
         """kill -9; the time just before it."""
@@ -160,7 +232,11 @@ class Cast:
 
     def end_coordinators(self) -> None:
         """SIGTERM for all coordinators that run."""
-        running = [child for child in self.children.children.values() if child.alive and self.state.kinds[child.name] is Kind.COORDINATOR]
+        running = [
+            child
+            for child in self.children.children.values()
+            if child.alive and self.state.kinds[child.name] is Kind.COORDINATOR
+        ]
         for child in running:
             self.ask_to_leave(child.name)
         for child in running:
@@ -171,8 +247,14 @@ class Cast:
     def create_topic(self) -> None:
         """The topic, empty, with a leader for every partition."""
         with administration(self.addresses.kafka) as admin:
-            admin.create_topics({TOPIC: {"num_partitions": self.partitions, "replication_factor": 1}})
-            self.children.wait_for(lambda: led(admin) == self.partitions, self.options.step_timeout_s, "the topic's leaders")
+            admin.create_topics(
+                {TOPIC: {"num_partitions": self.partitions, "replication_factor": 1}}
+            )
+            self.children.wait_for(
+                lambda: led(admin) == self.partitions,
+                self.options.step_timeout_s,
+                "the topic's leaders",
+            )
 
     def grow(self, partitions: int) -> None:
         """Add partitions to the topic."""
@@ -191,7 +273,9 @@ def administration(kafka: str) -> Iterator[KafkaAdminClient]:
         finally:
             admin.close()
     except KafkaError as error:
-        raise ScenarioError(f"the broker refused to change the topic ({error}): its log says why") from error
+        raise ScenarioError(
+            f"the broker refused to change the topic ({error}): its log says why"
+        ) from error
 
 
 def led(admin: KafkaAdminClient) -> int:

@@ -1,6 +1,7 @@
 """The command line of `python -m zkcoord.demo` and `make demo`: options, then `zkcoord.demo.run`.
 
-Exit status: 0 a clean verdict, 1 not clean or it could not be run (one sentence says why), 2 options that cannot be used, 130 after Ctrl-C.
+Exit status: 0 a clean verdict, 1 not clean or it could not be run (one sentence says why), 2
+options that cannot be used, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,16 +42,40 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = Parser(
         prog="python -m zkcoord.demo",
-        description="A real consumer group on a real Kafka broker, through joins, leaves, crashes and its coordinator's death, and a verdict: was anything lost, duplicated or owned twice?",
+        description=(
+            "A real consumer group on a real Kafka broker, through joins, leaves, crashes and its"
+            " coordinator's death, and a verdict: was anything lost, duplicated or owned twice?"
+        ),
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     p.add_argument("--fast", action="store_true", help="less work between the steps")
-    p.add_argument("--tiny", action="store_true", help="only a join, fewer partitions: for tests of --break")
-    p.add_argument("--break", dest="fault", choices=[fault.value for fault in Break], help="inject a fault for real; the verdict must find it")
-    p.add_argument("--dir", type=Path, metavar="FOLDER", help="keep servers' data, logs and journals here (default: a temporary folder; of a run that is not clean, journals and logs are copied beside the report)")
-    p.add_argument("--reports", type=Path, default=Path("build/reports"), metavar="FOLDER", help="where picture and report go (default: build/reports)")
+    p.add_argument(
+        "--tiny", action="store_true", help="only a join, fewer partitions: for tests of --break"
+    )
+    p.add_argument(
+        "--break",
+        dest="fault",
+        choices=[fault.value for fault in Break],
+        help="inject a fault for real; the verdict must find it",
+    )
+    p.add_argument(
+        "--dir",
+        type=Path,
+        metavar="FOLDER",
+        help=(
+            "keep servers' data, logs and journals here (default: a temporary folder; of a run that"
+            " is not clean, journals and logs are copied beside the report)"
+        ),
+    )
+    p.add_argument(
+        "--reports",
+        type=Path,
+        default=Path("build/reports"),
+        metavar="FOLDER",
+        help="where picture and report go (default: build/reports)",
+    )
     p.add_argument("--seed", type=int, default=0, help="which consumers leave and die")
     p.add_argument("--no-live", action="store_true", help="lines instead of a live view")
     return p
@@ -61,17 +86,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     logging.basicConfig(level=logging.CRITICAL)
     if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
-        print(f"The folder {args.dir} is not empty, and a run begins with an empty topic: name another or remove it.", file=sys.stderr)
+        print(
+            f"The folder {args.dir} is not empty, and a run begins with an empty topic: name"
+            " another or remove it.",
+            file=sys.stderr,
+        )
         return 2
     pace = TINY if args.tiny else FAST if args.fast else FULL
-    folder = args.dir.absolute() if args.dir is not None else Path(tempfile.mkdtemp(prefix="zkcoord-demo-"))
+    folder = (
+        args.dir.absolute()
+        if args.dir is not None
+        else Path(tempfile.mkdtemp(prefix="zkcoord-demo-"))
+    )
     kept = args.dir is not None
-    options = Options(folder, args.reports, pace, None if args.fault is None else Break(args.fault), args.seed, keep_folder=kept)
+    options = Options(
+        folder,
+        args.reports,
+        pace,
+        None if args.fault is None else Break(args.fault),
+        args.seed,
+        keep_folder=kept,
+    )
     length = "about two minutes" if pace is FULL else "well under a minute"
     status = EXIT_FAILED
     try:
         view = live.view_for(not args.no_live)
-        view.say(f"Two servers (ZooKeeper, Kafka), two coordinators, four consumers and a producer are started on this machine; the run takes {length}.")
+        view.say(
+            "Two servers (ZooKeeper, Kafka), two coordinators, four consumers and a producer are"
+            f" started on this machine; the run takes {length}."
+        )
         status = run(options, view)
     except KeyboardInterrupt:
         print("Interrupted: everything that was started is stopped.", file=sys.stderr)
@@ -85,4 +128,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)
     return status
-

@@ -1,5 +1,7 @@
-"""What is shown while the demo runs. `LiveView` redraws one screen with rich: who owns what, the steps and how long each took, rate and lag. `PlainView` prints lines, for logs and where
-rich is missing. Both show something new at least every few seconds."""
+"""What is shown while the demo runs. `LiveView` redraws one screen with rich: who owns what, the
+steps and how long each took, rate and lag. `PlainView` prints lines, for logs and where rich is
+missing. Both show something new at least every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 5.0
 REFRESH_PER_S = 5
 NOTES_SHOWN = 6
-COLOURS = ("bright_blue", "yellow", "green", "magenta", "bright_yellow", "blue", "red", "cyan", "bright_magenta", "bright_green")
+COLOURS = (
+    "bright_blue",
+    "yellow",
+    "green",
+    "magenta",
+    "bright_yellow",
+    "blue",
+    "red",
+    "cyan",
+    "bright_magenta",
+    "bright_green",
+)
 FULL_CELL, COMING_CELL, OTHER_CELL = "█", "▒", "·"
 
 
@@ -64,8 +77,15 @@ class PlainView:
 
 def plain_line(state: GroupState) -> str:
     """The group in one line."""
-    owned = "  ".join(f"{view.name}:{len(view.owned)}" for view in state.consumers.values() if view.phase is Phase.MEMBER)
-    return f"  {state.rate:,.0f} records/s, lag {state.lag:,}; {state.leader or 'nobody'} leads; partitions  {owned or 'none owned'}"
+    owned = "  ".join(
+        f"{view.name}:{len(view.owned)}"
+        for view in state.consumers.values()
+        if view.phase is Phase.MEMBER
+    )
+    return (
+        f"  {state.rate:,.0f} records/s, lag {state.lag:,}; {state.leader or 'nobody'} leads;"
+        f" partitions  {owned or 'none owned'}"
+    )
 
 
 class LiveView(PlainView):
@@ -92,7 +112,9 @@ class LiveView(PlainView):
             with cast.children.lock:
                 return self.screen(cast)
 
-        self._live = Live(get_renderable=screen, console=self.console, refresh_per_second=REFRESH_PER_S)
+        self._live = Live(
+            get_renderable=screen, console=self.console, refresh_per_second=REFRESH_PER_S
+        )
         try:
             with self._live:
                 yield
@@ -106,9 +128,24 @@ class LiveView(PlainView):
 
         state = cast.state
         elapsed = time.monotonic() - self._began
-        title = Text.assemble(("zkcoord demo", "bold"), f"   {elapsed:5.0f} s   {state.rate:7,.0f} records/s   lag {state.lag:6,}   ",
-                              (f"{state.leader} leads" if state.leader else "nobody leads", "bold green" if state.leader else "bold red"), f"   {state.commands} commands so far")
-        return Group(title, Text(), self._owners(state, cast.partitions), Text(), self._steps(cast), Text(), self._notes(state))
+        title = Text.assemble(
+            ("zkcoord demo", "bold"),
+            f"   {elapsed:5.0f} s   {state.rate:7,.0f} records/s   lag {state.lag:6,}   ",
+            (
+                f"{state.leader} leads" if state.leader else "nobody leads",
+                "bold green" if state.leader else "bold red",
+            ),
+            f"   {state.commands} commands so far",
+        )
+        return Group(
+            title,
+            Text(),
+            self._owners(state, cast.partitions),
+            Text(),
+            self._steps(cast),
+            Text(),
+            self._notes(state),
+        )
 
     def _owners(self, state: GroupState, partitions: int) -> Any:
         from rich.table import Table
@@ -119,8 +156,20 @@ class LiveView(PlainView):
             table.add_column(no_wrap=True)
         for view in state.consumers.values():
             bar = Text.assemble(*[cell(view, number) for number in range(partitions)])
-            table.add_row(Text(view.name, style="bold"), Text(view.phase.value, style="red" if view.phase is Phase.KILLED else ""), bar, f"{len(view.owned):>3}", f"{view.delivered:>9,} records")
-        table.add_row("all", "", Text.assemble(*[together(state, number) for number in range(partitions)]), "", "")
+            table.add_row(
+                Text(view.name, style="bold"),
+                Text(view.phase.value, style="red" if view.phase is Phase.KILLED else ""),
+                bar,
+                f"{len(view.owned):>3}",
+                f"{view.delivered:>9,} records",
+            )
+        table.add_row(
+            "all",
+            "",
+            Text.assemble(*[together(state, number) for number in range(partitions)]),
+            "",
+            "",
+        )
         return table
 
     def _steps(self, cast: Cast) -> Any:
@@ -132,14 +181,28 @@ class LiveView(PlainView):
             if not step.done:
                 table.add_row(Text("▶", style="yellow"), Text(step.name, style="yellow"), "")
             else:
-                table.add_row(Text("✓", style="green"), step.name, "nothing had to move" if step.took_ms is None else Text(f"{step.took_ms:.0f} ms", style="bold"))
+                table.add_row(
+                    Text("✓", style="green"),
+                    step.name,
+                    (
+                        "nothing had to move"
+                        if step.took_ms is None
+                        else Text(f"{step.took_ms:.0f} ms", style="bold")
+                    ),
+                )
         return table
 
     def _notes(self, state: GroupState) -> Any:
         from rich.text import Text
 
         shown = list(state.notes)[-NOTES_SHOWN:]
-        return Text("\n".join(f"{time.strftime('%H:%M:%S', time.localtime(t_ns / 1e9))}  {text}" for t_ns, text in shown), style="dim")
+        return Text(
+            "\n".join(
+                f"{time.strftime('%H:%M:%S', time.localtime(t_ns / 1e9))}  {text}"
+                for t_ns, text in shown
+            ),
+            style="dim",
+        )
 
 
 def cell(view: ConsumerView, number: int) -> tuple[str, str]:
@@ -150,7 +213,9 @@ def cell(view: ConsumerView, number: int) -> tuple[str, str]:
 
 
 def together(state: GroupState, number: int) -> tuple[str, str]:
-    """One partition in the bar of all: its owner's colour, a blank for none, an exclamation mark for two."""
+    """One partition in the bar of all: its owner's colour, a blank for none, an exclamation mark
+    for two.
+    """
     owners = [view for view in state.consumers.values() if number in view.owned]
     if len(owners) > 1:
         return "!", "bold red"

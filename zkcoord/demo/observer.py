@@ -1,6 +1,8 @@
-"""Looks at ZooKeeper from outside, as no member does: the stored offsets twice a second, and when a topic changed. It also injects the fault `offset-back`, as a stray script would.
+"""Looks at ZooKeeper from outside, as no member does: the stored offsets twice a second, and when a
+topic changed. It also injects the fault `offset-back`, as a stray script would.
 
-A sample is written down with the time just before it was asked for, so a commit that was acknowledged earlier must be in it.
+A sample is written down with the time just before it was asked for, so a commit that was
+acknowledged earlier must be in it.
 """
 
 from __future__ import annotations
@@ -32,13 +34,20 @@ def asking() -> Iterator[None]:
     try:
         yield
     except (KazooException, KazooTimeoutError) as error:
-        raise ScenarioError(f"ZooKeeper did not answer the demo's observer ({type(error).__name__}): the servers' logs say why") from error
+        raise ScenarioError(
+            f"ZooKeeper did not answer the demo's observer ({type(error).__name__}): the servers'"
+            " logs say why"
+        ) from error
 
 
 class Observer:
-    """Samples on a thread of its own until `close`: `seen(t_ns, {partition: offset})` is called for each sample. Methods raise `ScenarioError` where ZooKeeper does not answer."""
+    """Samples on a thread of its own until `close`: `seen(t_ns, {partition: offset})` is called for
+    each sample. Methods raise `ScenarioError` where ZooKeeper does not answer.
+    """
 
-    def __init__(self, zookeeper: str, group: str, topic: str, partitions: Callable[[], int], seen: Seen) -> None:
+    def __init__(
+        self, zookeeper: str, group: str, topic: str, partitions: Callable[[], int], seen: Seen
+    ) -> None:
         self.group = group
         self.topic = topic
         self._partitions = partitions
@@ -47,14 +56,19 @@ class Observer:
         with asking():
             self._client.start(timeout=CONNECT_TIMEOUT_S)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._sample_until_closed, name="observer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._sample_until_closed, name="observer", daemon=True
+        )
         self._thread.start()
 
     def sample(self) -> None:
         """Read all stored offsets once."""
         t_ns = time.time_ns()
         offsets: dict[int, int] = {}
-        asked = {number: self._client.get_async(self._path(number)) for number in range(self._partitions())}
+        asked = {
+            number: self._client.get_async(self._path(number))
+            for number in range(self._partitions())
+        }
         for number, answer in asked.items():
             with asking():
                 try:

@@ -1,4 +1,6 @@
-"""What can be chosen about a demo run. Durations between steps are in records consumed, not in seconds: a step follows when the group has visibly done its work, however busy the machine is."""
+"""What can be chosen about a demo run. Durations between steps are in records consumed, not in
+seconds: a step follows when the group has visibly done its work, however busy the machine is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ GROUP = "demo"
 
 
 class Break(enum.Enum):
-    """A fault that is injected for real and that the verdict must find; the values are the words of the command line."""
+    """A fault that is injected for real and that the verdict must find; the values are the words of
+    the command line.
+    """
 
     LOST = "lost"
     DUPLICATE = "duplicate"
@@ -21,7 +25,10 @@ class Break(enum.Enum):
 
 @dataclass(frozen=True)
 class Pace:
-    """How big and how long. `records_between_steps`: consumed by the whole group before the next step. `grown`: partitions after some were added. `every_step`: False leaves out all but a join and the fault."""
+    """How big and how long. `records_between_steps`: consumed by the whole group before the next
+    step. `grown`: partitions after some were added. `every_step`: False leaves out all but a join
+    and the fault.
+    """
 
     partitions: int = 24
     grown: int = 30
@@ -37,8 +44,10 @@ TINY = Pace(partitions=8, grown=10, rate=800, records_between_steps=1_000, every
 
 @dataclass(frozen=True)
 class Options:
-    """One run. `folder` gets everything that it writes, except the reports, which go to `reports`; with `keep_folder` False it is removed afterwards.
-    `step_timeout_s` is the longest that a step may take to be balanced again."""
+    """One run. `folder` gets everything that it writes, except the reports, which go to `reports`;
+    with `keep_folder` False it is removed afterwards. `step_timeout_s` is the longest that a step
+    may take to be balanced again.
+    """
 
     folder: Path
     reports: Path

@@ -1,12 +1,17 @@
-"""Child processes that tell what they do as JSON lines, and conditions over what they told. For the demo and for benchmarks.
+"""Child processes that tell what they do as JSON lines, and conditions over what they told. For the
+demo and for benchmarks.
 
-A child writes its lines into a file, not into a pipe: nobody has to read for it to go on, and what it wrote before a kill -9 is there. One thread follows all files and hands each line to
-the sink, then wakes whoever waits (`wait_for`). Lines carry their own times, so it does not matter that they are read `FOLLOW_S` later.
+A child writes its lines into a file, not into a pipe: nobody has to read for it to go on, and what
+it wrote before a kill -9 is there. One thread follows all files and hands each line to the sink,
+then wakes whoever waits (`wait_for`). Lines carry their own times, so it does not matter that they
+are read `FOLLOW_S` later.
 
-Nothing survives: every child dies with this process, however that ends (a watcher per child waits for it on a pidfd), and `close` ends all of them in parallel. Children have sessions of their own, so
-a Ctrl-C in the terminal reaches only this process, which then ends them in order.
+Nothing survives: every child dies with this process, however that ends (a watcher per child waits
+for it on a pidfd), and `close` ends all of them in parallel. Children have sessions of their own,
+so a Ctrl-C in the terminal reaches only this process, which then ends them in order.
 
-Time of death. `kill` notes the time just before the signal; the process may have written its last line a little later, and was alive then, so the later of the two counts.
+Time of death. `kill` notes the time just before the signal; the process may have written its last
+line a little later, and was alive then, so the later of the two counts.
 """
 
 from __future__ import annotations
@@ -37,7 +42,9 @@ Sink = Callable[[str, Line], None]
 
 @dataclass
 class Child:
-    """One process. `lines` is the file with its JSON lines, `log` has its standard error. `killed_ns`: when it was killed by `Children.kill`."""
+    """One process. `lines` is the file with its JSON lines, `log` has its standard error.
+    `killed_ns`: when it was killed by `Children.kill`.
+    """
 
     name: str
     process: subprocess.Popen[bytes]
@@ -69,7 +76,9 @@ class Followed:
 
 
 class Children:
-    """Starts, follows, ends. `sink(name, line)` gets every line, on the following thread, under `lock`; state that it changes is read under `lock` or in `wait_for` predicates, which hold it."""
+    """Starts, follows, ends. `sink(name, line)` gets every line, on the following thread, under
+    `lock`; state that it changes is read under `lock` or in `wait_for` predicates, which hold it.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self.lock = threading.Lock()
@@ -87,12 +96,21 @@ class Children:
 
     def start(self, name: str, module: Sequence[str], lines: Path, log: Path) -> Child:
         """Start `python -m module...`; its standard output goes to `lines` and is followed."""
-        assert name not in self.children or not self.children[name].alive, "two processes of one name"
+        assert name not in self.children or not self.children[name].alive, (
+            "two processes of one name"
+        )
         lines.parent.mkdir(parents=True, exist_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         with lines.open("ab") as output, log.open("ab") as errors:
             command = owned_command([sys.executable, "-m", *module])
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True, env=environment())
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                env=environment(),
+            )
         child = Child(name, process, lines, log)
         with self.lock:
             self.children[name] = child
@@ -108,13 +126,17 @@ class Children:
     # waiting
 
     def wait_for(self, predicate: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Until `predicate()`, asked under `lock` after every change. Raises `ConditionTimeoutError`, or `ChildEndedError` when a child ended that should not have."""
+        """Until `predicate()`, asked under `lock` after every change. Raises
+        `ConditionTimeoutError`, or `ChildEndedError` when a child ended that should not have.
+        """
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while not predicate():
                 left = deadline - time.monotonic()
                 if self.failure is not None:
-                    raise ScenarioError(f"the thread that reads what the processes say ended: {self.failure!r}") from self.failure
+                    raise ScenarioError(
+                        f"the thread that reads what the processes say ended: {self.failure!r}"
+                    ) from self.failure
                 self.check()
                 if left <= 0:
                     raise ConditionTimeoutError(f"waited {timeout_s:.0f} s in vain for {what}")
@@ -124,7 +146,10 @@ class Children:
         """Raises `ChildEndedError` when a child ended that should not have."""
         for child in self.children.values():
             if not child.expected_to_end and not child.alive:
-                raise ChildEndedError(f"{child.name} ended by itself with status {child.process.returncode}: {last_line(child.log)} (its log is {child.log})")
+                raise ChildEndedError(
+                    f"{child.name} ended by itself with status {child.process.returncode}:"
+                    f" {last_line(child.log)} (its log is {child.log})"
+                )
 
     def changed(self) -> None:
         """Something else changed that a predicate may ask for."""
@@ -153,15 +178,22 @@ class Children:
         try:
             return child.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise ConditionTimeoutError(f"{child.name} did not end within {timeout_s:.0f} s of its SIGTERM (its log is {child.log})") from None
+            raise ConditionTimeoutError(
+                f"{child.name} did not end within {timeout_s:.0f} s of its SIGTERM (its log is"
+                f" {child.log})"
+            ) from None
 
     def last_sign_ns(self, child: Child) -> int:
-        """The latest time at which a child that is gone was certainly alive, or when it was killed, if that is later. Reads the rest of its lines first."""
+        """The latest time at which a child that is gone was certainly alive, or when it was killed,
+        if that is later. Reads the rest of its lines first.
+        """
         self.drain()
         return max(child.last_line_ns, child.killed_ns or 0)
 
     def close(self) -> None:
-        """End all children, in parallel, and the following thread. Never raises; safe to call twice."""
+        """End all children, in parallel, and the following thread. Never raises; safe to call
+        twice.
+        """
         for child in self.children.values():
             if child.alive:
                 self.terminate(child)
@@ -212,7 +244,11 @@ class Children:
             line = parsed(raw)
             if line is None:
                 continue
-            if child is not None and child.lines == followed.path and isinstance(line.get("t"), int):
+            if (
+                child is not None
+                and child.lines == followed.path
+                and isinstance(line.get("t"), int)
+            ):
                 child.last_line_ns = max(child.last_line_ns, line["t"])
             self._sink(followed.name, line)
         return True
@@ -230,7 +266,14 @@ def parsed(raw: bytes) -> Line | None:
 def environment() -> Mapping[str, str]:
     """This process's environment, in which this very code is found, installed or not."""
     root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *[path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]]
+    paths = [
+        root,
+        *[
+            path
+            for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            if path and path != root
+        ],
+    ]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
 
 

@@ -1,10 +1,14 @@
-"""The demo's producer: `python -m zkcoord.demo.producer --bootstrap-servers B --topic T --partitions N --rate R`.
+"""The demo's producer: `python -m zkcoord.demo.producer --bootstrap-servers B --topic T
+--partitions N --rate R`.
 
-Records go round all partitions at an even rate; a record's value is its partition-unique sequence number and the time it was sent (ns), padded to `--value-bytes`. The producer is idempotent and waits for all
-replicas, so that a record's offset is its sequence number: if the broker ever says otherwise, that is an error here, because then counting would prove nothing.
+Records go round all partitions at an even rate; a record's value is its partition-unique sequence
+number and the time it was sent (ns), padded to `--value-bytes`. The producer is idempotent and
+waits for all replicas, so that a record's offset is its sequence number: if the broker ever says
+otherwise, that is an error here, because then counting would prove nothing.
 
-It prints JSON lines: produced {ends: {partition: records acknowledged}} every `REPORT_S`, partitions {count} when the topic has grown, stopped at the end with the final ends. `ends` are next offsets.
-SIGTERM and SIGINT stop it: what was sent is flushed first.
+It prints JSON lines: produced {ends: {partition: records acknowledged}} every `REPORT_S`,
+partitions {count} when the topic has grown, stopped at the end with the final ends. `ends` are next
+offsets. SIGTERM and SIGINT stop it: what was sent is flushed first.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ PRODUCTS = 8
 
 
 class Producer:
-    """The process's work. Only the sending thread counts `sent`; acknowledgements are counted on kafka-python's thread under `lock`."""
+    """The process's work. Only the sending thread counts `sent`; acknowledgements are counted on
+    kafka-python's thread under `lock`.
+    """
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -42,7 +48,13 @@ class Producer:
         self.acknowledged = [0] * args.partitions
         self.lock = threading.Lock()
         self.failure: str | None = None
-        self.kafka = KafkaProducer(bootstrap_servers=args.bootstrap_servers, acks="all", enable_idempotence=True, linger_ms=LINGER_MS, metadata_max_age_ms=int(GROWTH_CHECK_S * 1000))
+        self.kafka = KafkaProducer(
+            bootstrap_servers=args.bootstrap_servers,
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=LINGER_MS,
+            metadata_max_age_ms=int(GROWTH_CHECK_S * 1000),
+        )
 
     def stop(self, _number: int, _frame: FrameType | None) -> None:
         """A signal: stop after this slice."""
@@ -56,7 +68,8 @@ class Producer:
         while not self.stopping and self.failure is None:
             now = time.monotonic()
             due = int((now - began) * self.args.rate)
-            while count < due and not self.stopping and time.monotonic() - now < REPORT_S:  # what is behind catches up a slice at a time, and goes on telling and growing meanwhile
+            # what is behind catches up a slice at a time, and goes on telling and growing meanwhile
+            while count < due and not self.stopping and time.monotonic() - now < REPORT_S:
                 self.send(count % len(self.sent))
                 count += 1
             if now - reported >= REPORT_S:
@@ -71,7 +84,10 @@ class Producer:
         self.report("produced")
         self.report("stopped")
         if self.failure is None and self.sent != self.acknowledged:
-            self.failure = f"{sum(self.sent) - sum(self.acknowledged)} records were sent and never acknowledged"
+            self.failure = (
+                f"{sum(self.sent) - sum(self.acknowledged)} records were sent and never"
+                " acknowledged"
+            )
         if self.failure is not None:
             print(self.failure, file=sys.stderr)
         return 0 if self.failure is None else 1
@@ -79,7 +95,11 @@ class Producer:
     def send(self, partition: int) -> None:
         """Send the partition's next record."""
         sequence = self.sent[partition]
-        value = order(partition, sequence) if self.args.orders else f"{sequence},{time.time_ns()}".encode().ljust(self.args.value_bytes, b".")
+        value = (
+            order(partition, sequence)
+            if self.args.orders
+            else f"{sequence},{time.time_ns()}".encode().ljust(self.args.value_bytes, b".")
+        )
         self.sent[partition] = sequence + 1
         future = self.kafka.send(self.args.topic, value=value, partition=partition)
         future.add_callback(partial(self.acknowledge, partition, sequence))
@@ -88,7 +108,10 @@ class Producer:
     def acknowledge(self, partition: int, sequence: int, metadata: Any) -> None:
         """On kafka-python's thread: the broker has it."""
         if metadata.offset != sequence:
-            self.failure = f"record {sequence} of partition {partition} got offset {metadata.offset}: the topic was not empty, or the broker lost or doubled a record"
+            self.failure = (
+                f"record {sequence} of partition {partition} got offset {metadata.offset}: the"
+                " topic was not empty, or the broker lost or doubled a record"
+            )
         with self.lock:
             self.acknowledged[partition] += 1
 
@@ -109,19 +132,32 @@ class Producer:
     def report(self, event: str) -> None:
         """One line with what is acknowledged."""
         with self.lock:
-            ends = {f"{self.args.topic}-{number}": count for number, count in enumerate(self.acknowledged)}
+            ends = {
+                f"{self.args.topic}-{number}": count
+                for number, count in enumerate(self.acknowledged)
+            }
         tell(event, ends=ends)
 
 
 def order(partition: int, sequence: int) -> bytes:
     """An order, as docs/examples/spark_pipeline.py takes it."""
     at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    return json.dumps({"order": partition * 10**9 + sequence, "product": f"p{sequence % PRODUCTS}", "cents": 100 + sequence % 900, "at": at}).encode()
+    return json.dumps(
+        {
+            "order": partition * 10**9 + sequence,
+            "product": f"p{sequence % PRODUCTS}",
+            "cents": 100 + sequence % 900,
+            "at": at,
+        }
+    ).encode()
 
 
 def tell(event: str, **fields: Any) -> None:
     """One JSON line."""
-    print(json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")), flush=True)
+    print(
+        json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")),
+        flush=True,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

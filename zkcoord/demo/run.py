@@ -1,4 +1,6 @@
-"""One run from the servers to the verdict. Whatever happens, everything that was started is ended: in order where there is time, by its watcher where this process is killed."""
+"""One run from the servers to the verdict. Whatever happens, everything that was started is ended:
+in order where there is time, by its watcher where this process is killed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ KEPT = "demo-journals"
 
 
 def run(options: Options, view: View) -> int:
-    """The exit status: 0 only for a clean verdict, which is also the last line. Raises `StackError` when the servers cannot be had."""
+    """The exit status: 0 only for a clean verdict, which is also the last line. Raises `StackError`
+    when the servers cannot be had.
+    """
     began = time.monotonic()
     failure: str | None = None
     succession_ms: float | None = None
@@ -65,9 +69,14 @@ def _addresses(stack: Stack) -> Addresses:
     return Addresses(stack.zookeeper.address, stack.kafka.address)
 
 
-def _reports(options: Options, verdict: Verdict, succession_ms: float | None, duration_s: float, view: View) -> None:
+def _reports(
+    options: Options, verdict: Verdict, succession_ms: float | None, duration_s: float, view: View
+) -> None:
     java = find_java()
-    summary.write(options.reports / REPORT, summary.report(options, verdict, succession_ms, duration_s, f"{java.major}"))
+    summary.write(
+        options.reports / REPORT,
+        summary.report(options, verdict, succession_ms, duration_s, f"{java.major}"),
+    )
     drawn: list[Path] = [options.reports / REPORT]
     try:
         line = timeline.read(options.folder / "run", verdict.steps)
@@ -90,14 +99,22 @@ def _keep(options: Options, view: View) -> None:
 
 def subtitle(options: Options, line: timeline.Timeline, verdict: Verdict) -> str:
     """What the picture's second line says."""
-    wrong = f"{verdict.amount(Rule.LOST)} lost, {verdict.amount(Rule.DUPLICATED)} duplicated, {verdict.amount(Rule.OWNED_TWICE)} owned twice"
-    return f"colour: the owner    white: nobody    ms: until the last partition that moved was fetched again    {line.records:,} records at {options.pace.rate:,}/s: {wrong}"
+    wrong = (
+        f"{verdict.amount(Rule.LOST)} lost, {verdict.amount(Rule.DUPLICATED)} duplicated,"
+        f" {verdict.amount(Rule.OWNED_TWICE)} owned twice"
+    )
+    return (
+        "colour: the owner    white: nobody    ms: until the last partition that moved was fetched"
+        f" again    {line.records:,} records at {options.pace.rate:,}/s: {wrong}"
+    )
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Tidying up is not interrupted by a second Ctrl-C or SIGTERM."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:

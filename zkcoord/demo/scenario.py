@@ -1,12 +1,15 @@
-"""The story: a group forms, and then everything happens to it that happens in a year. Each step waits until the group is balanced and fetching again, never for a time.
+"""The story: a group forms, and then everything happens to it that happens in a year. Each step
+waits until the group is balanced and fetching again, never for a time.
 
     four consumers and two coordinators start; the producer starts
     a consumer joins; one leaves with SIGTERM; one is killed with -9
-    the coordinator that leads is killed with -9, and a consumer joins before anybody else could know; the coordinator comes back as a candidate
+    the coordinator that leads is killed with -9, and a consumer joins before anybody else could
+        know; the coordinator comes back as a candidate
     partitions are added
     the producer stops, everything is consumed, all end cleanly
 
-`cast` starts and ends the processes; this module decides what happens to them and writes it down (`story`). A fault (`--break`) comes after the first join.
+`cast` starts and ends the processes; this module decides what happens to them and writes it down
+(`story`). A fault (`--break`) comes after the first join.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ class Scenario:
         self.killed = ""
 
     def run(self) -> None:
-        """All of it. Raises `ScenarioError` when a step is never balanced or a process ends by itself."""
+        """All of it. Raises `ScenarioError` when a step is never balanced or a process ends by
+        itself.
+        """
         self.form()
         self.join()
         if self.options.fault is not None:
@@ -64,7 +69,9 @@ class Scenario:
         self.wait_balanced()
         self.story.balanced(step, step.began_ns, self.took_ms(step.began_ns))
         self.cast.start_producer()
-        self.wait(lambda: len(self.cast.state.handed_out) == self.partitions, "records of every partition")
+        self.wait(
+            lambda: len(self.cast.state.handed_out) == self.partitions, "records of every partition"
+        )
         self.work()
         self.story.write("steady")
 
@@ -102,7 +109,9 @@ class Scenario:
         self.work()
 
     def kill_coordinator(self) -> None:
-        """The leading coordinator gets a kill -9, and a consumer joins before anybody can know. Until that consumer is registered nothing may be commanded."""
+        """The leading coordinator gets a kill -9, and a consumer joins before anybody can know.
+        Until that consumer is registered nothing may be commanded.
+        """
         state = self.cast.state
         self.killed = state.leader
         name = self.new_consumer(wait_for_go=True)
@@ -110,10 +119,19 @@ class Scenario:
         step = self.story.began("the leading coordinator is killed (kill -9)", quiet=True)
         killed_ns = self.cast.kill(self.killed)
         self.cast.go(name)
-        self.wait(lambda: state.leader not in ("", self.killed) and state.consumers[name].phase is Phase.MEMBER, "a successor and the consumer that joins")
+        self.wait(
+            lambda: (
+                state.leader not in ("", self.killed)
+                and state.consumers[name].phase is Phase.MEMBER
+            ),
+            "a successor and the consumer that joins",
+        )
         registered_ns = state.consumers[name].registered_ns
         led_ms = (state.elected_ns - killed_ns) / 1e6
-        self.story.mark(f"kill -9 {self.killed}\n{state.leader.split()[-1]} leads after {led_ms:.0f} ms", killed_ns)
+        self.story.mark(
+            f"kill -9 {self.killed}\n{state.leader.split()[-1]} leads after {led_ms:.0f} ms",
+            killed_ns,
+        )
         self.story.balanced(step, killed_ns, None, registered_ns - 1)
         self.story.succession_ms = led_ms
         self.cast.say(f"  {state.leader} leads {led_ms:.0f} ms after the kill")
@@ -141,7 +159,10 @@ class Scenario:
         changed_ns = self.cast.observer.topic_changed_ns()
         self.story.mark(f"{self.pace.partitions} to {self.pace.grown} partitions", changed_ns)
         self.story.balanced(step, changed_ns, self.took_ms(changed_ns))
-        self.wait(lambda: len(self.cast.state.handed_out) == self.partitions, "records of every new partition")
+        self.wait(
+            lambda: len(self.cast.state.handed_out) == self.partitions,
+            "records of every new partition",
+        )
         self.work()
 
     def finish(self) -> None:
@@ -168,11 +189,17 @@ class Scenario:
         elif fault is Break.TWO_OWNERS:
             number = min(self.cast.state.consumers[victim].owned)
             name = self.cast.start_rogue(number)
-            self.wait(lambda: self.cast.state.fired.get(name, 0) >= ROGUE_RECORDS_MIN, "the rogue's records")
+            self.wait(
+                lambda: self.cast.state.fired.get(name, 0) >= ROGUE_RECORDS_MIN,
+                "the rogue's records",
+            )
             self.cast.kill(name)
         else:
             state = self.cast.state
-            self.wait(lambda: state.committed.get(0, 0) > SET_BACK_RECORDS, "a stored offset that can go back")
+            self.wait(
+                lambda: state.committed.get(0, 0) > SET_BACK_RECORDS,
+                "a stored offset that can go back",
+            )
             before, after = self.cast.observer.set_back(0, SET_BACK_RECORDS)
             self.cast.say(f"! the stored offset of partition 0 was set from {before} to {after}")
         self.work()
@@ -182,7 +209,11 @@ class Scenario:
     def new_consumer(self, wait_for_go: bool = False) -> str:
         self.started += 1
         name = f"c{self.started}"
-        fault = self.options.fault if name == "c1" and self.options.fault in (Break.LOST, Break.DUPLICATE) else None
+        fault = (
+            self.options.fault
+            if name == "c1" and self.options.fault in (Break.LOST, Break.DUPLICATE)
+            else None
+        )
         self.cast.start_consumer(name, fault, wait_for_go)
         self.members.add(name)
         return name
@@ -195,7 +226,10 @@ class Scenario:
         self.cast.children.wait_for(condition, self.options.step_timeout_s, what)
 
     def wait_balanced(self) -> None:
-        self.wait(lambda: self.cast.state.balanced(self.members, self.partitions), f"a balanced group after '{self.story.steps[-1].name}'")
+        self.wait(
+            lambda: self.cast.state.balanced(self.members, self.partitions),
+            f"a balanced group after '{self.story.steps[-1].name}'",
+        )
 
     def took_ms(self, clock_ns: int) -> float | None:
         """From `clock_ns` to the latest first fetch; None when none came since."""
@@ -206,4 +240,3 @@ class Scenario:
         """Let the group visibly do its work."""
         goal = self.cast.state.delivered + self.pace.records_between_steps
         self.wait(lambda: self.cast.state.delivered >= goal, "records")
-

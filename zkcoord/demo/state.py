@@ -1,4 +1,5 @@
-"""Who owns what now, as the processes' own lines tell it. A fold: lines in, a picture of the group out; it starts nothing, waits for nothing and judges nothing.
+"""Who owns what now, as the processes' own lines tell it. A fold: lines in, a picture of the group
+out; it starts nothing, waits for nothing and judges nothing.
 
 All methods are called under the lock of `processes.Children`. Times are wall-clock nanoseconds.
 """
@@ -40,7 +41,9 @@ class Phase(enum.Enum):
 
 @dataclass
 class ConsumerView:
-    """One consumer process. `owned` are partition numbers; `fetched` those of them whose first fetch came since."""
+    """One consumer process. `owned` are partition numbers; `fetched` those of them whose first
+    fetch came since.
+    """
 
     name: str
     number: int
@@ -110,17 +113,29 @@ class GroupState:
     def _coordinator(self, name: str, line: Line) -> None:
         if line.get("kind") == "term" and line.get("event") == "elected":
             if line["epoch"] > self.epoch:
-                self.leader, self.epoch, self.elected_ns = name, line["epoch"], line["t"] * 1_000_000
+                self.leader, self.epoch, self.elected_ns = (
+                    name,
+                    line["epoch"],
+                    line["t"] * 1_000_000,
+                )
                 self.note(f"{name} leads, epoch {self.epoch}")
         elif line.get("kind") == "rebalance":
-            self.note(f"{name}: {line['cause']}, {line['moved']} partitions moved in {line['duration_ms']} ms")
+            self.note(
+                f"{name}: {line['cause']}, {line['moved']} partitions moved in"
+                f" {line['duration_ms']} ms"
+            )
 
     def _consumer(self, view: ConsumerView, line: Line) -> None:
         event = line.get("event")
         if event == "records":
             self._records(view, line)
         elif event == "committed":
-            self.committed.update({_number(at): max(offset, self.committed.get(_number(at), 0)) for at, offset in line.get("offsets", {}).items()})
+            self.committed.update(
+                {
+                    _number(at): max(offset, self.committed.get(_number(at), 0))
+                    for at, offset in line.get("offsets", {}).items()
+                }
+            )
         elif event == "registered":
             view.phase, view.registered_ns = Phase.MEMBER, line["t"]
         elif event == "assigned":
@@ -157,12 +172,19 @@ class GroupState:
 
     def stored(self, offsets: Mapping[int, int]) -> None:
         """What an observer found stored."""
-        self.committed.update({number: max(offset, self.committed.get(number, 0)) for number, offset in offsets.items()})
+        self.committed.update(
+            {
+                number: max(offset, self.committed.get(number, 0))
+                for number, offset in offsets.items()
+            }
+        )
 
     # questions
 
     def balanced(self, members: Collection[str], partitions: int) -> bool:
-        """Do exactly these members own all partitions, each one, within one of each other, and is each partition fetched?"""
+        """Do exactly these members own all partitions, each one, within one of each other, and is
+        each partition fetched?
+        """
         views = [view for view in self.consumers.values() if view.owned or view.name in members]
         sizes = [len(view.owned) for view in views]
         return (
@@ -187,7 +209,9 @@ class GroupState:
     @property
     def lag(self) -> int:
         """Records produced and not yet committed."""
-        return sum(max(0, end - self.committed.get(number, 0)) for number, end in self.produced.items())
+        return sum(
+            max(0, end - self.committed.get(number, 0)) for number, end in self.produced.items()
+        )
 
 
 def _number(partition: str) -> int:

@@ -1,4 +1,6 @@
-"""What the scenario did, written down as it does it: for the verdict (files under `scenario/`) and for the live view (`steps`)."""
+"""What the scenario did, written down as it does it: for the verdict (files under `scenario/`) and
+for the live view (`steps`).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class StepView:
 
 
 class Story:
-    """The scenario's journal. Thread-safe: the observer writes into it, too. `succession_ms`: how long nobody led after the leading coordinator was killed."""
+    """The scenario's journal. Thread-safe: the observer writes into it, too. `succession_ms`: how
+    long nobody led after the leading coordinator was killed.
+    """
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +38,10 @@ class Story:
 
     def write(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
         """One line."""
-        line = json.dumps({"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields}, separators=(",", ":"))
+        line = json.dumps(
+            {"event": event, "t": time.time_ns() if t_ns is None else t_ns, **fields},
+            separators=(",", ":"),
+        )
         with self._lock:
             self._file.write(line + "\n")
             self._file.flush()
@@ -48,11 +55,20 @@ class Story:
         self._tell(f"> {name}")
         return step
 
-    def balanced(self, step: StepView, clock_ns: int, took_ms: float | None, t_ns: int | None = None) -> None:
+    def balanced(
+        self, step: StepView, clock_ns: int, took_ms: float | None, t_ns: int | None = None
+    ) -> None:
         """The step is over; it is counted from `clock_ns` on."""
         self.write("balanced", t_ns, name=step.name, clock=clock_ns)
         step.done, step.took_ms = True, took_ms
-        self._tell(f"  {step.name}: " + ("nothing had to move" if took_ms is None else f"every partition that came is fetched, after {took_ms:.0f} ms"))
+        self._tell(
+            f"  {step.name}: "
+            + (
+                "nothing had to move"
+                if took_ms is None
+                else f"every partition that came is fetched, after {took_ms:.0f} ms"
+            )
+        )
 
     def exit(self, process: str, killed: bool, t_ns: int) -> None:
         """A process is gone since `t_ns`."""
@@ -60,7 +76,11 @@ class Story:
 
     def stored(self, t_ns: int, topic: str, offsets: Mapping[int, int]) -> None:
         """What was found stored."""
-        self.write("stored", t_ns, offsets={f"{topic}-{number}": offset for number, offset in offsets.items()})
+        self.write(
+            "stored",
+            t_ns,
+            offsets={f"{topic}-{number}": offset for number, offset in offsets.items()},
+        )
 
     def mark(self, label: str, t_ns: int) -> None:
         """Something that belongs into the picture and is no step."""

@@ -1,4 +1,6 @@
-"""Who owned which partition when, as intervals, out of a run's files. Pure but for reading them; `picture` draws what is found here."""
+"""Who owned which partition when, as intervals, out of a run's files. Pure but for reading them;
+`picture` draws what is found here.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Mark:
 
 @dataclass
 class Timeline:
-    """A run as it is drawn. `delivered` counts records per `BIN_NS`, keyed by the bin's number since `start_ns`."""
+    """A run as it is drawn. `delivered` counts records per `BIN_NS`, keyed by the bin's number
+    since `start_ns`.
+    """
 
     start_ns: int = 0
     end_ns: int = 0
@@ -68,8 +72,14 @@ class Drawing:
 
     def released(self, fact: Released) -> None:
         """One or all ownerships of a member end."""
-        for partition, member in [held for held in self._held if held[1] == fact.member and fact.partition in (None, held[0])]:
-            self.timeline.intervals.append(Interval(partition, member, self._held.pop((partition, member)), fact.t_ns))
+        for partition, member in [
+            held
+            for held in self._held
+            if held[1] == fact.member and fact.partition in (None, held[0])
+        ]:
+            self.timeline.intervals.append(
+                Interval(partition, member, self._held.pop((partition, member)), fact.t_ns)
+            )
             self.timeline.end_ns = max(self.timeline.end_ns, fact.t_ns)
 
     def delivered(self, fact: Delivered) -> None:
@@ -81,7 +91,9 @@ class Drawing:
 
 
 def read(folder: Path, steps: Iterable[Step]) -> Timeline:
-    """The timeline of a run's folder, whose steps took what the verdict says. Ownerships that never ended end with the run."""
+    """The timeline of a run's folder, whose steps took what the verdict says. Ownerships that never
+    ended end with the run.
+    """
     drawing = Drawing()
     last_ns = 0
     took = {step.name: step.took_ms for step in steps if step.took_ms is not None}
@@ -112,4 +124,6 @@ def marks(folder: Path, took: dict[str, float]) -> list[Mark]:
             elif line["event"] == "balanced":
                 found += [Mark(t_ns, label, took.get(line["name"])) for t_ns, label in waiting]
                 waiting.clear()
-    return sorted(found + [Mark(t_ns, label) for t_ns, label in waiting], key=lambda mark: mark.t_ns)
+    return sorted(
+        found + [Mark(t_ns, label) for t_ns, label in waiting], key=lambda mark: mark.t_ns
+    )

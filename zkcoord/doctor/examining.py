@@ -1,5 +1,7 @@
-"""One examination of an ensemble: batch by batch through its groups, then Kafka's own nodes, then once more (or for a while) those groups where something was seen that passes by
-itself in a healthy group."""
+"""One examination of an ensemble: batch by batch through its groups, then Kafka's own nodes, then
+once more (or for a while) those groups where something was seen that passes by itself in a healthy
+group.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,19 @@ class Seen:
 
 
 class Examination:
-    """`wanted` chooses groups by name; `ask` is for what only Kafka knows (None: it is not asked); `clock` and `rest` are seconds. `watch_s` 0: one look, and another at what may pass by itself."""
+    """`wanted` chooses groups by name; `ask` is for what only Kafka knows (None: it is not asked);
+    `clock` and `rest` are seconds. `watch_s` 0: one look, and another at what may pass by itself.
+    """
 
-    def __init__(self, reader: SyncReader, wanted: Callable[[str], bool], ask: Ask | None, watch_s: float, clock: Callable[[], float], rest: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        reader: SyncReader,
+        wanted: Callable[[str], bool],
+        ask: Ask | None,
+        watch_s: float,
+        clock: Callable[[], float],
+        rest: Callable[[float], None],
+    ) -> None:
         self.reader = reader
         self.wanted = wanted
         self.ask = ask
@@ -76,16 +88,28 @@ class Examination:
         yield from self._ensemble(topics)
         yield from self._later(topics)
 
-    def _judged(self, names: Sequence[str], topics: Topics) -> Iterator[list[tuple[str, Judgement]]]:
+    def _judged(
+        self, names: Sequence[str], topics: Topics
+    ) -> Iterator[list[tuple[str, Judgement]]]:
         for batch in read_groups(self.reader, names):
             yield [(group.name, judge_group(group, topics)) for group in batch]
 
     def _ensemble(self, topics: dict[str, kafka_side.TopicFound]) -> Iterator[Finding]:
         old = self.seen.old_members > 0
-        leader, groups = self.reader.read([GetData(f"{CONSUMERS}/{COORDINATOR}"), GetData(Layout.DRAFT.groups_root)])
-        for path, answer in ((f"{CONSUMERS}/{COORDINATOR}", leader), (Layout.DRAFT.groups_root, groups)):
+        leader, groups = self.reader.read(
+            [GetData(f"{CONSUMERS}/{COORDINATOR}"), GetData(Layout.DRAFT.groups_root)]
+        )
+        for path, answer in (
+            (f"{CONSUMERS}/{COORDINATOR}", leader),
+            (Layout.DRAFT.groups_root, groups),
+        ):
             if old and isinstance(answer, Node):
-                yield Finding("draft-layout", "", path, "zkcoord's layout draft is in use beside old consumers")
+                yield Finding(
+                    "draft-layout",
+                    "",
+                    path,
+                    "zkcoord's layout draft is in use beside old consumers",
+                )
         yield from kafka_side.brokers(self.reader, old)
         yield from kafka_side.deletions(self.reader)
         yield from kafka_side.leaderless(self.reader, topics)
@@ -99,21 +123,32 @@ class Examination:
             self.reader.sync()
             for batch in self._judged(again, topics):
                 for name, judgement in batch:
-                    self._doubtful[name] = self._doubtful.get(name, set()) & _kinds(judgement.findings, self._doubtful.get(name, set()))
+                    self._doubtful[name] = self._doubtful.get(name, set()) & _kinds(
+                        judgement.findings, self._doubtful.get(name, set())
+                    )
                     if self.watch_s:
                         yield from self._back(name, judgement)
         for name in sorted(self._doubtful):
-            yield from sorted(self._doubtful[name], key=lambda finding: (finding.code, finding.node))
+            yield from sorted(
+                self._doubtful[name], key=lambda finding: (finding.code, finding.node)
+            )
 
     def _back(self, name: str, judgement: Judgement) -> Iterator[Finding]:
         before = self._living.setdefault(name, {})
         for tp, offset in judgement.stored.items():
             if offset < before.get(tp, offset):
-                yield Finding("offset-went-back", name, Layout.ISOLATED.offset(name, tp), f"from {before[tp]} to {offset} while it was watched")
+                yield Finding(
+                    "offset-went-back",
+                    name,
+                    Layout.ISOLATED.offset(name, tp),
+                    f"from {before[tp]} to {offset} while it was watched",
+                )
             before[tp] = offset
 
 
 def _kinds(findings: Iterable[Finding], before: set[Finding]) -> set[Finding]:
-    """Those of `before` that are found again: same kind, same node; how many partitions it concerns may have changed."""
+    """Those of `before` that are found again: same kind, same node; how many partitions it concerns
+    may have changed.
+    """
     now = {(finding.code, finding.node) for finding in findings}
     return {finding for finding in before if (finding.code, finding.node) in now}

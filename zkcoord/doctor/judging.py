@@ -20,7 +20,9 @@ SHOWN_MAX = 8
 Topics = Mapping[str, Union[Topic, Malformed, None]]
 """By name; None: its node has no data yet."""
 
-TRANSIENT = frozenset({"owner-not-registered", "owner-of-another-session", "member-gave-up", "partitions-unowned"})
+TRANSIENT = frozenset(
+    {"owner-not-registered", "owner-of-another-session", "member-gave-up", "partitions-unowned"}
+)
 """What a group that is being rebalanced shows as well: it counts when it is there twice."""
 
 _SIGNED = re.compile(rb"[+-][0-9]{1,19}")
@@ -28,7 +30,9 @@ _SIGNED = re.compile(rb"[+-][0-9]{1,19}")
 
 @dataclass(frozen=True)
 class Judgement:
-    """`old` and `ours`: how many members of each kind are registered; `stored`: offsets that can be read, of partitions that exist; `owners`: of existing partitions, whose node can be read."""
+    """`old` and `ours`: how many members of each kind are registered; `stored`: offsets that can be
+    read, of partitions that exist; `owners`: of existing partitions, whose node can be read.
+    """
 
     findings: tuple[Finding, ...]
     old: int
@@ -39,23 +43,61 @@ class Judgement:
 
 def judge_group(group: GroupSeen, topics: Topics) -> Judgement:
     """Everything that can be said of a group at one look."""
-    found: list[Finding] = [Finding("not-readable", group.name, path, "ZooKeeper's ACL forbids it") for path in group.denied]
-    found += [Finding("group-too-large", group.name, path, f"it has {count} children") for path, count in group.large]
+    found: list[Finding] = [
+        Finding("not-readable", group.name, path, "ZooKeeper's ACL forbids it")
+        for path in group.denied
+    ]
+    found += [
+        Finding("group-too-large", group.name, path, f"it has {count} children")
+        for path, count in group.large
+    ]
     members = _members(group, found)
-    old = {name: member for (home, name), member in members.items() if home == Layout.ISOLATED.name and not (member is not None and member.ours)}
+    old = {
+        name: member
+        for (home, name), member in members.items()
+        if home == Layout.ISOLATED.name and not (member is not None and member.ours)
+    }
     owners = _owners(group, topics, found)
     stored = _offsets(group, topics, found)
     if len(group.members) > 1:
         homes = {name: len(there) for name, there in group.members.items()}
-        found.append(Finding("both-layouts", group.name, Layout.ISOLATED.ids(group.name), f"members are registered in both: {', '.join(f'{count} in {name}' for name, count in homes.items())}"))
+        found.append(
+            Finding(
+                "both-layouts",
+                group.name,
+                Layout.ISOLATED.ids(group.name),
+                "members are registered in both:"
+                f" {', '.join(f'{count} in {name}' for name, count in homes.items())}",
+            )
+        )
     if old:
         if not group.has_offsets:
-            found.append(Finding("no-offsets-node", group.name, Layout.ISOLATED.offsets(group.name), "it does not exist"))
-        if not any(finding.code.startswith("registration-") and finding.severity is Severity.ERROR for finding in found):
+            found.append(
+                Finding(
+                    "no-offsets-node",
+                    group.name,
+                    Layout.ISOLATED.offsets(group.name),
+                    "it does not exist",
+                )
+            )
+        if not any(
+            finding.code.startswith("registration-") and finding.severity is Severity.ERROR
+            for finding in found
+        ):
             found += _idle(group, members, owners, topics)
-        found += _topics_of(group, {name: member for name, member in old.items() if member is not None}, topics)
+        found += _topics_of(
+            group, {name: member for name, member in old.items() if member is not None}, topics
+        )
     ours = sum(map(len, group.members.values())) - len(old)
-    return Judgement(tuple(sorted(found, key=lambda finding: (finding.severity.rank, finding.code, finding.node))), len(old), ours, stored, owners)
+    return Judgement(
+        tuple(
+            sorted(found, key=lambda finding: (finding.severity.rank, finding.code, finding.node))
+        ),
+        len(old),
+        ours,
+        stored,
+        owners,
+    )
 
 
 def _members(group: GroupSeen, found: list[Finding]) -> dict[tuple[str, str], Subscribed | None]:
@@ -64,7 +106,8 @@ def _members(group: GroupSeen, found: list[Finding]) -> dict[tuple[str, str], Su
     for home, there in group.members.items():
         for name, (path, node) in there.items():
             judged = judge(name, node.data, node.stat)
-            problems = judged.problems if home == Layout.ISOLATED.name else ()  # no old consumer reads the other home
+            # no old consumer reads the other home
+            problems = judged.problems if home == Layout.ISOLATED.name else ()
             found += [Finding(code, group.name, path, what) for code, what in problems]
             value = codec.decode_registration(name, node.data, node.stat)
             if isinstance(value, Malformed) and not problems:
@@ -74,26 +117,67 @@ def _members(group: GroupSeen, found: list[Finding]) -> dict[tuple[str, str], Su
 
 
 def _owners(group: GroupSeen, topics: Topics, found: list[Finding]) -> dict[TopicPartition, Owner]:
-    by_session = {node.stat.ephemeral_owner: name for there in group.members.values() for name, (_, node) in there.items()}
+    by_session = {
+        node.stat.ephemeral_owner: name
+        for there in group.members.values()
+        for name, (_, node) in there.items()
+    }
     owners: dict[TopicPartition, Owner] = {}
     for at in group.owners:
         if not _exists(at, topics):
-            found.append(Finding("owner-no-such-partition", group.name, at.path, f"held as {names.shown(at.node.data.decode('utf-8', 'replace'))}"))
+            found.append(
+                Finding(
+                    "owner-no-such-partition",
+                    group.name,
+                    at.path,
+                    f"held as {names.shown(at.node.data.decode('utf-8', 'replace'))}",
+                )
+            )
             continue
         session = at.node.stat.ephemeral_owner
         if not session:
-            found.append(Finding("owner-persistent", group.name, at.path, f"it is not ephemeral and says {names.shown(at.node.data.decode('utf-8', 'replace'))}"))
+            found.append(
+                Finding(
+                    "owner-persistent",
+                    group.name,
+                    at.path,
+                    "it is not ephemeral and says"
+                    f" {names.shown(at.node.data.decode('utf-8', 'replace'))}",
+                )
+            )
             continue
         owner = codec.decode_owner(at.path, at.node.data, at.node.stat)
         if isinstance(owner, Malformed):
-            found.append(Finding("owner-no-thread", group.name, at.path, f"it says {names.shown(at.node.data.decode('utf-8', 'replace'))}"))
+            found.append(
+                Finding(
+                    "owner-no-thread",
+                    group.name,
+                    at.path,
+                    f"it says {names.shown(at.node.data.decode('utf-8', 'replace'))}",
+                )
+            )
             continue
         owners[TopicPartition(at.topic, int(at.child))] = owner
         holder = by_session.get(session)
         if holder is None:
-            found.append(Finding("owner-not-registered", group.name, at.path, f"session 0x{session:x} holds it as {owner.thread} and is registered as nobody"))
+            found.append(
+                Finding(
+                    "owner-not-registered",
+                    group.name,
+                    at.path,
+                    f"session 0x{session:x} holds it as {owner.thread} and is registered as nobody",
+                )
+            )
         elif holder != owner.thread.member:
-            found.append(Finding("owner-of-another-session", group.name, at.path, f"it names {owner.thread}, and the session that holds it is registered as {holder}"))
+            found.append(
+                Finding(
+                    "owner-of-another-session",
+                    group.name,
+                    at.path,
+                    f"it names {owner.thread}, and the session that holds it is registered as"
+                    f" {holder}",
+                )
+            )
     return owners
 
 
@@ -109,54 +193,101 @@ def _offsets(group: GroupSeen, topics: Topics, found: list[Finding]) -> dict[Top
             if isinstance(topic, Topic):
                 per_topic["offset-no-such-partition", at.topic].append(at.child)
         elif _SIGNED.fullmatch(at.node.data):
-            per_topic["offset-outside-log", at.topic].append(f"{at.child} ({at.node.data.decode()})")
+            per_topic["offset-outside-log", at.topic].append(
+                f"{at.child} ({at.node.data.decode()})"
+            )
         elif isinstance(value, Malformed):
-            per_topic["offset-no-number", at.topic].append(f"{at.child} ({names.shown(at.node.data[:80].decode('utf-8', 'replace'))})")
+            per_topic["offset-no-number", at.topic].append(
+                f"{at.child} ({names.shown(at.node.data[:80].decode('utf-8', 'replace'))})"
+            )
         else:
             stored[TopicPartition(at.topic, int(at.child))] = value
             if isinstance(topic, Topic) and at.node.stat.mzxid < topic.created:
                 per_topic["offset-of-an-earlier-topic", at.topic].append(at.child)
         if at.node.stat.ephemeral_owner:
             per_topic["offset-ephemeral", at.topic].append(at.child)
-    found += [Finding(code, group.name, Layout.ISOLATED.offset_topic(group.name, topic), _partitions(children)) for (code, topic), children in per_topic.items()]
+    found += [
+        Finding(
+            code, group.name, Layout.ISOLATED.offset_topic(group.name, topic), _partitions(children)
+        )
+        for (code, topic), children in per_topic.items()
+    ]
     return stored
 
 
 def _partitions(children: Sequence[str]) -> str:
     more = len(children) - SHOWN_MAX
-    return f"partition{'s' if len(children) > 1 else ''} {', '.join(children[:SHOWN_MAX])}" + (f" and {more} more" if more > 0 else "")
+    return f"partition{'s' if len(children) > 1 else ''} {', '.join(children[:SHOWN_MAX])}" + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def _exists(at: At, topics: Topics) -> bool:
     topic = topics.get(at.topic)
-    return isinstance(topic, Topic) and names.is_number(at.child) and int(at.child) in topic.partitions
+    return (
+        isinstance(topic, Topic) and names.is_number(at.child) and int(at.child) in topic.partitions
+    )
 
 
 def covered(subscribed: Subscribed, topics: Topics, internal: bool = False) -> frozenset[str]:
-    """The existing topics of a subscription; none where its expression cannot be evaluated here. An expression covers Kafka's internal topics where that is asked for: most readers leave them out."""
+    """The existing topics of a subscription; none where its expression cannot be evaluated here. An
+    expression covers Kafka's internal topics where that is asked for: most readers leave them out.
+    """
     existing = frozenset(name for name, topic in topics.items() if isinstance(topic, Topic))
     if subscribed.regex is None:
         return existing & frozenset(subscribed.topics)
-    pattern = Pattern(PatternKind.BLACK_LIST if subscribed.black else PatternKind.WHITE_LIST, subscribed.regex, internal)
+    pattern = Pattern(
+        PatternKind.BLACK_LIST if subscribed.black else PatternKind.WHITE_LIST,
+        subscribed.regex,
+        internal,
+    )
     return match_patterns([pattern], existing)[pattern]
 
 
-def _idle(group: GroupSeen, members: Mapping[tuple[str, str], Subscribed | None], owners: Mapping[TopicPartition, Owner], topics: Topics) -> Iterator[Finding]:
+def _idle(
+    group: GroupSeen,
+    members: Mapping[tuple[str, str], Subscribed | None],
+    owners: Mapping[TopicPartition, Owner],
+    topics: Topics,
+) -> Iterator[Finding]:
     """Partitions without an owner, and the old members that own nothing while there are such."""
-    wants = {name: covered(member, topics) for (home, name), member in members.items() if home == Layout.ISOLATED.name and member is not None}
+    wants = {
+        name: covered(member, topics)
+        for (home, name), member in members.items()
+        if home == Layout.ISOLATED.name and member is not None
+    }
     held = {TopicPartition(at.topic, int(at.child)) for at in group.owners if _exists(at, topics)}
-    free = [tp for name in sorted(frozenset().union(*wants.values())) for tp in _all_of(topics, name) if tp not in held]
+    free = [
+        tp
+        for name in sorted(frozenset().union(*wants.values()))
+        for tp in _all_of(topics, name)
+        if tp not in held
+    ]
     if not free:
         return
     owning = {owner.thread.member for owner in owners.values()}
     free_topics = {tp.topic for tp in free}
-    idle = [name for name, wanted in wants.items() if name not in owning and wanted & free_topics and not _is_ours(members, name)]
+    idle = [
+        name
+        for name, wanted in wants.items()
+        if name not in owning and wanted & free_topics and not _is_ours(members, name)
+    ]
     for name in sorted(idle):
         unowned = sum(tp.topic in wants[name] for tp in free)
-        yield Finding("member-gave-up", group.name, Layout.ISOLATED.registration(group.name, name), f"it owns nothing, and {unowned} partitions that it subscribes to have no owner")
+        yield Finding(
+            "member-gave-up",
+            group.name,
+            Layout.ISOLATED.registration(group.name, name),
+            f"it owns nothing, and {unowned} partitions that it subscribes to have no owner",
+        )
     if not idle:
         named = ", ".join(map(str, free[:SHOWN_MAX])) + (" ..." if len(free) > SHOWN_MAX else "")
-        yield Finding("partitions-unowned", group.name, Layout.ISOLATED.owners(group.name), f"{len(free)}: {named}")
+        yield Finding(
+            "partitions-unowned",
+            group.name,
+            Layout.ISOLATED.owners(group.name),
+            f"{len(free)}: {named}",
+        )
 
 
 def _is_ours(members: Mapping[tuple[str, str], Subscribed | None], name: str) -> bool:
@@ -166,18 +297,40 @@ def _is_ours(members: Mapping[tuple[str, str], Subscribed | None], name: str) ->
 
 def _all_of(topics: Topics, name: str) -> Iterable[TopicPartition]:
     topic = topics.get(name)
-    return [TopicPartition(name, number) for number in topic.partitions] if isinstance(topic, Topic) else ()
+    return (
+        [TopicPartition(name, number) for number in topic.partitions]
+        if isinstance(topic, Topic)
+        else ()
+    )
 
 
-def _topics_of(group: GroupSeen, old: Mapping[str, Subscribed], topics: Topics) -> Iterator[Finding]:
+def _topics_of(
+    group: GroupSeen, old: Mapping[str, Subscribed], topics: Topics
+) -> Iterator[Finding]:
     """Different topics among old members, and Kafka's side of what they subscribe to."""
-    wants = [wanted for member in old.values() if (wanted := covered(member, topics) - INTERNAL_TOPICS)]
+    wants = [
+        wanted for member in old.values() if (wanted := covered(member, topics) - INTERNAL_TOPICS)
+    ]
     if len(set(wants)) > 1:
-        yield Finding("different-topics", group.name, Layout.ISOLATED.ids(group.name), f"{len(set(wants))} different sets of topics among {len(wants)} members")
+        yield Finding(
+            "different-topics",
+            group.name,
+            Layout.ISOLATED.ids(group.name),
+            f"{len(set(wants))} different sets of topics among {len(wants)} members",
+        )
     for name, member in sorted(old.items()):
-        internal = covered(member, topics, internal=True) & INTERNAL_TOPICS if member.regex is not None else frozenset()
+        internal = (
+            covered(member, topics, internal=True) & INTERNAL_TOPICS
+            if member.regex is not None
+            else frozenset()
+        )
         if internal:
-            yield Finding("registration-internal-topics", group.name, Layout.ISOLATED.registration(group.name, name), f"{names.shown(member.regex or '')} covers {', '.join(sorted(internal))}")
+            yield Finding(
+                "registration-internal-topics",
+                group.name,
+                Layout.ISOLATED.registration(group.name, name),
+                f"{names.shown(member.regex or '')} covers {', '.join(sorted(internal))}",
+            )
     for name in sorted({topic for member in old.values() for topic in member.topics}):
         topic = topics.get(name)
         if isinstance(topic, Malformed):

@@ -1,4 +1,6 @@
-"""What is wrong below /brokers: topics, leaders, brokers. It is only of interest to somebody: whoever calls says whether there are old consumers."""
+"""What is wrong below /brokers: topics, leaders, brokers. It is only of interest to somebody:
+whoever calls says whether there are old consumers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ TopicFound = Union[Topic, Malformed, None]
 def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
     """All topics by name; None: its node has no data yet. Raises `UnavailableError`."""
     (answer,) = reader.read([GetChildren(TOPICS)])
-    wanted = [name for name in answer.names if names.is_topic(name)] if isinstance(answer, Children) else []
+    wanted = (
+        [name for name in answer.names if names.is_topic(name)]
+        if isinstance(answer, Children)
+        else []
+    )
     found: dict[str, TopicFound] = {}
     for start in range(0, len(wanted), TOPICS_AT_ONCE):
         some = wanted[start : start + TOPICS_AT_ONCE]
@@ -46,18 +52,35 @@ def deletions(reader: SyncReader) -> Iterator[Finding]:
 
 def leaderless(reader: SyncReader, topics: dict[str, TopicFound]) -> Iterator[Finding]:
     """Partitions without a leader, a finding per topic."""
-    every = [(topic.name, number) for topic in topics.values() if isinstance(topic, Topic) for number in topic.partitions]
+    every = [
+        (topic.name, number)
+        for topic in topics.values()
+        if isinstance(topic, Topic)
+        for number in topic.partitions
+    ]
     without: dict[str, list[int]] = {}
     for start in range(0, len(every), TOPICS_AT_ONCE):
         some = every[start : start + TOPICS_AT_ONCE]
-        for (name, number), node in zip(some, reader.read([GetData(f"{TOPICS}/{name}/partitions/{number}/state") for name, number in some])):
+        for (name, number), node in zip(
+            some,
+            reader.read(
+                [GetData(f"{TOPICS}/{name}/partitions/{number}/state") for name, number in some]
+            ),
+        ):
             state = strict_json(node.data) if isinstance(node, Node) else None
             if not isinstance(state, dict) or state.get("leader") == -1:
                 without.setdefault(name, []).append(number)
     for name, numbers in sorted(without.items()):
         more = len(numbers) - PARTITIONS_SHOWN_MAX
-        named = ", ".join(map(str, numbers[:PARTITIONS_SHOWN_MAX])) + (f" and {more} more" if more > 0 else "")
-        yield Finding("partition-without-leader", "", f"{TOPICS}/{name}", f"partition{'s' if len(numbers) > 1 else ''} {named}")
+        named = ", ".join(map(str, numbers[:PARTITIONS_SHOWN_MAX])) + (
+            f" and {more} more" if more > 0 else ""
+        )
+        yield Finding(
+            "partition-without-leader",
+            "",
+            f"{TOPICS}/{name}",
+            f"partition{'s' if len(numbers) > 1 else ''} {named}",
+        )
 
 
 def brokers(reader: SyncReader, old_consumers: bool) -> Iterator[Finding]:
@@ -73,8 +96,16 @@ def brokers(reader: SyncReader, old_consumers: bool) -> Iterator[Finding]:
             yield Finding("broker-unreadable", "", path, broker.reason)
             continue
         if old_consumers:
-            if not (broker.host and broker.port >= 0) and not any(broker.protocols.get(listener, listener) == "PLAINTEXT" for listener in broker.endpoints):
-                yield Finding("broker-no-plaintext", "", path, f"its listeners are {', '.join(sorted(broker.endpoints))}")
+            if not (broker.host and broker.port >= 0) and not any(
+                broker.protocols.get(listener, listener) == "PLAINTEXT"
+                for listener in broker.endpoints
+            ):
+                yield Finding(
+                    "broker-no-plaintext",
+                    "",
+                    path,
+                    f"its listeners are {', '.join(sorted(broker.endpoints))}",
+                )
             document = strict_json(node.data)
             version = document.get("version") if isinstance(document, dict) else None
             if isinstance(version, int) and version > OLD_FORMAT:

@@ -1,7 +1,10 @@
-"""Reading what is below /consumers, batch by batch: a batch holds some whole groups and at most about `NODES_AT_ONCE` nodes, so memory is bounded whatever the ensemble holds.
+"""Reading what is below /consumers, batch by batch: a batch holds some whole groups and at most
+about `NODES_AT_ONCE` nodes, so memory is bounded whatever the ensemble holds.
 
-Both homes of a group are read: /consumers/[g], where old consumers and zkcoord's layout `isolated` have their members, and /consumers/groups/[g], where the layout `draft` has
-them. Each request is one snapshot, the requests together are not: what is being rebalanced while it is read may show an owner that has just left.
+Both homes of a group are read: /consumers/[g], where old consumers and zkcoord's layout `isolated`
+have their members, and /consumers/groups/[g], where the layout `draft` has them. Each request is
+one snapshot, the requests together are not: what is being rebalanced while it is read may show an
+owner that has just left.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ class At(NamedTuple):
 
 @dataclass
 class GroupSeen:
-    """One group. `members` by home (the layout's name) and name; `beside` is by topic the node above its offsets. `denied`: paths that could not be read; `large`: paths with too many children."""
+    """One group. `members` by home (the layout's name) and name; `beside` is by topic the node
+    above its offsets. `denied`: paths that could not be read; `large`: paths with too many
+    children.
+    """
 
     name: str
     members: dict[str, dict[str, tuple[str, Node]]] = field(default_factory=dict)
@@ -60,7 +66,11 @@ class _Parents:
 
     def leaves(self, counts: dict[str, int]) -> int:
         """About how many nodes are to be read of it."""
-        return 1 + sum(counts.get(f"{path}/{name}", 1) for path, children in self.found.items() for name in children)
+        return 1 + sum(
+            counts.get(f"{path}/{name}", 1)
+            for path, children in self.found.items()
+            for name in children
+        )
 
 
 def group_names(reader: SyncReader) -> list[str]:
@@ -119,10 +129,20 @@ def _above(group: str) -> list[str]:
 
 
 def _counts(reader: SyncReader, parents: Iterable[_Parents]) -> dict[str, int]:
-    """How many children each topic's node below owners or offsets has; its own data is read with it."""
-    asked = [(parent.seen, path, topic) for parent in parents for path, children in parent.found.items() if not path.endswith("/ids") for topic in children]
+    """How many children each topic's node below owners or offsets has; its own data is read with
+    it.
+    """
+    asked = [
+        (parent.seen, path, topic)
+        for parent in parents
+        for path, children in parent.found.items()
+        if not path.endswith("/ids")
+        for topic in children
+    ]
     counts: dict[str, int] = {}
-    for (seen, path, topic), answer in zip(asked, reader.read([GetData(f"{path}/{topic}") for _, path, topic in asked])):
+    for (seen, path, topic), answer in zip(
+        asked, reader.read([GetData(f"{path}/{topic}") for _, path, topic in asked])
+    ):
         at = f"{path}/{topic}"
         if isinstance(answer, Denied):
             seen.denied.append(at)
@@ -138,10 +158,27 @@ def _counts(reader: SyncReader, parents: Iterable[_Parents]) -> dict[str, int]:
 
 def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) -> list[GroupSeen]:
     """The batch's leaves."""
-    topics = [(parent.seen, path, topic) for parent in batch for path, children in parent.found.items() if not path.endswith("/ids") for topic in children if counts.get(f"{path}/{topic}")]
+    topics = [
+        (parent.seen, path, topic)
+        for parent in batch
+        for path, children in parent.found.items()
+        if not path.endswith("/ids")
+        for topic in children
+        if counts.get(f"{path}/{topic}")
+    ]
     listed = reader.read([GetChildren(f"{path}/{topic}") for _, path, topic in topics])
-    leaves = [(seen, path, topic, child) for (seen, path, topic), answer in zip(topics, listed) for child in _names(seen, f"{path}/{topic}", answer)]
-    leaves += [(parent.seen, path, "", child) for parent in batch for path, children in parent.found.items() if path.endswith("/ids") for child in children]
+    leaves = [
+        (seen, path, topic, child)
+        for (seen, path, topic), answer in zip(topics, listed)
+        for child in _names(seen, f"{path}/{topic}", answer)
+    ]
+    leaves += [
+        (parent.seen, path, "", child)
+        for parent in batch
+        for path, children in parent.found.items()
+        if path.endswith("/ids")
+        for child in children
+    ]
     reads: list[Read] = [GetData(_leaf(path, topic, child)) for _, path, topic, child in leaves]
     for (seen, path, topic, child), answer in zip(leaves, reader.read(reads)):
         at = _leaf(path, topic, child)
@@ -149,7 +186,10 @@ def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) ->
             seen.denied.append(at)
         if not isinstance(answer, Node):
             continue
-        home = next((home.name for home in HOMES if path in (home.ids(seen.name), home.owners(seen.name))), "")
+        home = next(
+            (home.name for home in HOMES if path in (home.ids(seen.name), home.owners(seen.name))),
+            "",
+        )
         if not topic:
             seen.members.setdefault(home, {})[child] = (at, answer)
         elif path == Layout.DRAFT.offsets(seen.name):

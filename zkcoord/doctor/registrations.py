@@ -1,8 +1,10 @@
 """What the readers of old consumers make of a registration. Pure.
 
-They read "pattern" and "subscription" and nothing else, but the whole document must be JSON for them. Up to 0.11 every number in it is converted to an int by their parser,
-wherever it stands. A static subscription needs at least one stream per topic, a pattern's exactly one expression that Java compiles. Java's dialect is judged by two others: what
-neither RE2 nor Python compiles, Java does not.
+They read "pattern" and "subscription" and nothing else, but the whole document must be JSON for
+them. Up to 0.11 every number in it is converted to an int by their parser, wherever it stands. A
+static subscription needs at least one stream per topic, a pattern's exactly one expression that
+Java compiles. Java's dialect is judged by two others: what neither RE2 nor Python compiles, Java
+does not.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _JAVA_ONLY = re.compile(r"\\[pP]\{|[*+?}]\+|&&\[")
 
 @dataclass(frozen=True)
 class Subscribed:
-    """What a registration subscribes to, as far as that can be read: topics, or an expression. `ours`: zkcoord wrote it."""
+    """What a registration subscribes to, as far as that can be read: topics, or an expression.
+    `ours`: zkcoord wrote it.
+    """
 
     topics: tuple[str, ...] = ()
     regex: str | None = None
@@ -53,7 +57,9 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
     if stat.ephemeral_owner == 0:
         problems.append(("registration-persistent", "it is not ephemeral"))
     if not names.is_member(name):
-        problems.append(("registration-name", f"the name {names.shown(name)} is not printable ASCII"))
+        problems.append(
+            ("registration-name", f"the name {names.shown(name)} is not printable ASCII")
+        )
     large: list[str] = []
     document = _parsed(data, large)
     if isinstance(document, str):
@@ -62,20 +68,47 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
         problems.append(("registration-large-number", f"it holds {', '.join(large[:SHOWN_MAX])}"))
     pattern, found = document.get("pattern"), document.get("subscription")
     if type(pattern) is not str:
-        problems.append(("registration-no-pattern", '"pattern" is missing' if "pattern" not in document else '"pattern" is not a string'))
+        problems.append(
+            (
+                "registration-no-pattern",
+                (
+                    '"pattern" is missing'
+                    if "pattern" not in document
+                    else '"pattern" is not a string'
+                ),
+            )
+        )
     if type(found) is not dict:
-        problems.append(("registration-no-subscription", '"subscription" is missing' if "subscription" not in document else '"subscription" is not an object'))
+        problems.append(
+            (
+                "registration-no-subscription",
+                (
+                    '"subscription" is missing'
+                    if "subscription" not in document
+                    else '"subscription" is not an object'
+                ),
+            )
+        )
     if type(pattern) is not str or type(found) is not dict:
         return Judged(tuple(problems), None)
     if stat.version > 0:
-        problems.append(("registration-rewritten", f"it was set {stat.version} times since it was created"))
+        problems.append(
+            ("registration-rewritten", f"it was set {stat.version} times since it was created")
+        )
     problems += _streams(found)
     ours = "zkcoord" in document
     if pattern not in PATTERNS:
         return Judged(tuple(problems), Subscribed(tuple(sorted(found)), ours=ours))
     problems += _regex(found, ours)
     expression = next(iter(found), "")
-    return Judged(tuple(problems), Subscribed(regex=expression if ours else as_old_consumers_read(expression), black=pattern == "black_list", ours=ours))
+    return Judged(
+        tuple(problems),
+        Subscribed(
+            regex=expression if ours else as_old_consumers_read(expression),
+            black=pattern == "black_list",
+            ours=ours,
+        ),
+    )
 
 
 def _parsed(data: bytes, large: list[str]) -> dict[str, Any] | str:
@@ -94,10 +127,16 @@ def _parsed(data: bytes, large: list[str]) -> dict[str, Any] | str:
         return 0.0
 
     try:
-        document = json.loads(data.decode("utf-8"), parse_int=integer, parse_float=fraction, parse_constant=_refuse)
+        document = json.loads(
+            data.decode("utf-8"), parse_int=integer, parse_float=fraction, parse_constant=_refuse
+        )
     except (ValueError, RecursionError):
         return f"it is not JSON: {names.shown(data[:200].decode('utf-8', 'replace'))}"
-    return document if isinstance(document, dict) else f"it is not a JSON object: {names.shown(data[:200].decode('utf-8', 'replace'))}"
+    return (
+        document
+        if isinstance(document, dict)
+        else f"it is not a JSON object: {names.shown(data[:200].decode('utf-8', 'replace'))}"
+    )
 
 
 def _refuse(text: str) -> Any:
@@ -105,9 +144,17 @@ def _refuse(text: str) -> Any:
 
 
 def _streams(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    bad = [f"{names.shown(topic)} has {names.shown(json.dumps(count))} streams" for topic, count in found.items() if type(count) is not int or count < 1]
+    bad = [
+        f"{names.shown(topic)} has {names.shown(json.dumps(count))} streams"
+        for topic, count in found.items()
+        if type(count) is not int or count < 1
+    ]
     if bad:
-        yield "registration-no-streams", ", ".join(bad[:SHOWN_MAX]) + (f" and {len(bad) - SHOWN_MAX} more" if len(bad) > SHOWN_MAX else "")
+        yield (
+            "registration-no-streams",
+            ", ".join(bad[:SHOWN_MAX])
+            + (f" and {len(bad) - SHOWN_MAX} more" if len(bad) > SHOWN_MAX else ""),
+        )
 
 
 def _regex(found: dict[str, Any], ours: bool) -> Iterator[tuple[str, str]]:
@@ -119,14 +166,22 @@ def _regex(found: dict[str, Any], ours: bool) -> Iterator[tuple[str, str]]:
     raw = next(iter(found))
     expression = raw if ours else as_old_consumers_read(raw)
     if "\\\\" in raw:  # no topic's name holds a backslash, so nobody means one
-        yield "registration-escaped-twice", f"the expression {names.shown(raw)} has its backslashes doubled"
+        yield (
+            "registration-escaped-twice",
+            f"the expression {names.shown(raw)} has its backslashes doubled",
+        )
     checked = check_regex(expression)
     if isinstance(checked, Malformed):
-        yield ("registration-not-re2" if _java_may(expression) else "registration-bad-regex"), f"the expression {names.shown(expression)}: {checked.reason}"
+        yield (
+            ("registration-not-re2" if _java_may(expression) else "registration-bad-regex"),
+            f"the expression {names.shown(expression)}: {checked.reason}",
+        )
 
 
 def _java_may(expression: str) -> bool:
-    """Whether Java may take what RE2 does not: another backtracking engine does, or it has a form that only Java has. (It is compiled only, never matched.)"""
+    """Whether Java may take what RE2 does not: another backtracking engine does, or it has a form
+    that only Java has. (It is compiled only, never matched.)
+    """
     try:
         re.compile(expression)
     except (re.error, RecursionError, OverflowError):

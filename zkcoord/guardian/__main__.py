@@ -1,4 +1,5 @@
 """`python -m zkcoord.guardian`: see `cli`."""
+
 from __future__ import annotations
 
 import sys

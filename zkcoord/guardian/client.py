@@ -1,24 +1,31 @@
 """`Guardian`: what coordinators and consumers hold.
 
     guardian = Guardian.start(log=logger.warning)
-    guardian.watch(session_id, password, negotiated_timeout_ms, servers)     on every new session, servers: the connected one first
+    guardian.watch(session_id, password, negotiated_timeout_ms, servers)
+        on every new session, servers: the connected one first
     ... close the session ...
     guardian.stop()
 
-Nothing here raises into the caller, and nothing waits for ZooKeeper. Ordering contract: say `watch` as soon as the session is known, and `forget`
-(or `stop`) only AFTER the session was closed: the other way round a kill in between is noticed by nobody. Register (create ephemeral nodes) only
-after `watch`: then there is no moment in which a registration exists and its guardian has not been told.
+Nothing here raises into the caller, and nothing waits for ZooKeeper. Ordering contract: say `watch`
+as soon as the session is known, and `forget` (or `stop`) only AFTER the session was closed: the
+other way round a kill in between is noticed by nobody. Register (create ephemeral nodes) only after
+`watch`: then there is no moment in which a registration exists and its guardian has not been told.
 
-While a session is replaced there are two, so a Guardian keeps the SESSIONS_KEPT latest: a process killed between "new one told" and "old one closed"
-leaves neither. Should the older one be closed already, then ZooKeeper says so and nothing happens.
+While a session is replaced there are two, so a Guardian keeps the SESSIONS_KEPT latest: a process
+killed between "new one told" and "old one closed" leaves neither. Should the older one be closed
+already, then ZooKeeper says so and nothing happens.
 
-One companion serves all Guardians of a process: a `_Keeper` per way of reaching it holds the current messages, sends each at once, and has one
-thread that waits for the companion's end. A companion that was killed is started again, at most once per `RESTART_MS`, and told everything that
-counts now; until then the state is `Waiting`. A companion that does not read (somebody stopped it) is replaced in the same way.
+One companion serves all Guardians of a process: a `_Keeper` per way of reaching it holds the
+current messages, sends each at once, and has one thread that waits for the companion's end. A
+companion that was killed is started again, at most once per `RESTART_MS`, and told everything that
+counts now; until then the state is `Waiting`. A companion that does not read (somebody stopped it)
+is replaced in the same way.
 
-Fork: a child inherits memory and descriptors, but neither the thread nor the right to speak. `os.register_at_fork` lets go of them in the
-child; its Guardians are `Off(FORKED)` from then on. A child that opens ZooKeeper sessions of its own starts a Guardian of its own.
+Fork: a child inherits memory and descriptors, but neither the thread nor the right to speak.
+`os.register_at_fork` lets go of them in the child; its Guardians are `Off(FORKED)` from then on. A
+child that opens ZooKeeper sessions of its own starts a Guardian of its own.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -46,7 +53,9 @@ class Running:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The guardian is gone; it is started, or connected to, again within about RESTART_MS. Until then a crash takes the session timeout."""
+    """The guardian is gone; it is started, or connected to, again within about RESTART_MS. Until
+    then a crash takes the session timeout.
+    """
 
     why: str
 
@@ -62,7 +71,11 @@ class Off:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"The guardian is off: {self.reason.value}" + (f" ({self.detail})" if self.detail else "") + "."
+        return (
+            f"The guardian is off: {self.reason.value}"
+            + (f" ({self.detail})" if self.detail else "")
+            + "."
+        )
 
 
 State = Running | Waiting | Off
@@ -74,7 +87,9 @@ def _silent(_: str) -> None:
 
 
 class _Keeper:
-    """Keeps one guardian reachable and told. Lock order: only ever its own lock; `send` does not block."""
+    """Keeps one guardian reachable and told. Lock order: only ever its own lock; `send` does not
+    block.
+    """
 
     def __init__(self, opener: link.Opener, log: Log) -> None:
         self._opener = opener
@@ -92,7 +107,9 @@ class _Keeper:
         with self._lock:
             self._adopt(self._opener())
             if not isinstance(self.state, Off):
-                self._thread = threading.Thread(target=self._keep, name="zkcoord-guardian", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._keep, name="zkcoord-guardian", daemon=True
+                )
                 self._thread.start()
             return self.state
 
@@ -149,10 +166,16 @@ class _Keeper:
             self._link.discard()  # the thread opens another and repeats all messages
 
     def _adopt(self, opened: Link | OpenFailure) -> None:
-        """Take the outcome of an opening; with a link, tell it everything. Called with the lock held."""
+        """Take the outcome of an opening; with a link, tell it everything. Called with the lock
+        held.
+        """
         if isinstance(opened, OpenFailure):
             self._link = None
-            self.state = Waiting(f"{opened.reason.value}: {opened.detail}") if opened.retriable else Off(opened.reason, opened.detail)
+            self.state = (
+                Waiting(f"{opened.reason.value}: {opened.detail}")
+                if opened.retriable
+                else Off(opened.reason, opened.detail)
+            )
             return
         self._link, self.state = opened, Running()
         for message in self._messages.values():
@@ -203,9 +226,18 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class Guardian:
-    """The guardian of one ZooKeeper session of this process. Thread-safe; no method raises, none blocks for longer than about a second."""
+    """The guardian of one ZooKeeper session of this process. Thread-safe; no method raises, none
+    blocks for longer than about a second.
+    """
 
-    def __init__(self, keeper: _Keeper | None, off: Off | None, tls: TlsOptions | None, report_path: str | None, log: Log) -> None:
+    def __init__(
+        self,
+        keeper: _Keeper | None,
+        off: Off | None,
+        tls: TlsOptions | None,
+        report_path: str | None,
+        log: Log,
+    ) -> None:
         """Use `Guardian.start`."""
         self._keeper = keeper
         self._off = off
@@ -217,14 +249,27 @@ class Guardian:
         self._sessions: list[tuple[int, int]] = []  # (session id, key), latest last
 
     @classmethod
-    def start(cls, tls: TlsOptions | None = None, log: Log | None = None, *, enabled: bool = True, sasl_demanded: bool = False,
-              socket_path: str | None = None, report_path: str | None = None, also: int | None = None) -> Guardian:
-        """A Guardian in state Running, Waiting or Off; what keeps it off is said once through `log` (one sentence).
+    def start(
+        cls,
+        tls: TlsOptions | None = None,
+        log: Log | None = None,
+        *,
+        enabled: bool = True,
+        sasl_demanded: bool = False,
+        socket_path: str | None = None,
+        report_path: str | None = None,
+        also: int | None = None,
+    ) -> Guardian:
+        """A Guardian in state Running, Waiting or Off; what keeps it off is said once through `log`
+        (one sentence).
 
-        `tls`: how ZooKeeper is reached, None = plain. `enabled` False: the user's option. `sasl_demanded`: the ensemble closes unauthenticated
-        connections. `socket_path`: a guardian that already runs (`zkcoord guard --socket PATH`; default: the environment's
-        ZKCOORD_GUARDIAN_SOCKET, which `zkcoord guard -- COMMAND` sets). `report_path`: append one JSON line per closed session to this file.
-        `also`: a process that can go on with what this one holds; the session is closed when both are gone. It has a companion of its own, whatever serves.
+        `tls`: how ZooKeeper is reached, None = plain. `enabled` False: the user's option.
+        `sasl_demanded`: the ensemble closes unauthenticated connections. `socket_path`: a guardian
+        that already runs (`zkcoord guard --socket PATH`; default: the environment's
+        ZKCOORD_GUARDIAN_SOCKET, which `zkcoord guard -- COMMAND` sets). `report_path`: append one
+        JSON line per closed session to this file. `also`: a process that can go on with what this
+        one holds; the session is closed when both are gone. It has a companion of its own, whatever
+        serves.
         """
         log = log or _silent
         off = _why_off(tls, enabled, sasl_demanded)
@@ -244,7 +289,10 @@ class Guardian:
             if keeper is not None and keeper.join(self._user):
                 self._keeper = keeper
                 return
-            keeper = _Keeper(_opener(socket_path, log) if also is None else (lambda: link.open_companion(also)), log)
+            keeper = _Keeper(
+                _opener(socket_path, log) if also is None else (lambda: link.open_companion(also)),
+                log,
+            )
             state = keeper.open()
             if isinstance(state, Off):
                 self._off = state
@@ -263,26 +311,41 @@ class Guardian:
         assert self._keeper is not None
         return self._keeper.state
 
-    def watch(self, session_id: int, password: bytes, timeout_ms: int, servers: Sequence[tuple[str, int]]) -> None:
-        """Guard this session, too. `timeout_ms` as negotiated; `servers` (host, port) in the order to try, the connected one first."""
-        session = Handover(session_id, bytes(password), timeout_ms, servers, self._tls, self._report_path)
+    def watch(
+        self, session_id: int, password: bytes, timeout_ms: int, servers: Sequence[tuple[str, int]]
+    ) -> None:
+        """Guard this session, too. `timeout_ms` as negotiated; `servers` (host, port) in the order
+        to try, the connected one first.
+        """
+        session = Handover(
+            session_id, bytes(password), timeout_ms, servers, self._tls, self._report_path
+        )
         if isinstance(handover.parse(handover.encode_watch(0, session)), handover.Malformed):
-            self._log(f"The guardian cannot guard {session}: it needs a session id, a password, a timeout and at least one host and port.")
+            self._log(
+                f"The guardian cannot guard {session}: it needs a session id, a password, a timeout"
+                " and at least one host and port."
+            )
             return
-        if self._keeper is None or isinstance(self.state, Off):  # asked without the lock: a forked child may have inherited it locked
+        # asked without the lock: a forked child may have inherited it locked
+        if self._keeper is None or isinstance(self.state, Off):
             return
         with self._sessions_lock:
             known = dict(self._sessions)
             key = known.get(session.session_id) or next(_keys)
-            self._sessions = [entry for entry in self._sessions if entry[0] != session.session_id] + [(session.session_id, key)]
+            self._sessions = [
+                entry for entry in self._sessions if entry[0] != session.session_id
+            ] + [(session.session_id, key)]
             self._keeper.say(self._user, key, handover.encode_watch(key, session))
             for _, old in self._sessions[:-SESSIONS_KEPT]:
                 self._keeper.say(self._user, old, None)
             self._sessions = self._sessions[-SESSIONS_KEPT:]
 
     def forget(self, session_id: int | None = None) -> None:
-        """This session (None: every one) is closed: nothing is to be done for it when the process ends."""
-        if self._keeper is None or isinstance(self.state, Off):  # asked without the lock: a forked child may have inherited it locked
+        """This session (None: every one) is closed: nothing is to be done for it when the process
+        ends.
+        """
+        # asked without the lock: a forked child may have inherited it locked
+        if self._keeper is None or isinstance(self.state, Off):
             return
         with self._sessions_lock:
             for known, key in list(self._sessions):
@@ -291,7 +354,9 @@ class Guardian:
                     self._keeper.say(self._user, key, None)
 
     def stop(self) -> None:
-        """Do without a guardian from now on; the last Guardian of a process ends the companion. More than once is fine."""
+        """Do without a guardian from now on; the last Guardian of a process ends the companion.
+        More than once is fine.
+        """
         if self._keeper is not None and self._off is None:
             forked = self._keeper.state == Off(OffReason.FORKED)
             if not forked:
@@ -301,12 +366,17 @@ class Guardian:
 
 
 def _opener(socket_path: str, log: Log) -> link.Opener:
-    """How a guardian is reached. A sidecar's path is waited for; the abstract address of a guardian that has gone never comes back."""
+    """How a guardian is reached. A sidecar's path is waited for; the abstract address of a guardian
+    that has gone never comes back.
+    """
 
     def open_either() -> Link | OpenFailure:
         opened = link.open_socket(socket_path)
         if isinstance(opened, OpenFailure) and socket_path.startswith("@"):
-            log(f"No guardian serves {socket_path} any more: this process has a companion of its own instead.")
+            log(
+                f"No guardian serves {socket_path} any more: this process has a companion of its"
+                " own instead."
+            )
             return link.open_companion()
         return opened
 

@@ -1,28 +1,39 @@
-"""The companion: the program that a guarded process starts to have its ZooKeeper sessions closed when it dies.
+"""The companion: the program that a guarded process starts to have its ZooKeeper sessions closed
+when it dies.
 
-    python -I -S companion.py --pid 4711 --pidfd 5 [--also 6]        hand-overs come on standard input
+    python -I -S companion.py --pid 4711 --pidfd 5 [--also 6]
+        hand-overs come on standard input
 
-It is started as a file and with as little of Python as possible: no site packages, no environment, a handful of modules. Its life:
+It is started as a file and with as little of Python as possible: no site packages, no environment,
+a handful of modules. Its life:
 
-1. Wait for whatever comes first, a message on standard input or the process's end (its pidfd becomes readable).
-2. A message changes which sessions are guarded. The end of standard input changes nothing: it is not a sign of death.
-3. When the process is gone: read what is left in the pipe FIRST (the last words of the dead count), then close the guarded sessions, then exit.
-   A process that closed its session before it ended has said `forget`, or ZooKeeper says "expired"; either way there is nothing to do.
-   `--also` is the pidfd of a second process, which can go on with the dead one's work (a JVM with its Python process's): the session is closed when both are gone.
+1. Wait for whatever comes first, a message on standard input or the process's end (its pidfd
+   becomes readable).
+2. A message changes which sessions are guarded. The end of standard input changes nothing: it is
+   not a sign of death.
+3. When the process is gone: read what is left in the pipe FIRST (the last words of the dead count),
+   then close the guarded sessions, then exit. A process that closed its session before it ended has
+   said `forget`, or ZooKeeper says "expired"; either way there is nothing to do. `--also` is the
+   pidfd of a second process, which can go on with the dead one's work (a JVM with its Python
+   process's): the session is closed when both are gone.
 
-Signals: SIGTERM, SIGINT, SIGHUP, SIGQUIT do nothing to it: the starter blocked them before the start, so there is no gap. It also
-gave the companion a session of its own, `/` as its directory, and no descriptor but the pipe and the pidfd: so a terminal's Ctrl-C, a
-`kill -- -group` and a pipe that somebody reads to its end are nothing to it.
+Signals: SIGTERM, SIGINT, SIGHUP, SIGQUIT do nothing to it: the starter blocked them before the
+start, so there is no gap. It also gave the companion a session of its own, `/` as its directory,
+and no descriptor but the pipe and the pidfd: so a terminal's Ctrl-C, a `kill -- -group` and a pipe
+that somebody reads to its end are nothing to it.
 
-`report`: for tests and benchmarks each closed session appends one JSON line to a file; there is no password in it.
+`report`: for tests and benchmarks each closed session appends one JSON line to a file; there is no
+password in it.
 """
+
 from __future__ import annotations
 
 import os
 import select
 import sys
 
-if __package__ in (None, ""):  # started as a file: find the package this file belongs to, behind the standard library
+# started as a file: find the package this file belongs to, behind the standard library
+if __package__ in (None, ""):
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from zkcoord.guardian import wire
@@ -35,11 +46,21 @@ if TYPE_CHECKING:
 READ_BYTES = 65_536
 
 
-def report(path: str, pid: int, outcome: str, session_id: int, server: tuple[str, int] | None, attempts: int, elapsed_ms: float) -> None:
+def report(
+    path: str,
+    pid: int,
+    outcome: str,
+    session_id: int,
+    server: tuple[str, int] | None,
+    attempts: int,
+    elapsed_ms: float,
+) -> None:
     """Append one line of JSON; a report that cannot be written is not worth a session."""
     name = f'"{server[0]}:{server[1]}"' if server is not None else "null"
-    line = (f'{{"pid": {pid}, "outcome": "{outcome}", "session": "0x{session_id:x}", "server": {name}, '
-            f'"attempts": {attempts}, "elapsed_ms": {elapsed_ms:.3f}}}\n')
+    line = (
+        f'{{"pid": {pid}, "outcome": "{outcome}", "session": "0x{session_id:x}", "server": {name}, '
+        f'"attempts": {attempts}, "elapsed_ms": {elapsed_ms:.3f}}}\n'
+    )
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -55,8 +76,15 @@ def bury(pid: int, inbox: Inbox, closer: wire.Closer) -> list[wire.Result]:
     results = closer.close_all(list(inbox.sessions.values()))
     for result in results:
         if result.handover.report_path is not None:
-            report(result.handover.report_path, pid, result.outcome, result.handover.session_id, result.server,
-                   result.attempts, result.elapsed_ms)
+            report(
+                result.handover.report_path,
+                pid,
+                result.outcome,
+                result.handover.session_id,
+                result.server,
+                result.attempts,
+                result.elapsed_ms,
+            )
     return results
 
 
@@ -74,7 +102,9 @@ class Companion:
             self._poller.register(descriptor, select.POLLIN)
 
     def run(self) -> None:
-        """Returns when the process is gone and its sessions are dealt with, or when it said `stop`."""
+        """Returns when the process is gone and its sessions are dealt with, or when it said
+        `stop`.
+        """
         os.set_blocking(self._pipe, False)
         while not self._inbox.stopped:
             ready = {descriptor for descriptor, _ in self._poller.poll()}
@@ -117,11 +147,21 @@ def main(arguments: Sequence[str]) -> int:
     """`--pid N --pidfd D [--also D]`; 0 when done, 2 when started by hand with something else."""
     options = dict(zip(arguments[::2], arguments[1::2]))
     try:
-        pid, pidfds = int(options["--pid"]), [int(options[name]) for name in ("--pidfd", "--also") if name == "--pidfd" or name in options]
+        pid, pidfds = (
+            int(options["--pid"]),
+            [
+                int(options[name])
+                for name in ("--pidfd", "--also")
+                if name == "--pidfd" or name in options
+            ],
+        )
         for pidfd in pidfds:
             wire.pidfd_says_dead(pidfd)
     except (KeyError, ValueError, OSError):
-        sys.stderr.write("This program is started by a process that wants to be guarded; to guard one by hand use: zkcoord guard --help\n")
+        sys.stderr.write(
+            "This program is started by a process that wants to be guarded; to guard one by hand"
+            " use: zkcoord guard --help\n"
+        )
         return 2
     Companion(pid, pidfds, 0).run()
     return 0

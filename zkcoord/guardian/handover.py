@@ -1,18 +1,23 @@
 """The hand-over: what a guarded process tells its guardian, one line per message.
 
-A message is one line of ASCII: a verb, then `name=value` words. Values that may hold any byte (passwords, paths) are hexadecimal.
+A message is one line of ASCII: a verb, then `name=value` words. Values that may hold any byte
+(passwords, paths) are hexadecimal.
 
-    watch key=1 session=100012ab0000003 password=<32 hex digits> timeout_ms=6000 server=10.0.0.1:2181 server=10.0.0.2:2181 ...
+    watch key=1 session=100012ab0000003 password=<32 hex digits> timeout_ms=6000
+        server=10.0.0.1:2181 server=10.0.0.2:2181 ...
     forget key=1
     stop
 
-`watch` replaces an earlier one of the same key; a key is one session of the process (a process may hold several). A message is at most
-`MESSAGE_BYTES_MAX` long, which is what a pipe takes in one piece: so a message is either there or not, also when its writer is killed in
-the middle of everything. Servers that do not fit are left out from the end of the list.
+`watch` replaces an earlier one of the same key; a key is one session of the process (a process may
+hold several). A message is at most `MESSAGE_BYTES_MAX` long, which is what a pipe takes in one
+piece: so a message is either there or not, also when its writer is killed in the middle of
+everything. Servers that do not fit are left out from the end of the list.
 
-Nothing here raises on bad bytes: `parse` answers `Malformed`, and the reader goes on with the next line. No dataclasses and no `typing` at run
-time: this module is loaded by the companion, whose size is counted.
+Nothing here raises on bad bytes: `parse` answers `Malformed`, and the reader goes on with the next
+line. No dataclasses and no `typing` at run time: this module is loaded by the companion, whose size
+is counted.
 """
+
 from __future__ import annotations
 
 import os
@@ -32,13 +37,21 @@ TIMEOUT_MS_MAX = (1 << 31) - 1
 class TlsOptions:
     """TLS to ZooKeeper: PEM files (None = not given) and what is verified.
 
-    `ca_file` None means the system's authorities. `verify` False accepts any certificate; `check_hostname` compares the name in the server list.
+    `ca_file` None means the system's authorities. `verify` False accepts any certificate;
+    `check_hostname` compares the name in the server list.
     """
 
     __slots__ = ("ca_file", "cert_file", "key_file", "key_password", "verify", "check_hostname")
 
-    def __init__(self, ca_file: str | None = None, cert_file: str | None = None, key_file: str | None = None,
-                 key_password: str | None = None, verify: bool = True, check_hostname: bool = True) -> None:
+    def __init__(
+        self,
+        ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        key_password: str | None = None,
+        verify: bool = True,
+        check_hostname: bool = True,
+    ) -> None:
         self.ca_file = ca_file
         self.cert_file = cert_file
         self.key_file = key_file
@@ -48,25 +61,48 @@ class TlsOptions:
 
     def key(self) -> tuple:
         """Equal for equal options."""
-        return (self.ca_file, self.cert_file, self.key_file, self.key_password, self.verify, self.check_hostname)
+        return (
+            self.ca_file,
+            self.cert_file,
+            self.key_file,
+            self.key_password,
+            self.verify,
+            self.check_hostname,
+        )
 
     def absolute(self) -> TlsOptions:
         """The same with absolute paths: a guardian works elsewhere."""
-        ca_file, cert_file, key_file = (os.path.abspath(path) if path is not None else None
-                                        for path in (self.ca_file, self.cert_file, self.key_file))
-        return TlsOptions(ca_file, cert_file, key_file, self.key_password, self.verify, self.check_hostname)
+        ca_file, cert_file, key_file = (
+            os.path.abspath(path) if path is not None else None
+            for path in (self.ca_file, self.cert_file, self.key_file)
+        )
+        return TlsOptions(
+            ca_file, cert_file, key_file, self.key_password, self.verify, self.check_hostname
+        )
 
     def __repr__(self) -> str:
-        return f"TlsOptions(ca_file={self.ca_file!r}, cert_file={self.cert_file!r}, verify={self.verify}, check_hostname={self.check_hostname})"
+        return (
+            f"TlsOptions(ca_file={self.ca_file!r}, cert_file={self.cert_file!r},"
+            f" verify={self.verify}, check_hostname={self.check_hostname})"
+        )
 
 
 class Handover:
-    """One session to close should its process die: id (unsigned 64 bit), password, negotiated timeout in ms, servers to try in this order."""
+    """One session to close should its process die: id (unsigned 64 bit), password, negotiated
+    timeout in ms, servers to try in this order.
+    """
 
     __slots__ = ("session_id", "password", "timeout_ms", "servers", "tls", "report_path")
 
-    def __init__(self, session_id: int, password: bytes, timeout_ms: int, servers: Sequence[tuple[str, int]],
-                 tls: TlsOptions | None = None, report_path: str | None = None) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        password: bytes,
+        timeout_ms: int,
+        servers: Sequence[tuple[str, int]],
+        tls: TlsOptions | None = None,
+        report_path: str | None = None,
+    ) -> None:
         self.session_id = session_id & SESSION_ID_MASK
         self.password = password
         self.timeout_ms = timeout_ms
@@ -75,7 +111,10 @@ class Handover:
         self.report_path = report_path
 
     def __repr__(self) -> str:  # never the password: this is what ends in a log
-        return f"Handover(session=0x{self.session_id:x}, timeout_ms={self.timeout_ms}, servers={self.servers})"
+        return (
+            f"Handover(session=0x{self.session_id:x}, timeout_ms={self.timeout_ms},"
+            f" servers={self.servers})"
+        )
 
 
 class Watch:
@@ -89,7 +128,9 @@ class Watch:
 
 
 class Forget:
-    """The session of this key is closed, or about to be: nothing to do for it when the process ends."""
+    """The session of this key is closed, or about to be: nothing to do for it when the process
+    ends.
+    """
 
     __slots__ = ("key",)
 
@@ -121,8 +162,13 @@ def _unhex(digits: str) -> str:
 
 
 def encode_watch(key: int, handover: Handover) -> bytes:
-    """The `watch` line, at most MESSAGE_BYTES_MAX bytes; servers beyond that are left out (at least one always fits)."""
-    words = [f"watch key={key} session={handover.session_id:x} password={handover.password.hex()} timeout_ms={handover.timeout_ms}"]
+    """The `watch` line, at most MESSAGE_BYTES_MAX bytes; servers beyond that are left out (at least
+    one always fits).
+    """
+    words = [
+        f"watch key={key} session={handover.session_id:x} password={handover.password.hex()}"
+        f" timeout_ms={handover.timeout_ms}"
+    ]
     if handover.report_path is not None:
         words.append(f"report={_hex(handover.report_path)}")
     tls = handover.tls
@@ -178,18 +224,28 @@ def _parse_watch(fields: dict[str, str], server_words: list[str]) -> Watch | Mal
         servers.append((host, int(port)))
     timeout_ms = int(fields["timeout_ms"])
     password = bytes.fromhex(fields["password"])
-    if not servers or not 0 < timeout_ms <= TIMEOUT_MS_MAX or not 0 < len(password) <= PASSWORD_BYTES_MAX:
+    if (
+        not servers
+        or not 0 < timeout_ms <= TIMEOUT_MS_MAX
+        or not 0 < len(password) <= PASSWORD_BYTES_MAX
+    ):
         return Malformed("no server, or a timeout or password out of range")
     session_id = int(fields["session"], 16)
     if not 0 < session_id <= SESSION_ID_MASK:
         return Malformed("a session id is a positive 64-bit number")
     tls = None
     if "tls" in fields:
-        files = {name: _unhex(fields[f"tls_{name}"]) if f"tls_{name}" in fields else None
-                 for name in ("ca_file", "cert_file", "key_file", "key_password")}
-        tls = TlsOptions(**files, verify=fields["tls"][0] == "1", check_hostname=fields["tls"][-1] == "1")
+        files = {
+            name: _unhex(fields[f"tls_{name}"]) if f"tls_{name}" in fields else None
+            for name in ("ca_file", "cert_file", "key_file", "key_password")
+        }
+        tls = TlsOptions(
+            **files, verify=fields["tls"][0] == "1", check_hostname=fields["tls"][-1] == "1"
+        )
     report_path = _unhex(fields["report"]) if "report" in fields else None
-    return Watch(int(fields["key"]), Handover(session_id, password, timeout_ms, servers, tls, report_path))
+    return Watch(
+        int(fields["key"]), Handover(session_id, password, timeout_ms, servers, tls, report_path)
+    )
 
 
 class Inbox:
@@ -204,7 +260,9 @@ class Inbox:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Handover]:
-        """Take bytes as they came; returns the sessions that are new in them (an unfinished line waits for its end)."""
+        """Take bytes as they came; returns the sessions that are new in them (an unfinished line
+        waits for its end).
+        """
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > INBOX_BYTES_MAX:  # a writer that never ends its line
             self._rest = b""

@@ -1,17 +1,24 @@
-"""The guardian as the first process: `zkcoord guard -- COMMAND ...` starts COMMAND, and outlives it by the milliseconds that a close takes.
+"""The guardian as the first process: `zkcoord guard -- COMMAND ...` starts COMMAND, and outlives it
+by the milliseconds that a close takes.
 
-When PID 1 of a container dies, the kernel kills everything in it, a companion included; nobody is left to close the session. So let the guardian be
-PID 1 and the application its child. What a PID 1 owes is done here as well:
+When PID 1 of a container dies, the kernel kills everything in it, a companion included; nobody is
+left to close the session. So let the guardian be PID 1 and the application its child. What a PID 1
+owes is done here as well:
 
-* Signals are forwarded to the child (all but those that only mean something to their receiver). A signal that the terminal sent has
-  reached the child already, since both are in one process group: the kernel marks those (`SI_KERNEL`), and they are not sent twice.
+* Signals are forwarded to the child (all but those that only mean something to their receiver). A
+  signal that the terminal sent has reached the child already, since both are in one process group:
+  the kernel marks those (`SI_KERNEL`), and they are not sent twice.
 * Orphans that end up here are reaped.
-* The status is the child's: its exit code, or 128 + the number of the signal that killed it, as a shell says it.
+* The status is the child's: its exit code, or 128 + the number of the signal that killed it, as a
+  shell says it.
 
-All signals are blocked and taken one by one with `sigwaitinfo`; the child gets the mask back that this process was started with. The child finds the
-guardian through ZKCOORD_GUARDIAN_SOCKET, an abstract address unless a path was asked for (a read-only container has no room for one); any of
-its descendants may use it too. Order at the end: the child is reaped (so its pidfd is readable), then `finish`, which buries, then exit.
+All signals are blocked and taken one by one with `sigwaitinfo`; the child gets the mask back that
+this process was started with. The child finds the guardian through ZKCOORD_GUARDIAN_SOCKET, an
+abstract address unless a path was asked for (a read-only container has no room for one); any of its
+descendants may use it too. Order at the end: the child is reaped (so its pidfd is readable), then
+`finish`, which buries, then exit.
 """
+
 from __future__ import annotations
 
 import os
@@ -25,8 +32,25 @@ from zkcoord.guardian.client import SOCKET_VARIABLE
 from zkcoord.guardian.serve import CannotListen, Server, listen, remove_socket
 
 SI_KERNEL = 0x80
-KEPT_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
-                          signal.SIGTRAP, signal.SIGABRT, signal.SIGSYS, signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGCONT, signal.SIGPIPE})
+KEPT_SIGNALS = frozenset(
+    {
+        signal.SIGCHLD,
+        signal.SIGKILL,
+        signal.SIGSTOP,
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGTRAP,
+        signal.SIGABRT,
+        signal.SIGSYS,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+        signal.SIGTSTP,
+        signal.SIGCONT,
+        signal.SIGPIPE,
+    }
+)
 TAKEN_SIGNALS = frozenset(signal.valid_signals()) - KEPT_SIGNALS | {signal.SIGCHLD}
 NOT_FOUND_STATUS = 127
 NOT_STARTED_STATUS = 126
@@ -34,8 +58,12 @@ SIGNAL_STATUS = 128
 BAD_USE_STATUS = 2
 
 
-def run_command(command: Sequence[str], log: Callable[[str], None], socket_path: str | None = None) -> int:
-    """Start the command, guard it, and return what it ended with (126 and 127: it could not be started; 2: the socket could not be served)."""
+def run_command(
+    command: Sequence[str], log: Callable[[str], None], socket_path: str | None = None
+) -> int:
+    """Start the command, guard it, and return what it ended with (126 and 127: it could not be
+    started; 2: the socket could not be served).
+    """
     path = socket_path or f"@zkcoord-guard-{os.getpid()}-{secrets.token_hex(8)}"
     listener = listen(path)
     if isinstance(listener, CannotListen):
@@ -45,8 +73,11 @@ def run_command(command: Sequence[str], log: Callable[[str], None], socket_path:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, TAKEN_SIGNALS)
         try:
             # the hook runs before any thread exists here
-            child = subprocess.Popen(list(command), env={**os.environ, SOCKET_VARIABLE: path},
-                                     preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before))
+            child = subprocess.Popen(
+                list(command),
+                env={**os.environ, SOCKET_VARIABLE: path},
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+            )
         except FileNotFoundError:
             log(f"There is no program {command[0]}: give a path, or a name that PATH leads to.")
             return NOT_FOUND_STATUS
@@ -87,4 +118,3 @@ def _reap(child_pid: int) -> int | None:
         if pid == child_pid:
             code = os.waitstatus_to_exitcode(wait_status)
             return code if code >= 0 else SIGNAL_STATUS - code
-

@@ -1,15 +1,20 @@
-"""How a process reaches its guardian: a companion it starts itself, or a guardian that already runs behind a Unix socket.
+"""How a process reaches its guardian: a companion it starts itself, or a guardian that already runs
+behind a Unix socket.
 
-Both are a `Link`: `send` takes one whole message and never blocks, `wait_gone` blocks until the other side is no more. Opening answers with a
-link or with a named `OpenFailure`.
+Both are a `Link`: `send` takes one whole message and never blocks, `wait_gone` blocks until the
+other side is no more. Opening answers with a link or with a named `OpenFailure`.
 
 The companion's start closes these gaps:
-* The pidfd is opened by the process itself, of itself, and inherited: the companion cannot get hold of somebody else's, however late it runs.
-* The signals that must not end it are blocked in the starting thread for the moment of the start, so in the child for good.
+* The pidfd is opened by the process itself, of itself, and inherited: the companion cannot get hold
+  of somebody else's, however late it runs.
+* The signals that must not end it are blocked in the starting thread for the moment of the start,
+  so in the child for good.
 * A session of its own and a closed descriptor table: see `companion`.
 
-The socket form checks that whoever listens runs as the same user or as root before it tells a password.
+The socket form checks that whoever listens runs as the same user or as root before it tells a
+password.
 """
+
 from __future__ import annotations
 
 import os
@@ -30,7 +35,14 @@ BLOCKED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SOCKET_WAIT_S = 1.0
 REFUSED = b"refused "
 WELCOME = b"welcome"
-ENVIRONMENT_KEPT = ("LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "RES_OPTIONS", "LOCALDOMAIN")  # what Python, TLS and the resolver may need
+# what Python, TLS and the resolver may need
+ENVIRONMENT_KEPT = (
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "RES_OPTIONS",
+    "LOCALDOMAIN",
+)
 PEER_CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 
 
@@ -70,14 +82,20 @@ class Link(Protocol):
         """Block until the guardian is no more; why, for the log."""
 
     def discard(self) -> None:
-        """Give up a guardian that does not answer; `wait_gone` returns soon. Any thread, more than once."""
+        """Give up a guardian that does not answer; `wait_gone` returns soon. Any thread, more than
+        once.
+        """
 
     def forked(self) -> None:
-        """Called in a forked child: let go of what was inherited, without a word to the guardian."""
+        """Called in a forked child: let go of what was inherited, without a word to the
+        guardian.
+        """
 
 
 class _CompanionProcess(subprocess.Popen):
-    """A child that is meant to outlive its parent: no warning about that, and no entry in Popen's list of children to reap."""
+    """A child that is meant to outlive its parent: no warning about that, and no entry in Popen's
+    list of children to reap.
+    """
 
     def __del__(self) -> None:
         return
@@ -95,7 +113,8 @@ class CompanionLink:
         assert len(message) <= handover.MESSAGE_BYTES_MAX
         try:
             return os.write(self._pipe, message) == len(message)
-        except OSError:  # EPIPE: gone; EAGAIN: 64 KiB unread; EBADF: closed by an application that closes everything
+        # EPIPE: gone; EAGAIN: 64 KiB unread; EBADF: closed by an application that closes everything
+        except OSError:
             return False
 
     def wait_gone(self) -> str:
@@ -119,9 +138,16 @@ class CompanionLink:
 
 
 def open_companion(also: int | None = None) -> CompanionLink | OpenFailure:
-    """Start a companion for this process (which waits for the process `also`, too); takes a few milliseconds, does not wait for it to be up (the pipe keeps what is said meanwhile)."""
+    """Start a companion for this process (which waits for the process `also`, too); takes a few
+    milliseconds, does not wait for it to be up (the pipe keeps what is said meanwhile).
+    """
     program = companion.__file__
-    if not sys.executable or getattr(sys, "frozen", False) or not program or not os.path.isfile(program):
+    if (
+        not sys.executable
+        or getattr(sys, "frozen", False)
+        or not program
+        or not os.path.isfile(program)
+    ):
         return OpenFailure(OffReason.NO_INTERPRETER, "", retriable=False)
     pidfds: list[int] = []
     for pid in (os.getpid(), *(() if also is None else (also,))):
@@ -138,8 +164,17 @@ def open_companion(also: int | None = None) -> CompanionLink | OpenFailure:
     environment = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
     try:
-        process = _CompanionProcess(command, stdin=read_end, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True,
-                                    pass_fds=pidfds, start_new_session=True, cwd="/", env=environment)
+        process = _CompanionProcess(
+            command,
+            stdin=read_end,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            close_fds=True,
+            pass_fds=pidfds,
+            start_new_session=True,
+            cwd="/",
+            env=environment,
+        )
     except OSError as error:
         os.close(write_end)
         return OpenFailure(OffReason.SPAWN_FAILED, str(error), retriable=True)
@@ -159,7 +194,9 @@ def open_pidfd(pid: int) -> int | OpenFailure:
     if not sys.platform.startswith("linux"):
         return OpenFailure(OffReason.NOT_LINUX, sys.platform, retriable=False)
     if not hasattr(os, "pidfd_open"):
-        return OpenFailure(OffReason.NO_PIDFD, "Python was built without os.pidfd_open", retriable=False)
+        return OpenFailure(
+            OffReason.NO_PIDFD, "Python was built without os.pidfd_open", retriable=False
+        )
     try:
         return os.pidfd_open(pid)
     except OSError as error:  # ENOSYS before Linux 5.3, EPERM in some sandboxes
@@ -176,7 +213,9 @@ class SocketLink:
     def send(self, message: bytes) -> bool:
         assert len(message) <= handover.MESSAGE_BYTES_MAX
         try:
-            return self._connection.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(message)
+            return self._connection.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(
+                message
+            )
         except OSError:
             return False
 
@@ -205,11 +244,17 @@ def open_socket(path: str) -> SocketLink | OpenFailure:
     connection.settimeout(SOCKET_WAIT_S)
     try:
         connection.connect("\0" + path[1:] if path.startswith("@") else path)
-        _, uid, _ = PEER_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size))
+        _, uid, _ = PEER_CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
+        )
         if uid not in (0, os.geteuid()):
             connection.close()
-            return OpenFailure(OffReason.SOCKET_REFUSED, f"{path} is served by user {uid}: run the guardian as this process's user or as root",
-                               retriable=False)
+            return OpenFailure(
+                OffReason.SOCKET_REFUSED,
+                f"{path} is served by user {uid}: run the guardian as this process's user or as"
+                " root",
+                retriable=False,
+            )
         answer = connection.recv(handover.MESSAGE_BYTES_MAX)
     except OSError as error:
         connection.close()

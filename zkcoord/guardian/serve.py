@@ -1,18 +1,26 @@
-"""One guardian for several processes, behind a Unix socket: a sidecar that shares a PID namespace with them, or the guardian as PID 1.
+"""One guardian for several processes, behind a Unix socket: a sidecar that shares a PID namespace
+with them, or the guardian as PID 1.
 
-A guarded process connects, is looked at, and says the same messages that a companion reads from its pipe. Looking at it means:
+A guarded process connects, is looked at, and says the same messages that a companion reads from its
+pipe. Looking at it means:
 
-* The kernel says who connected (SO_PEERCRED), and which process that IS: SO_PEERPIDFD gives its pidfd (Linux 6.5). Before that the pidfd is
-  opened by number, and the number could belong to a newer process by then; so the start time of what the pidfd names must lie before the
-  connection was accepted, and it must still be alive after the start time was read.
-* Only the same user, or root, is served; a peer of another PID namespace has no number here and is told so.
+* The kernel says who connected (SO_PEERCRED), and which process that IS: SO_PEERPIDFD gives its
+  pidfd (Linux 6.5). Before that the pidfd is opened by number, and the number could belong to a
+  newer process by then; so the start time of what the pidfd names must lie before the connection
+  was accepted, and it must still be alive after the start time was read.
+* Only the same user, or root, is served; a peer of another PID namespace has no number here and is
+  told so.
 
-The end of a connection is not a death (a forked child may hold it open, the process may close it): its sessions stay guarded until the pidfd
-says that the process is gone. Ordering contract as in `companion`: when a process is gone, first read what is left of its messages, then close. A
-process may have several connections (one after a reconnect); each keeps what was said on it, and closing an expired session does nothing.
+The end of a connection is not a death (a forked child may hold it open, the process may close it):
+its sessions stay guarded until the pidfd says that the process is gone. Ordering contract as in
+`companion`: when a process is gone, first read what is left of its messages, then close. A process
+may have several connections (one after a reconnect); each keeps what was said on it, and closing an
+expired session does nothing.
 
-One thread waits; each burial has a thread of its own, because an unreachable server must not delay the next one.
+One thread waits; each burial has a thread of its own, because an unreachable server must not delay
+the next one.
 """
+
 from __future__ import annotations
 
 import os
@@ -52,10 +60,15 @@ class Refused:
 
 
 def listen(path: str) -> socket.socket | CannotListen:
-    """A listening socket at a path, mode 0600 (`@name`: an abstract address); a dead guardian's leftover is replaced, a living one's is not."""
+    """A listening socket at a path, mode 0600 (`@name`: an abstract address); a dead guardian's
+    leftover is replaced, a living one's is not.
+    """
     address = "\0" + path[1:] if path.startswith("@") else path
     if len(os.fsencode(address)) > SOCKET_PATH_BYTES_MAX:
-        return CannotListen(f"The socket path {path} is longer than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter one.")
+        return CannotListen(
+            f"The socket path {path} is longer than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter"
+            " one."
+        )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     before = os.umask(0o777 & ~SOCKET_MODE)
     try:
@@ -69,7 +82,10 @@ def listen(path: str) -> socket.socket | CannotListen:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        return CannotListen(f"The guardian cannot listen at {path} ({error.strerror}): choose a path in a folder that this user may write to.")
+        return CannotListen(
+            f"The guardian cannot listen at {path} ({error.strerror}): choose a path in a folder"
+            " that this user may write to."
+        )
     finally:
         os.umask(before)
     return listener
@@ -78,8 +94,8 @@ def listen(path: str) -> socket.socket | CannotListen:
 def _occupied(path: str) -> CannotListen | None:
     """Somebody's file, or a guardian that answers; None = the socket of one that is gone.
 
-    The kind of file is looked at first: connecting to a plain file is refused just as a dead guardian's socket refuses, and what is
-    not a socket must never be removed.
+    The kind of file is looked at first: connecting to a plain file is refused just as a dead
+    guardian's socket refuses, and what is not a socket must never be removed.
     """
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         return CannotListen(f"{path} exists and is no socket: choose another path.")
@@ -90,14 +106,20 @@ def _occupied(path: str) -> CannotListen | None:
     except ConnectionRefusedError:
         return None
     except OSError as error:
-        return CannotListen(f"{path} is a socket, but no guardian's ({error.strerror}): choose another path.")
+        return CannotListen(
+            f"{path} is a socket, but no guardian's ({error.strerror}): choose another path."
+        )
     finally:
         probe.close()
-    return CannotListen(f"Another guardian already serves {path}: use that one, or choose another path.")
+    return CannotListen(
+        f"Another guardian already serves {path}: use that one, or choose another path."
+    )
 
 
 def remove_socket(path: str, listener: socket.socket) -> None:
-    """Remove the socket file that `listener` was bound to; whatever else is at the path by now stays."""
+    """Remove the socket file that `listener` was bound to; whatever else is at the path by now
+    stays.
+    """
     if path.startswith("@"):
         return
     try:
@@ -124,7 +146,9 @@ class _Peer:
 class Server:
     """Serves one listening socket until `finish`; `only_pid` guards that process alone."""
 
-    def __init__(self, listener: socket.socket, log: Callable[[str], None], only_pid: int | None = None) -> None:
+    def __init__(
+        self, listener: socket.socket, log: Callable[[str], None], only_pid: int | None = None
+    ) -> None:
         self._listener = listener
         self._log = log
         self._only_pid = only_pid
@@ -161,7 +185,9 @@ class Server:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Close what is open: peers that live on see the end of the connection and look for another guardian."""
+        """Close what is open: peers that live on see the end of the connection and look for another
+        guardian.
+        """
         self._ended = True
         for descriptor, peer in list(self._connections.items()):
             self._hang_up(descriptor, peer)
@@ -171,7 +197,9 @@ class Server:
         os.close(self._wake_write)
 
     def finish(self) -> None:
-        """Stop serving: bury the processes that are gone by now, let go of the others. Any thread, any number of times."""
+        """Stop serving: bury the processes that are gone by now, let go of the others. Any thread,
+        any number of times.
+        """
         self._finishing = True
         self._wake()
 
@@ -221,13 +249,21 @@ class Server:
         _try_send(connection, WELCOME)
 
     def _identify(self, connection: socket.socket, accepted_ticks: float) -> _Peer | Refused:
-        pid, uid, _ = PEER_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size))
+        pid, uid, _ = PEER_CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
+        )
         if pid == 0:
-            return Refused("its PID namespace is not this one's: let the containers share it (shareProcessNamespace)")
+            return Refused(
+                "its PID namespace is not this one's: let the containers share it"
+                " (shareProcessNamespace)"
+            )
         if uid not in (0, os.geteuid()) and os.geteuid() != 0:
             return Refused(f"it runs as user {uid}: run the guardian as the same user or as root")
         if self._only_pid is not None and pid != self._only_pid:
-            return Refused(f"process {pid} is not the one that this guardian was started for ({self._only_pid})")
+            return Refused(
+                f"process {pid} is not the one that this guardian was started for"
+                f" ({self._only_pid})"
+            )
         if len(self._peers) >= CONNECTIONS_MAX:
             return Refused(f"{CONNECTIONS_MAX} connections are guarded already")
         pidfd = peer_pidfd(connection, pid, accepted_ticks)
@@ -278,20 +314,27 @@ class Server:
             return
         self._poller.unregister(peer.pidfd)
         del self._peers[peer.pidfd]
-        burial = threading.Thread(target=self._bury, args=(peer,), name=f"bury-{peer.pid}", daemon=True)
+        burial = threading.Thread(
+            target=self._bury, args=(peer,), name=f"bury-{peer.pid}", daemon=True
+        )
         self._burials.append(burial)
         burial.start()
 
     def _bury(self, peer: _Peer) -> None:
         try:
             for result in companion.bury(peer.pid, peer.inbox, peer.closer):
-                self._log(f"Process {peer.pid} is gone; session 0x{result.handover.session_id:x}: {result.outcome} after {result.elapsed_ms:.1f} ms.")
+                self._log(
+                    f"Process {peer.pid} is gone; session 0x{result.handover.session_id:x}:"
+                    f" {result.outcome} after {result.elapsed_ms:.1f} ms."
+                )
         finally:
             os.close(peer.pidfd)
 
 
 def peer_pidfd(connection: socket.socket, pid: int, accepted_ticks: float) -> int | Refused:
-    """The pidfd of the process that connected. `accepted_ticks`: clock ticks since boot when the connection was accepted."""
+    """The pidfd of the process that connected. `accepted_ticks`: clock ticks since boot when the
+    connection was accepted.
+    """
     try:
         return connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
@@ -299,7 +342,9 @@ def peer_pidfd(connection: socket.socket, pid: int, accepted_ticks: float) -> in
 
 
 def pidfd_of_older(pid: int, accepted_ticks: float) -> int | Refused:
-    """The pidfd of process `pid`, provided that it was started before `accepted_ticks`: a newer one only has the number."""
+    """The pidfd of process `pid`, provided that it was started before `accepted_ticks`: a newer one
+    only has the number.
+    """
     pidfd = open_pidfd(pid)
     if isinstance(pidfd, OpenFailure):
         return Refused(f"process {pid} cannot be watched ({pidfd.detail})")

@@ -1,21 +1,27 @@
-"""ZooKeeper's wire protocol, as far as closing somebody else's session needs it, and the loop that does not give up too early.
+"""ZooKeeper's wire protocol, as far as closing somebody else's session needs it, and the loop that
+does not give up too early.
 
 Three frames, each a 4-byte length and a body, big-endian:
 
-    > ConnectRequest   protocolVersion 0, lastZxidSeen 0, timeOut, sessionId, password, readOnly false
-    < ConnectResponse  protocolVersion, timeOut, sessionId, password, readOnly;  timeOut <= 0 or another session id = the session is gone
+    > ConnectRequest   protocolVersion 0, lastZxidSeen 0, timeOut, sessionId, password, readOnly
+                       false
+    < ConnectResponse  protocolVersion, timeOut, sessionId, password, readOnly;  timeOut <= 0 or
+                       another session id = the session is gone
     > closeSession     xid, opcode -11
     < reply            xid, zxid, error
 
-A session may be taken over by any server of the ensemble: connecting with id and password moves it. `lastZxidSeen` 0 lets a follower that lags
-serve us, which is right: a close goes through the leader anyway. A reply that never comes leaves "closed or not?" open; the answer is to connect
-again: an expired session is the proof that it is gone.
+A session may be taken over by any server of the ensemble: connecting with id and password moves it.
+`lastZxidSeen` 0 lets a follower that lags serve us, which is right: a close goes through the leader
+anyway. A reply that never comes leaves "closed or not?" open; the answer is to connect again: an
+expired session is the proof that it is gone.
 
-Ordering contract: `is_dead` is asked immediately before every attempt, not once: nobody's session is closed on an old belief.
-Limits: an attempt takes at most `ATTEMPT_FIRST_MS` in the first round over the servers and doubles with every round up to `ATTEMPT_MAX_MS`,
-so that one black hole costs little at first and a slow network still works later. After `GIVE_UP_TIMEOUTS` session timeouts ZooKeeper
-has expired the session by itself.
+Ordering contract: `is_dead` is asked immediately before every attempt, not once: nobody's session
+is closed on an old belief. Limits: an attempt takes at most `ATTEMPT_FIRST_MS` in the first round
+over the servers and doubles with every round up to `ATTEMPT_MAX_MS`, so that one black hole costs
+little at first and a slow network still works later. After `GIVE_UP_TIMEOUTS` session timeouts
+ZooKeeper has expired the session by itself.
 """
+
 from __future__ import annotations
 
 import select
@@ -54,15 +60,26 @@ FINAL = frozenset((CLOSED, EXPIRED, SASL_REQUIRED, STILL_ALIVE, GAVE_UP))
 
 
 class NotServing(Exception):
-    """The server hung up or answered something that is no ZooKeeper reply; stays inside this module."""
+    """The server hung up or answered something that is no ZooKeeper reply; stays inside this
+    module.
+    """
 
 
 class Result:
-    """What became of one session: outcome, the server it was said by (None = nobody), attempts made, milliseconds since closing began."""
+    """What became of one session: outcome, the server it was said by (None = nobody), attempts
+    made, milliseconds since closing began.
+    """
 
     __slots__ = ("handover", "outcome", "server", "attempts", "elapsed_ms")
 
-    def __init__(self, handover: Handover, outcome: str, server: tuple[str, int] | None, attempts: int, elapsed_ms: float) -> None:
+    def __init__(
+        self,
+        handover: Handover,
+        outcome: str,
+        server: tuple[str, int] | None,
+        attempts: int,
+        elapsed_ms: float,
+    ) -> None:
         self.handover = handover
         self.outcome = outcome
         self.server = server
@@ -72,7 +89,9 @@ class Result:
 
 def connect_request(handover: Handover) -> bytes:
     """The frame that attaches to the session."""
-    signed_id = handover.session_id - (1 << 64) if handover.session_id >= 1 << 63 else handover.session_id
+    signed_id = (
+        handover.session_id - (1 << 64) if handover.session_id >= 1 << 63 else handover.session_id
+    )
     body = struct.pack(">iqiq", 0, 0, handover.timeout_ms, signed_id)
     body += struct.pack(">i", len(handover.password)) + handover.password + b"\0"
     return struct.pack(">i", len(body)) + body
@@ -92,7 +111,9 @@ def parse_connect_response(body: bytes) -> tuple[int, int]:
 
 
 def tls_context(tls: TlsOptions) -> ssl.SSLContext:
-    """A client context for these options. Raises OSError (ssl.SSLError is one) for files that cannot be used."""
+    """A client context for these options. Raises OSError (ssl.SSLError is one) for files that
+    cannot be used.
+    """
     import ssl  # megabytes that a guardian without TLS does not carry
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -103,13 +124,16 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     elif tls.verify:
         context.load_default_certs()
     if tls.cert_file is not None:
-        # without a password given, an encrypted key is an error; never a prompt on somebody's terminal
+        # without a password given, an encrypted key is an error; never a prompt on somebody's
+        # terminal
         context.load_cert_chain(tls.cert_file, tls.key_file, password=tls.key_password or "")
     return context
 
 
 def resolve(host: str, port: int) -> list[tuple[int, tuple]]:
-    """[(address family, socket address)]; a number costs no look-up; a name that does not resolve gives an empty list."""
+    """[(address family, socket address)]; a number costs no look-up; a name that does not resolve
+    gives an empty list.
+    """
     for flags in (socket.AI_NUMERICHOST, 0):
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
@@ -120,7 +144,9 @@ def resolve(host: str, port: int) -> list[tuple[int, tuple]]:
 
 
 class Closer:
-    """Closes sessions of one dead process; addresses are looked up early, when there is time for it."""
+    """Closes sessions of one dead process; addresses are looked up early, when there is time for
+    it.
+    """
 
     def __init__(self, is_dead: Callable[[], bool]) -> None:
         self._is_dead = is_dead
@@ -129,7 +155,9 @@ class Closer:
         self._served_by: tuple[str, int] | None = None
 
     def prepare(self, handover: Handover) -> None:
-        """Look up names and read TLS files now, so that death waits for neither; failures show again, and count, when closing."""
+        """Look up names and read TLS files now, so that death waits for neither; failures show
+        again, and count, when closing.
+        """
         for server in handover.servers:
             if not self._addresses.get(server):
                 self._addresses[server] = resolve(*server)
@@ -141,7 +169,9 @@ class Closer:
                 return
 
     def close_all(self, handovers: list[Handover]) -> list[Result]:
-        """Close every session or find it closed; returns one final result for each, in the order they became final."""
+        """Close every session or find it closed; returns one final result for each, in the order
+        they became final.
+        """
         started = time.monotonic()
         attempts = dict.fromkeys(handovers, 0)
         results: list[Result] = []
@@ -150,21 +180,29 @@ class Closer:
         while pending:
             timeout_s = min(ATTEMPT_FIRST_MS << min(round_number, 16), ATTEMPT_MAX_MS) / 1000
             for handover in list(pending):
-                outcome, server, tried = self._try_servers(handover, timeout_s, fresh=round_number > 0)
+                outcome, server, tried = self._try_servers(
+                    handover, timeout_s, fresh=round_number > 0
+                )
                 attempts[handover] += tried
                 elapsed_ms = (time.monotonic() - started) * 1000
                 if outcome not in FINAL and elapsed_ms > GIVE_UP_TIMEOUTS * handover.timeout_ms:
                     outcome = GAVE_UP
                 if outcome in FINAL:
                     pending.remove(handover)
-                    results.append(Result(handover, outcome, server, attempts[handover], elapsed_ms))
+                    results.append(
+                        Result(handover, outcome, server, attempts[handover], elapsed_ms)
+                    )
             if pending:
                 time.sleep(min(BACKOFF_FIRST_MS << min(round_number, 16), BACKOFF_MAX_MS) / 1000)
             round_number += 1
         return results
 
-    def _try_servers(self, handover: Handover, timeout_s: float, fresh: bool) -> tuple[str, tuple[str, int] | None, int]:
-        """One round over the servers, the one that served last first; (outcome, server, attempts)."""
+    def _try_servers(
+        self, handover: Handover, timeout_s: float, fresh: bool
+    ) -> tuple[str, tuple[str, int] | None, int]:
+        """One round over the servers, the one that served last first; (outcome, server,
+        attempts).
+        """
         servers = sorted(handover.servers, key=lambda server: server != self._served_by)
         outcome, tried = UNREACHABLE, 0
         if fresh:
@@ -182,7 +220,9 @@ class Closer:
                     return outcome, server, tried
         return outcome, None, tried
 
-    def _attempt(self, handover: Handover, host: str, family: int, address: tuple, timeout_s: float) -> str:
+    def _attempt(
+        self, handover: Handover, host: str, family: int, address: tuple, timeout_s: float
+    ) -> str:
         """One connection to one address."""
         deadline = time.monotonic() + timeout_s
         try:
@@ -207,12 +247,15 @@ class Closer:
 
 
 def _attach_and_close(connection: socket.socket, handover: Handover, deadline: float) -> str:
-    """Speak the three frames on an open connection; CLOSED, EXPIRED, SASL_REQUIRED or NOT_SERVING."""
+    """Speak the three frames on an open connection; CLOSED, EXPIRED, SASL_REQUIRED or
+    NOT_SERVING.
+    """
     connection.sendall(connect_request(handover))
     timeout_ms, session_id = parse_connect_response(_read_frame(connection, deadline))
     if timeout_ms <= 0:
         return EXPIRED
-    connection.sendall(close_request())  # also when we were given another session: that one is nobody's, then
+    # also when we were given another session: that one is nobody's, then
+    connection.sendall(close_request())
     for _ in range(FRAMES_SKIPPED_MAX):
         body = _read_frame(connection, deadline)
         if len(body) < 16:
@@ -226,7 +269,9 @@ def _attach_and_close(connection: socket.socket, handover: Handover, deadline: f
 
 
 def _read_frame(connection: socket.socket, deadline: float) -> bytes:
-    """One frame's body. Raises TimeoutError past the deadline (monotonic seconds), NotServing at the end of the stream."""
+    """One frame's body. Raises TimeoutError past the deadline (monotonic seconds), NotServing at
+    the end of the stream.
+    """
     (size,) = struct.unpack(">i", _read_exactly(connection, 4, deadline))
     if not 0 < size <= FRAME_BYTES_MAX:
         raise NotServing("no ZooKeeper frame")
@@ -248,7 +293,9 @@ def _read_exactly(connection: socket.socket, size: int, deadline: float) -> byte
 
 
 def pidfd_says_dead(pidfd: int) -> bool:
-    """True only when the whole process has exited (a zombie counts, a stopped or frozen process does not)."""
+    """True only when the whole process has exited (a zombie counts, a stopped or frozen process
+    does not).
+    """
     poller = select.poll()
     poller.register(pidfd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poller.poll(0))

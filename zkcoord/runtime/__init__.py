@@ -1,1 +1,3 @@
-"""The process around the coordinator: command line, options, service, logs, metrics, HTTP, journal."""
+"""The process around the coordinator: command line, options, service, logs, metrics, HTTP,
+journal.
+"""

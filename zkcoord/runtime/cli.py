@@ -6,16 +6,20 @@
     zkcoord offsets         show, reset and accept the offsets of a group
     zkcoord check           what is wrong on an ensemble with old consumers
     zkcoord acl             who may do what with zkcoord's nodes, and making it so
-    zkcoord migrate         offsets from ZooKeeper's old consumers to coordinated groups, to Kafka, and back
+    zkcoord migrate         offsets from ZooKeeper's old consumers to coordinated groups, to Kafka,
+                            and back
     zkcoord journal         what happened to a group, and why
     zkcoord replay          the decisions of a recorded coordinator again: why, and what if
     zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
-    zkcoord guard           close a dead process's session at once, where it cannot have a companion of its own
+    zkcoord guard           close a dead process's session at once, where it cannot have a companion
+                            of its own
 
-A command's module is imported when the command is used, so that `zkcoord --version` needs nothing and a base install, without the extras, does all that it can.
+A command's module is imported when the command is used, so that `zkcoord --version` needs nothing
+and a base install, without the extras, does all that it can.
 
-Exit status: 0 done, 1 it cannot be done now (one sentence on standard error), 2 the command line or the configuration is wrong (one sentence), 3 `zkcoord check` or `zkcoord acl audit` has found something, 130 after Ctrl-C. No traceback for anything
-that a user or a server did.
+Exit status: 0 done, 1 it cannot be done now (one sentence on standard error), 2 the command line or
+the configuration is wrong (one sentence), 3 `zkcoord check` or `zkcoord acl audit` has found
+something, 130 after Ctrl-C. No traceback for anything that a user or a server did.
 """
 
 from __future__ import annotations
@@ -44,17 +48,35 @@ class Command:
 
 
 COMMANDS = {
-    "coordinator": Command("zkcoord.runtime.coordinator_cli", "serve the consumer groups of an ensemble"),
-    "coordinator step-down": Command("zkcoord.runtime.step_down_cli", "have another coordinator lead"),
-    "groups": Command("zkcoord.runtime.groups_cli", "list, describe, rebalance and delete consumer groups"),
-    "offsets": Command("zkcoord.runtime.offsets_cli", "show, reset and accept the offsets of a group"),
-    "check": Command("zkcoord.runtime.check_cli", "what is wrong on an ensemble with old consumers"),
+    "coordinator": Command(
+        "zkcoord.runtime.coordinator_cli", "serve the consumer groups of an ensemble"
+    ),
+    "coordinator step-down": Command(
+        "zkcoord.runtime.step_down_cli", "have another coordinator lead"
+    ),
+    "groups": Command(
+        "zkcoord.runtime.groups_cli", "list, describe, rebalance and delete consumer groups"
+    ),
+    "offsets": Command(
+        "zkcoord.runtime.offsets_cli", "show, reset and accept the offsets of a group"
+    ),
+    "check": Command(
+        "zkcoord.runtime.check_cli", "what is wrong on an ensemble with old consumers"
+    ),
     "acl": Command("zkcoord.runtime.acl_cli", "who may do what with zkcoord's nodes"),
-    "migrate": Command("migrations.cli", "offsets from old consumers to coordinated groups, to Kafka, and back"),
+    "migrate": Command(
+        "migrations.cli", "offsets from old consumers to coordinated groups, to Kafka, and back"
+    ),
     "journal": Command("zkcoord.runtime.journal_cli", "what happened to a group, and why"),
-    "replay": Command("zkcoord.runtime.replay_cli", "what a coordinator decided and why, again and offline"),
-    "stack": Command("zkcoord.stack.cli", "start and stop a ZooKeeper and a Kafka broker for trying things"),
-    "guard": Command("zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"),
+    "replay": Command(
+        "zkcoord.runtime.replay_cli", "what a coordinator decided and why, again and offline"
+    ),
+    "stack": Command(
+        "zkcoord.stack.cli", "start and stop a ZooKeeper and a Kafka broker for trying things"
+    ),
+    "guard": Command(
+        "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"
+    ),
 }
 
 
@@ -89,10 +111,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _named(given: list[str]) -> tuple[str, list[str]]:
-    """The command's name, and the arguments with that name as one of them: a name may have two words."""
+    """The command's name, and the arguments with that name as one of them: a name may have two
+    words.
+    """
     at = next((n for n, word in enumerate(given) if not word.startswith("-")), len(given))
     two = " ".join(given[at : at + 2])
-    return (two, [*given[:at], two, *given[at + 2 :]]) if two in COMMANDS else ("".join(given[at : at + 1]), given)
+    return (
+        (two, [*given[:at], two, *given[at + 2 :]])
+        if two in COMMANDS
+        else ("".join(given[at : at + 1]), given)
+    )
 
 
 def _main(given: list[str], name: str) -> int:
@@ -123,7 +151,11 @@ def _unknown(word: str, parser: argparse.ArgumentParser | None) -> str:
 
     flag = word.partition("=")[0]
     near = nearest_flag(flag, _flags(parser)) if parser is not None else ""
-    return f"{flag[:80]!a} is not known here: " + (f"write {near}" if near else f"see {parser.prog if parser is not None else 'zkcoord'} --help")
+    return f"{flag[:80]!a} is not known here: " + (
+        f"write {near}"
+        if near
+        else f"see {parser.prog if parser is not None else 'zkcoord'} --help"
+    )
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[str]:
@@ -138,7 +170,8 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def _refused(prog: str, error: ZkcoordError, status: int) -> int:
     text = " ".join(str(error).split())[:SENTENCE_CHARS_MAX]
-    sys.stderr.write(f"{prog}: {text}\n")  # one write, because threads may still be writing log lines
+    # one write, because threads may still be writing log lines
+    sys.stderr.write(f"{prog}: {text}\n")
     sys.stderr.flush()
     return status
 

@@ -1,12 +1,18 @@
-"""Where an option's value comes from: flag, else environment, else file, else default; and what is refused.
+"""Where an option's value comes from: flag, else environment, else file, else default; and what is
+refused.
 
-A file is TOML or JSON, told apart by its ending, one flat table of the options' names. TOML is for people (comments); Python reads it itself from 3.11 on, and on 3.10 where the
-package tomli is installed. JSON always works, and is what programs write. Other formats bring dependencies (YAML) or no types (INI).
+A file is TOML or JSON, told apart by its ending, one flat table of the options' names. TOML is for
+people (comments); Python reads it itself from 3.11 on, and on 3.10 where the package tomli is
+installed. JSON always works, and is what programs write. Other formats bring dependencies (YAML) or
+no types (INI).
 
-Nothing unknown is taken in silence. An unknown name in a file or among the flags is refused with the nearest known one. The environment belongs to others too (an orchestrator puts
-ZKCOORD_SERVICE_HOST there for a service of that name), so an unknown ZKCOORD_ variable is refused only where it looks like a misspelt option, and else reported.
+Nothing unknown is taken in silence. An unknown name in a file or among the flags is refused with
+the nearest known one. The environment belongs to others too (an orchestrator puts
+ZKCOORD_SERVICE_HOST there for a service of that name), so an unknown ZKCOORD_ variable is refused
+only where it looks like a misspelt option, and else reported.
 
-Every refusal is one sentence (`ConfigurationError`) that names the place the value came from and what to write instead. Values of secret options are never quoted.
+Every refusal is one sentence (`ConfigurationError`) that names the place the value came from and
+what to write instead. Values of secret options are never quoted.
 """
 
 from __future__ import annotations
@@ -21,7 +27,17 @@ from pathlib import Path
 from typing import Any
 
 from zkcoord.errors import ConfigurationError
-from zkcoord.runtime.table import ENVIRONMENT_PREFIX, SECTIONS, TABLE, Kind, Option, Use, Value, options_of, shown_default
+from zkcoord.runtime.table import (
+    ENVIRONMENT_PREFIX,
+    SECTIONS,
+    TABLE,
+    Kind,
+    Option,
+    Use,
+    Value,
+    options_of,
+    shown_default,
+)
 from zkcoord.znodes.names import shown
 
 CONFIG_BYTES_MAX = 1024 * 1024
@@ -33,7 +49,9 @@ NO = ("off", "false", "no", "0")
 
 @dataclass(frozen=True)
 class Settings:
-    """Resolved values. `origin` says for each that was given where: a flag, a variable, or a name in a file. `notes` are sentences worth a log line."""
+    """Resolved values. `origin` says for each that was given where: a flag, a variable, or a name
+    in a file. `notes` are sentences worth a log line.
+    """
 
     values: Mapping[str, Value] = field(repr=False)
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -68,24 +86,46 @@ class Settings:
 
 
 def add_flags(parser: argparse.ArgumentParser, use: Use, leave_out: tuple[str, ...] = ()) -> None:
-    """The table's options as flags of a command, in named sections. Values stay text: `resolve` judges them all alike."""
-    parser.add_argument("--config", metavar="PATH", help="a .toml or .json file with any of these options (also: ZKCOORD_CONFIG)")
+    """The table's options as flags of a command, in named sections. Values stay text: `resolve`
+    judges them all alike.
+    """
+    parser.add_argument(
+        "--config",
+        metavar="PATH",
+        help="a .toml or .json file with any of these options (also: ZKCOORD_CONFIG)",
+    )
     for title, options in SECTIONS.items():
-        fitting = [option for option in options if use in option.uses and option.name not in leave_out]
+        fitting = [
+            option for option in options if use in option.uses and option.name not in leave_out
+        ]
         section = parser.add_argument_group(title) if fitting else None
         for option in fitting:
             assert section is not None
             default = shown_default(option)
             text = option.help.replace("%", "%%") + (f" (default: {default})" if default else "")
             if option.kind is Kind.SWITCH:
-                section.add_argument(option.flag, dest=option.name, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
+                section.add_argument(
+                    option.flag,
+                    dest=option.name,
+                    action=argparse.BooleanOptionalAction,
+                    default=argparse.SUPPRESS,
+                    help=text,
+                )
             else:
                 metavar = "{" + ",".join(option.choices) + "}" if option.choices else option.metavar
-                section.add_argument(option.flag, dest=option.name, metavar=metavar, default=argparse.SUPPRESS, help=text)
+                section.add_argument(
+                    option.flag,
+                    dest=option.name,
+                    metavar=metavar,
+                    default=argparse.SUPPRESS,
+                    help=text,
+                )
 
 
 def resolve(use: Use, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
-    """The values that a command works with. `flags` are the parsed arguments by name (others than options are left alone). Raises `ConfigurationError`."""
+    """The values that a command works with. `flags` are the parsed arguments by name (others than
+    options are left alone). Raises `ConfigurationError`.
+    """
     values: dict[str, Value] = {option.name: option.default for option in options_of(use)}
     origin: dict[str, str] = {}
     path = flags.get("config") or environment.get("ZKCOORD_CONFIG")
@@ -100,13 +140,21 @@ def resolve(use: Use, flags: Mapping[str, Any], environment: Mapping[str, str]) 
     for name, raw in flags.items():
         if name in TABLE and raw is not None:
             option = TABLE[name]
-            flag = f"--no-{option.flag[2:]}" if option.kind is Kind.SWITCH and raw is False else option.flag
+            flag = (
+                f"--no-{option.flag[2:]}"
+                if option.kind is Kind.SWITCH and raw is False
+                else option.flag
+            )
             _set(values, origin, option, raw, flag)
     return Settings(values, origin, notes)
 
 
-def _set(values: dict[str, Value], origin: dict[str, str], option: Option, raw: Any, where: str) -> None:
-    """Take one value. Options of other commands may stand in a shared file or environment; they are judged too, and not used."""
+def _set(
+    values: dict[str, Value], origin: dict[str, str], option: Option, raw: Any, where: str
+) -> None:
+    """Take one value. Options of other commands may stand in a shared file or environment; they are
+    judged too, and not used.
+    """
     value = _value(option, raw, where)
     if option.name in values:
         values[option.name] = value
@@ -126,9 +174,15 @@ def _value(option: Option, raw: Any, where: str) -> Value:
         raise ConfigurationError(f"{where} is {quoted}: write a text in quotes")
     if option.choices and raw not in option.choices:
         near = _nearest(raw, option.choices)
-        raise ConfigurationError(f"{where} is {quoted}: write {near if near else ' or '.join(option.choices)}" + (f" (there is {', '.join(option.choices)})" if near else ""))
+        raise ConfigurationError(
+            f"{where} is {quoted}: write {near if near else ' or '.join(option.choices)}"
+            + (f" (there is {', '.join(option.choices)})" if near else "")
+        )
     if not raw.strip() or not raw.isprintable():
-        raise ConfigurationError(f"{where} is empty or has control characters: write {option.metavar or 'a text'}, or leave it out")
+        raise ConfigurationError(
+            f"{where} is empty or has control characters: write {option.metavar or 'a text'}, or"
+            " leave it out"
+        )
     return raw
 
 
@@ -136,20 +190,37 @@ def _integer(option: Option, raw: Any, where: str, quoted: str) -> int:
     text = str(raw).replace("_", "") if not isinstance(raw, bool) else ""
     digits = text[1:] if text.startswith("-") else text
     unit = f" ({option.unit})" if option.unit not in ("", "count") else ""
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18 or not option.low <= int(text) <= option.high:
-        raise ConfigurationError(f"{where} is {quoted}: write a whole number from {option.low} to {option.high}{unit}")
+    if (
+        not (digits.isascii() and digits.isdigit())
+        or len(digits) > 18
+        or not option.low <= int(text) <= option.high
+    ):
+        raise ConfigurationError(
+            f"{where} is {quoted}: write a whole number from {option.low} to {option.high}{unit}"
+        )
     return int(text)
 
 
-def _unknown_variables(environment: Mapping[str, str], variables: Mapping[str, Option]) -> tuple[str, ...]:
+def _unknown_variables(
+    environment: Mapping[str, str], variables: Mapping[str, Option]
+) -> tuple[str, ...]:
     notes = []
     for variable in sorted(environment):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in variables or variable in FOREIGN_VARIABLES:
+        if (
+            not variable.startswith(ENVIRONMENT_PREFIX)
+            or variable in variables
+            or variable in FOREIGN_VARIABLES
+        ):
             continue
-        near = _nearest(variable[len(ENVIRONMENT_PREFIX):].lower(), TABLE)
+        near = _nearest(variable[len(ENVIRONMENT_PREFIX) :].lower(), TABLE)
         if near:
-            raise ConfigurationError(f"the environment variable {shown(variable)} is not an option: write {TABLE[near].variable}, or unset it")
-        notes.append(f"the environment variable {shown(variable)} is not an option and has no effect")
+            raise ConfigurationError(
+                f"the environment variable {shown(variable)} is not an option: write"
+                f" {TABLE[near].variable}, or unset it"
+            )
+        notes.append(
+            f"the environment variable {shown(variable)} is not an option and has no effect"
+        )
     return tuple(notes)
 
 
@@ -161,9 +232,19 @@ def _file(path: str) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name not in TABLE:
             near = _nearest(name, TABLE)
-            raise ConfigurationError(f"{shown(key)} in {path} is not an option: " + (f"write {near}" if near else "see zkcoord coordinator --help for those that there are"))
+            raise ConfigurationError(
+                f"{shown(key)} in {path} is not an option: "
+                + (
+                    f"write {near}"
+                    if near
+                    else "see zkcoord coordinator --help for those that there are"
+                )
+            )
         if isinstance(raw, (dict, list)) or raw is None:
-            raise ConfigurationError(f"{name} in {path} is not a single value: write {TABLE[name].metavar or TABLE[name].kind.value}")
+            raise ConfigurationError(
+                f"{name} in {path} is not a single value: write"
+                f" {TABLE[name].metavar or TABLE[name].kind.value}"
+            )
         options[name] = raw
     return options
 
@@ -178,24 +259,39 @@ def _bytes(path: str) -> bytes:
         with Path(path).open("rb") as file:
             data = file.read(CONFIG_BYTES_MAX + 1)
     except OSError as error:
-        raise ConfigurationError(f"the configuration file {path} cannot be read ({error.strerror}): correct its name") from error
+        raise ConfigurationError(
+            f"the configuration file {path} cannot be read ({error.strerror}): correct its name"
+        ) from error
     if len(data) > CONFIG_BYTES_MAX:
-        raise ConfigurationError(f"the configuration file {path} is larger than {CONFIG_BYTES_MAX} bytes: name a file of options")
+        raise ConfigurationError(
+            f"the configuration file {path} is larger than {CONFIG_BYTES_MAX} bytes: name a file of"
+            " options"
+        )
     return data
 
 
 def _parsed(path: str, data: bytes) -> dict[str, Any]:
     ending = Path(path).suffix.lower()
     if ending not in (".toml", ".json"):
-        raise ConfigurationError(f"the configuration file {path} is neither .toml nor .json: give it one of these endings")
+        raise ConfigurationError(
+            f"the configuration file {path} is neither .toml nor .json: give it one of these"
+            " endings"
+        )
     try:
         text = data.decode("utf-8")
         found = json.loads(text) if ending == ".json" else _toml(path).loads(text)
-    except (ValueError, RecursionError) as error:  # JSONDecodeError, TOMLDecodeError and UnicodeDecodeError are ValueErrors
+    # JSONDecodeError, TOMLDecodeError and UnicodeDecodeError are ValueErrors
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or "nested too deeply"
-        raise ConfigurationError(f"the configuration file {path} is not {ending[1:].upper()} ({reason[:200]}): correct it there") from error
+        raise ConfigurationError(
+            f"the configuration file {path} is not {ending[1:].upper()} ({reason[:200]}): correct"
+            " it there"
+        ) from error
     if not isinstance(found, dict):
-        raise ConfigurationError(f"the configuration file {path} does not hold one table of options: write {{\"zookeeper\": \"host:port\", ...}}")
+        raise ConfigurationError(
+            f"the configuration file {path} does not hold one table of options: write"
+            ' {"zookeeper": "host:port", ...}'
+        )
     return found
 
 
@@ -206,7 +302,10 @@ def _toml(path: str) -> Any:
             return importlib.import_module(module)
         except ModuleNotFoundError:
             continue
-    raise ConfigurationError(f"{path} is TOML, which this Python reads only with the package tomli: install it (pip install tomli), or write the same options as JSON into a .json file")
+    raise ConfigurationError(
+        f"{path} is TOML, which this Python reads only with the package tomli: install it (pip"
+        " install tomli), or write the same options as JSON into a .json file"
+    )
 
 
 def nearest_flag(flag: str, flags: list[str]) -> str:

@@ -17,15 +17,21 @@ examples:
   zkcoord coordinator --zookeeper zk1:2181/kafka --broker-id 3 --http-port 9405
   zkcoord coordinator --config /etc/zkcoord.toml --no-journal
 
-Every option may stand in the file (lease_max_ms = 12000) or in the environment (ZKCOORD_LEASE_MAX_MS=12000); a flag wins over the environment, that over the file.
-Start as many as you like on different machines: one leads, the others stand by. SIGTERM ends a coordinator cleanly.
+Every option may stand in the file (lease_max_ms = 12000) or in the environment
+(ZKCOORD_LEASE_MAX_MS=12000); a flag wins over the environment, that over the file. Start as many as
+you like on different machines: one leads, the others stand by. SIGTERM ends a coordinator cleanly.
 `zkcoord coordinator step-down` has another one lead.
 """
 
 
 def add_parser(subparsers: Any) -> None:
     """Add `coordinator`."""
-    parser = subparsers.add_parser("coordinator", help="serve the consumer groups of an ensemble", description="Stand for election; lead, or stand by.", epilog=EPILOG)
+    parser = subparsers.add_parser(
+        "coordinator",
+        help="serve the consumer groups of an ensemble",
+        description="Stand for election; lead, or stand by.",
+        epilog=EPILOG,
+    )
     add_flags(parser, Use.COORDINATOR)
 
 

@@ -1,9 +1,13 @@
-"""The coordinator process without its process: session, election, mirror, core and writer, driven by events.
+"""The coordinator process without its process: session, election, mirror, core and writer, driven
+by events.
 
-Single-threaded and deterministic: every method runs on the loop's thread (or the simulator's). A connected session stands for election; the winner mirrors the world into the core
-and carries out what the core says. Ends of a term: the session expired, a write was fenced, the leader node is gone or another's, no contact for 2/3 of the session timeout, or
-`stop`. Each ends the same way: the session is closed, all state is dropped, and a new session stands again. One whose leader node was taken away (it was asked to step down) lets the others go
-first: it tries again when one of them has led, or after `YIELD_MS`.
+Single-threaded and deterministic: every method runs on the loop's thread (or the simulator's). A
+connected session stands for election; the winner mirrors the world into the core and carries out
+what the core says. Ends of a term: the session expired, a write was fenced, the leader node is gone
+or another's, no contact for 2/3 of the session timeout, or `stop`. Each ends the same way: the
+session is closed, all state is dropped, and a new session stands again. One whose leader node was
+taken away (it was asked to step down) lets the others go first: it tries again when one of them has
+led, or after `YIELD_MS`.
 """
 
 from __future__ import annotations
@@ -14,7 +18,20 @@ from typing import Union
 
 from zkcoord.core.assignment import Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.events import Action, Assign, AssignorAnswered, Elected, Event, Paused, ReadGroup, Ready, Record, Resign, Tick, Write
+from zkcoord.core.events import (
+    Action,
+    Assign,
+    AssignorAnswered,
+    Elected,
+    Event,
+    Paused,
+    ReadGroup,
+    Ready,
+    Record,
+    Resign,
+    Tick,
+    Write,
+)
 from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.runtime.inputs import Inputs
@@ -22,7 +39,22 @@ from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.contact import TimedPort
 from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
 from zkcoord.zk.mirror import GROUPS_PER_SLICE, Mirror
-from zkcoord.zk.port import OPEN_ACL, READS_PER_REQUEST_MAX, AclEntry, Closed, Connected, Ensemble, Expired, Fired, GetData, PortEvent, Refused, Suspended, acl_bytes, fewer_reads
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    READS_PER_REQUEST_MAX,
+    AclEntry,
+    Closed,
+    Connected,
+    Ensemble,
+    Expired,
+    Fired,
+    GetData,
+    PortEvent,
+    Refused,
+    Suspended,
+    acl_bytes,
+    fewer_reads,
+)
 from zkcoord.zk.wants import SizeLimits
 from zkcoord.zk.writer import Writer
 from zkcoord.znodes.paths import Layout
@@ -36,16 +68,35 @@ AskAssignor = Callable[[str, str, AssignmentInput, AssignorDone], None]
 
 
 class CoordinatorDriver:
-    """One coordinator. `journal` takes flat records; `on_session(session_id)` tells of a new session (the guardian's cue); `failure` is a sentence when it cannot go on. `chroot` only counts in the cap on owner paths.
-    `inputs` records what the core is told. `ask(group, assignor, input, done)` has a custom assignor compute, and calls `done` later, on the loop's thread (`zkcoord.assignors.pool`); it is needed where the options name any."""
+    """One coordinator. `journal` takes flat records; `on_session(session_id)` tells of a new
+    session (the guardian's cue); `failure` is a sentence when it cannot go on. `chroot` only counts
+    in the cap on owner paths. `inputs` records what the core is told. `ask(group, assignor, input,
+    done)` has a custom assignor compute, and calls `done` later, on the loop's thread
+    (`zkcoord.assignors.pool`); it is needed where the options name any.
+    """
 
-    def __init__(self, ensemble: Ensemble, layout: Layout, options: CoordinatorOptions, clock: Callable[[], int], wall_clock: Callable[[], int],
-                 journal: Callable[[dict[str, object]], None], candidate: Candidate | None = None, acl: tuple[AclEntry, ...] = OPEN_ACL,
-                 on_session: Callable[[int], None] = lambda session_id: None, chroot: str = "", inputs: Inputs | None = None,
-                 ask: AskAssignor | None = None) -> None:
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        layout: Layout,
+        options: CoordinatorOptions,
+        clock: Callable[[], int],
+        wall_clock: Callable[[], int],
+        journal: Callable[[dict[str, object]], None],
+        candidate: Candidate | None = None,
+        acl: tuple[AclEntry, ...] = OPEN_ACL,
+        on_session: Callable[[int], None] = lambda session_id: None,
+        chroot: str = "",
+        inputs: Inputs | None = None,
+        ask: AskAssignor | None = None,
+    ) -> None:
         self.ensemble = ensemble
         self.layout = layout
-        self.options = replace(options, owner_path_prefix_bytes=layout.owner_fixed_bytes("", chroot), acl_bytes=acl_bytes(acl))
+        self.options = replace(
+            options,
+            owner_path_prefix_bytes=layout.owner_fixed_bytes("", chroot),
+            acl_bytes=acl_bytes(acl),
+        )
         self.clock = clock
         self.wall_clock = wall_clock
         self.journal = journal
@@ -99,7 +150,11 @@ class CoordinatorDriver:
     def _close(self, reason: str) -> None:
         """End the term, if there is one, and the session with it."""
         if self.core.leading or self.writer is not None:
-            self._record(Record("term", "", {"event": "resigned", "epoch": self.core.epoch, "reason": reason}))
+            self._record(
+                Record(
+                    "term", "", {"event": "resigned", "epoch": self.core.epoch, "reason": reason}
+                )
+            )
             if self.inputs is not None:
                 self.inputs.ended(reason)
         self.core = Coordinator(self.options)
@@ -148,11 +203,22 @@ class CoordinatorDriver:
         if event.session_id != self.session_id:
             self.session_id = event.session_id
             self.on_session(event.session_id)
-        self.election = Election(self.port, event.session_id, self.layout, self.candidate, self.acl, self.wall_clock, self._decided, self.epoch_seen)
+        self.election = Election(
+            self.port,
+            event.session_id,
+            self.layout,
+            self.candidate,
+            self.acl,
+            self.wall_clock,
+            self._decided,
+            self.epoch_seen,
+        )
         self._stand()
 
     def _stand(self) -> None:
-        """Try to lead, or only look: who leads already must not win its own seat anew, only to leave it, and who was asked to leave it lets others go first."""
+        """Try to lead, or only look: who leads already must not win its own seat anew, only to
+        leave it, and who was asked to leave it lets others go first.
+        """
         if self.election is not None:
             yields = self.yields_until_ms is not None and self.clock() < self.yields_until_ms
             self.election.stand(only_look=self.writer is not None or yields)
@@ -168,7 +234,8 @@ class CoordinatorDriver:
             if self.mirror.begun or self.previous is None:
                 self.previous = self.mirror
             else:
-                self.previous.topics.update(self.mirror.topics)  # the core was told of them, though of no group yet
+                # the core was told of them, though of no group yet
+                self.previous.topics.update(self.mirror.topics)
             self.mirror = None
         self._feed(Paused(self.clock()))
 
@@ -183,7 +250,9 @@ class CoordinatorDriver:
     def _decided(self, verdict: Verdict) -> None:
         if self.closing or not self.connected:
             return
-        self.epoch_seen = max(self.epoch_seen, self.election.epoch_seen if self.election is not None else 0)
+        self.epoch_seen = max(
+            self.epoch_seen, self.election.epoch_seen if self.election is not None else 0
+        )
         if isinstance(verdict, Won):
             self._won(verdict)
         elif isinstance(verdict, Unfit):
@@ -191,7 +260,9 @@ class CoordinatorDriver:
             self._close(verdict.reason)
         elif self.core.leading or self.writer is not None:
             if isinstance(verdict, (Standby, Free)):
-                self.yields_until_ms = self.clock() + YIELD_MS if isinstance(verdict, Free) else None
+                self.yields_until_ms = (
+                    self.clock() + YIELD_MS if isinstance(verdict, Free) else None
+                )
                 self._close("the leader node is gone or another's")
         elif isinstance(verdict, Free):
             self.restand_at_ms = self.yields_until_ms
@@ -207,12 +278,24 @@ class CoordinatorDriver:
             return
         self.reopens = 0
         if self.writer is None:
-            self.writer = Writer(self.port, self.layout, won.fence, self.acl, self.clock, self.wall_clock, self._feed)
+            self.writer = Writer(
+                self.port, self.layout, won.fence, self.acl, self.clock, self.wall_clock, self._feed
+            )
             self.core = Coordinator(replace(self.options, older_lease_ms=won.older_lease_ms))
             self.elected_ms = self.clock()
             self._step(Elected(self.elected_ms, won.epoch))
-        self.mirror = Mirror(self.port, self.layout, won.epoch, self.clock, self._feed, self._related, self.previous,
-                             SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max), self.reads_max, self.groups_per_slice)
+        self.mirror = Mirror(
+            self.port,
+            self.layout,
+            won.epoch,
+            self.clock,
+            self._feed,
+            self._related,
+            self.previous,
+            SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max),
+            self.reads_max,
+            self.groups_per_slice,
+        )
         self.mirror.begin()
 
     def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:
@@ -236,7 +319,18 @@ class CoordinatorDriver:
         if self.inputs is not None:
             self.inputs.step(self.core.options, event, actions)
         if isinstance(event, Ready) and self.elected_ms is not None:
-            self._record(Record("term", "", {"event": "ready", "epoch": self.core.epoch, "groups": len(self.core.groups), "duration_ms": event.now_ms - self.elected_ms}))
+            self._record(
+                Record(
+                    "term",
+                    "",
+                    {
+                        "event": "ready",
+                        "epoch": self.core.epoch,
+                        "groups": len(self.core.groups),
+                        "duration_ms": event.now_ms - self.elected_ms,
+                    },
+                )
+            )
             self.elected_ms = None
         self._act(actions)
 
@@ -259,12 +353,21 @@ class CoordinatorDriver:
 
         def done(answer: Assignment | None, failure: str) -> None:
             if self.core is core:
-                self._feed(AssignorAnswered(self.clock(), action.group, action.token, answer, failure))
+                self._feed(
+                    AssignorAnswered(self.clock(), action.group, action.token, answer, failure)
+                )
 
         ask(action.group, action.assignor, action.given, done)
 
     def _record(self, record: Record) -> None:
-        self.journal({"t": self.wall_clock(), "kind": record.kind, **({"group": record.group} if record.group else {}), **record.detail})
+        self.journal(
+            {
+                "t": self.wall_clock(),
+                "kind": record.kind,
+                **({"group": record.group} if record.group else {}),
+                **record.detail,
+            }
+        )
 
     # time
 
@@ -275,9 +378,17 @@ class CoordinatorDriver:
             self.start()
         if self.port is None or self.closing:
             return
-        if self.timeout_ms and self.core.leading and now - self.port.contact_ms >= self.timeout_ms * 2 // 3:
+        if (
+            self.timeout_ms
+            and self.core.leading
+            and now - self.port.contact_ms >= self.timeout_ms * 2 // 3
+        ):
             return self._close("no contact with ZooKeeper for 2/3 of the session timeout")
-        if self.restand_at_ms is not None and now >= self.restand_at_ms and self.election is not None:
+        if (
+            self.restand_at_ms is not None
+            and now >= self.restand_at_ms
+            and self.election is not None
+        ):
             self.restand_at_ms = None
             self._stand()
         if self.mirror is not None:
@@ -308,4 +419,10 @@ class CoordinatorDriver:
     def status(self) -> Mapping[str, object]:
         """A snapshot for metrics and HTTP (call it on the loop's thread)."""
         contact = self.clock() - self.port.contact_ms if self.port is not None else -1
-        return {**self.core.status(), "connected": self.connected, "session_id": self.session_id, "contact_age_ms": contact, "failure": self.failure or ""}
+        return {
+            **self.core.status(),
+            "connected": self.connected,
+            "session_id": self.session_id,
+            "contact_age_ms": contact,
+            "failure": self.failure or "",
+        }

@@ -1,9 +1,13 @@
 """Python's cyclic garbage collector in a process that holds millions of values for weeks.
 
-What a coordinator knows of the world (10,000 groups: some two million objects) is freed by reference counts alone; only a term as a whole is a cycle, because its groups call back to their core. The collector does not know
-that: at its defaults it went through all of it again and again while the world was read, which was more than a third of a takeover's processor time, and a full collection later stops every decision for the better part of a
-second. So young objects are looked at seldom, all objects practically never. While the world is read nothing is collected, what is known then is set aside for the term, and at the term's end, when nobody waits for this
-process, everything is collected once.
+What a coordinator knows of the world (10,000 groups: some two million objects) is freed by
+reference counts alone; only a term as a whole is a cycle, because its groups call back to their
+core. The collector does not know that: at its defaults it went through all of it again and again
+while the world was read, which was more than a third of a takeover's processor time, and a full
+collection later stops every decision for the better part of a second. So young objects are looked
+at seldom, all objects practically never. While the world is read nothing is collected, what is
+known then is set aside for the term, and at the term's end, when nobody waits for this process,
+everything is collected once.
 """
 
 from __future__ import annotations

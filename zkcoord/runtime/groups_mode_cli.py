@@ -30,11 +30,16 @@ LOOK_MS = 50
 
 EPILOG = """\
 examples:
-  zkcoord groups mode billing --zookeeper zk1:2181/kafka --layout isolated               what it is, and what is wrong
-  zkcoord groups mode billing mixed --zookeeper zk1:2181/kafka --layout isolated         old consumers and zkcoord's share it
-  zkcoord groups mode billing mixed --strategy legacy-roundrobin-1.0 ...                 the old ones' partition.assignment.strategy, by version
-  zkcoord groups mode billing coordinated --zookeeper zk1:2181/kafka --layout isolated   the last old consumer is gone
-  zkcoord groups mode billing legacy --zookeeper zk1:2181/kafka --layout isolated        back: zkcoord's members are sent away
+  # what it is, and what is wrong
+  zkcoord groups mode billing --zookeeper zk1:2181/kafka --layout isolated
+  # old consumers and zkcoord's share it
+  zkcoord groups mode billing mixed --zookeeper zk1:2181/kafka --layout isolated
+  # the old ones' partition.assignment.strategy, by version
+  zkcoord groups mode billing mixed --strategy legacy-roundrobin-1.0 ...
+  # the last old consumer is gone
+  zkcoord groups mode billing coordinated --zookeeper zk1:2181/kafka --layout isolated
+  # back: zkcoord's members are sent away
+  zkcoord groups mode billing legacy --zookeeper zk1:2181/kafka --layout isolated
 
 All may be said while everything runs. What each mode means is in docs/migration.md.
 """
@@ -42,11 +47,33 @@ All may be said while everything runs. What each mode means is in docs/migration
 
 def add_parser(commands: Any) -> None:
     """Add `mode`."""
-    parser = commands.add_parser("mode", help="whom a group belongs to: old consumers, both, or the coordinator", description="Show or change whom a group belongs to.", epilog=EPILOG)
+    parser = commands.add_parser(
+        "mode",
+        help="whom a group belongs to: old consumers, both, or the coordinator",
+        description="Show or change whom a group belongs to.",
+        epilog=EPILOG,
+    )
     parser.add_argument("group", metavar="GROUP")
-    parser.add_argument("mode", metavar="legacy|mixed|coordinated", nargs="?", help="the new mode; without it the present one is shown")
-    parser.add_argument("--strategy", metavar="NAME", help=f"what the old consumers assign by: {', '.join(STRATEGIES)} (default: {STRATEGIES[0]})")
-    parser.add_argument("--timeout-ms", type=int, default=TIMEOUT_MS, metavar="MS", help=f"how long to wait for the coordinator (default: {TIMEOUT_MS})")
+    parser.add_argument(
+        "mode",
+        metavar="legacy|mixed|coordinated",
+        nargs="?",
+        help="the new mode; without it the present one is shown",
+    )
+    parser.add_argument(
+        "--strategy",
+        metavar="NAME",
+        help=(
+            f"what the old consumers assign by: {', '.join(STRATEGIES)} (default: {STRATEGIES[0]})"
+        ),
+    )
+    parser.add_argument(
+        "--timeout-ms",
+        type=int,
+        default=TIMEOUT_MS,
+        metavar="MS",
+        help=f"how long to wait for the coordinator (default: {TIMEOUT_MS})",
+    )
     parser.add_argument("--json", action="store_true", help="JSON instead of text")
     add_flags(parser, Use.GROUPS, BROKER_OPTIONS)
 
@@ -56,18 +83,37 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     validate_group(args.group)
     kinds = [kind.value for kind in GroupMode]
     if args.mode is not None and args.mode not in kinds:
-        raise ConfigurationError(f"there is no mode {args.mode}: write {', '.join(kinds[:-1])} or {kinds[-1]}")
+        raise ConfigurationError(
+            f"there is no mode {args.mode}: write {', '.join(kinds[:-1])} or {kinds[-1]}"
+        )
     if args.strategy is not None and args.strategy not in STRATEGIES:
-        raise ConfigurationError(f"there is no strategy {args.strategy}: write {', '.join(STRATEGIES[:-1])} or {STRATEGIES[-1]}")
+        raise ConfigurationError(
+            f"there is no strategy {args.strategy}: write {', '.join(STRATEGIES[:-1])} or"
+            f" {STRATEGIES[-1]}"
+        )
     if args.strategy is not None and args.mode is None:
         raise ConfigurationError("--strategy is for a new mode: name it, too")
-    layout, options, progress = layout_named(settings.text("layout")), zk_options(settings), Progress("zkcoord groups")
+    layout, options, progress = (
+        layout_named(settings.text("layout")),
+        zk_options(settings),
+        Progress("zkcoord groups"),
+    )
     with SyncWriter(options) as client:
         if args.mode is None:
             found, taken_up = describe_group(client, layout, args.group), True
         else:
             mode = mode_of(args.mode, args.strategy or STRATEGIES[0], whoami())
-            done = SetMode(client, layout, args.group, mode, options.acl, boot_ms, args.timeout_ms, partial(threading.Event().wait, LOOK_MS / 1000), progress).run()
+            done = SetMode(
+                client,
+                layout,
+                args.group,
+                mode,
+                options.acl,
+                boot_ms,
+                args.timeout_ms,
+                partial(threading.Event().wait, LOOK_MS / 1000),
+                progress,
+            ).run()
             found, taken_up = done.group, done.taken_up
         found = judged(client, found)
     if args.json:

@@ -1,7 +1,9 @@
 """Snapshots of groups as text and as JSON. Pure.
 
-The tables have the columns, widths and dashes of Kafka's own kafka-consumer-groups.sh (3.9), so that what reads those reads these. What only zkcoord knows is in the `--verbose` columns
-and in the JSON, which holds all that a group consists of: topics, configuration, members, offsets, ownership, generation.
+The tables have the columns, widths and dashes of Kafka's own kafka-consumer-groups.sh (3.9), so
+that what reads those reads these. What only zkcoord knows is in the `--verbose` columns and in the
+JSON, which holds all that a group consists of: topics, configuration, members, offsets, ownership,
+generation.
 """
 
 from __future__ import annotations
@@ -18,17 +20,51 @@ MISSING = "-"
 WIDTH_MIN = 15
 Ends = Mapping[TopicPartition, int]
 
-OFFSET_COLUMNS = (("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("CURRENT-OFFSET", 15), ("LOG-END-OFFSET", 15), ("LAG", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 0))
-MEMBER_COLUMNS = (("GROUP", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15))
-STATIC_MEMBER_COLUMNS = (("GROUP", 15), ("CONSUMER-ID", 15), ("GROUP-INSTANCE-ID", 15), ("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15))
-STATE_COLUMNS = (("GROUP", 15), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 15), ("#MEMBERS", 0))
+OFFSET_COLUMNS = (
+    ("GROUP", 15),
+    ("TOPIC", 15),
+    ("PARTITION", 10),
+    ("CURRENT-OFFSET", 15),
+    ("LOG-END-OFFSET", 15),
+    ("LAG", 15),
+    ("CONSUMER-ID", 15),
+    ("HOST", 15),
+    ("CLIENT-ID", 0),
+)
+MEMBER_COLUMNS = (
+    ("GROUP", 15),
+    ("CONSUMER-ID", 15),
+    ("HOST", 15),
+    ("CLIENT-ID", 15),
+    ("#PARTITIONS", 15),
+)
+STATIC_MEMBER_COLUMNS = (
+    ("GROUP", 15),
+    ("CONSUMER-ID", 15),
+    ("GROUP-INSTANCE-ID", 15),
+    ("HOST", 15),
+    ("CLIENT-ID", 15),
+    ("#PARTITIONS", 15),
+)
+STATE_COLUMNS = (
+    ("GROUP", 15),
+    ("COORDINATOR (ID)", 25),
+    ("ASSIGNMENT-STRATEGY", 20),
+    ("STATE", 15),
+    ("#MEMBERS", 0),
+)
 
 
 def table(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns, one space between them; each is as wide as its widest cell, and at least as given."""
+    """Left-aligned columns, one space between them; each is as wide as its widest cell, and at
+    least as given.
+    """
     cells = [[name for name, _ in columns], *rows]
     widths = [max(low, *(len(row[n]) for row in cells)) for n, (_, low) in enumerate(columns)]
-    return "".join(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() + "\n" for row in cells)
+    return "".join(
+        " ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() + "\n"
+        for row in cells
+    )
 
 
 def offsets_table(group: GroupSnapshot, ends: Ends) -> str:
@@ -37,7 +73,18 @@ def offsets_table(group: GroupSnapshot, ends: Ends) -> str:
     for tp in group.partitions:
         member, current, end = group.holders.get(tp, ""), group.offsets.get(tp), ends.get(tp)
         lag = end - current if end is not None and current is not None else None
-        rows.append([group.group, tp.topic, str(tp.partition), _dash(current), _dash(end), _dash(lag), member or MISSING, *_whereabouts(group, member)])
+        rows.append(
+            [
+                group.group,
+                tp.topic,
+                str(tp.partition),
+                _dash(current),
+                _dash(end),
+                _dash(lag),
+                member or MISSING,
+                *_whereabouts(group, member),
+            ]
+        )
     for member in sorted(set(group.members) - set(group.holders.values())):
         rows.append([group.group, *[MISSING] * 5, member, *_whereabouts(group, member)])
     return table(OFFSET_COLUMNS, rows)
@@ -50,7 +97,14 @@ def members_table(group: GroupSnapshot, verbose: bool) -> str:
     for name, member in sorted(group.members.items()):
         held = group.held_by(name)
         host, client = _whereabouts(group, name)
-        row = [group.group, name, *([member.instance or MISSING] if static else []), host, client, str(len(held))]
+        row = [
+            group.group,
+            name,
+            *([member.instance or MISSING] if static else []),
+            host,
+            client,
+            str(len(held)),
+        ]
         rows.append(row + ([_assignment(held)] if verbose else []))
     columns = STATIC_MEMBER_COLUMNS if static else MEMBER_COLUMNS
     return table((*columns, ("ASSIGNMENT", 0)) if verbose else columns, rows)
@@ -58,12 +112,34 @@ def members_table(group: GroupSnapshot, verbose: bool) -> str:
 
 def state_table(group: GroupSnapshot, verbose: bool) -> str:
     """One row; `verbose` adds generation, epoch and what began the last rebalance."""
-    row = [group.group, coordinator_name(group.coordinator), group.metadata.assignor or MISSING, group.state.value, str(len(group.members))]
+    row = [
+        group.group,
+        coordinator_name(group.coordinator),
+        group.metadata.assignor or MISSING,
+        group.state.value,
+        str(len(group.members)),
+    ]
     if not verbose:
         return table(STATE_COLUMNS, [row])
     outstanding = sum(len(commands) for commands in group.commands.values())
-    more = [str(group.metadata.generation), str(group.coordinator.epoch), str(outstanding), str(len(group.malformed)), group.metadata.cause.reason or MISSING, group.metadata.cause.trigger or MISSING]
-    columns = (*STATE_COLUMNS[:-1], ("#MEMBERS", 9), ("GENERATION", 10), ("EPOCH", 8), ("COMMANDS", 8), ("MALFORMED", 9), ("CAUSE", 15), ("TRIGGER", 0))
+    more = [
+        str(group.metadata.generation),
+        str(group.coordinator.epoch),
+        str(outstanding),
+        str(len(group.malformed)),
+        group.metadata.cause.reason or MISSING,
+        group.metadata.cause.trigger or MISSING,
+    ]
+    columns = (
+        *STATE_COLUMNS[:-1],
+        ("#MEMBERS", 9),
+        ("GENERATION", 10),
+        ("EPOCH", 8),
+        ("COMMANDS", 8),
+        ("MALFORMED", 9),
+        ("CAUSE", 15),
+        ("TRIGGER", 0),
+    )
     return table(columns, [row + more])
 
 
@@ -71,7 +147,9 @@ def list_text(groups: Sequence[GroupListed], with_state: bool) -> str:
     """Names, one per line, or names and states."""
     if not with_state:
         return "".join(f"{group.name}\n" for group in groups)
-    return table((("GROUP", WIDTH_MIN), ("STATE", 0)), [[group.name, group.state.value] for group in groups])
+    return table(
+        (("GROUP", WIDTH_MIN), ("STATE", 0)), [[group.name, group.state.value] for group in groups]
+    )
 
 
 def list_json(groups: Sequence[GroupListed], coordinator: CoordinatorSeen) -> dict[str, Any]:
@@ -83,7 +161,15 @@ def list_json(groups: Sequence[GroupListed], coordinator: CoordinatorSeen) -> di
     return {
         "coordinator": coordinator_json(coordinator),
         "groups": [
-            {"group": g.name, "state": g.state.value, "members": g.members, "generation": g.generation, "topics": list(g.topics), "malformed": [_malformed(m) for m in g.malformed]} for g in groups
+            {
+                "group": g.name,
+                "state": g.state.value,
+                "members": g.members,
+                "generation": g.generation,
+                "topics": list(g.topics),
+                "malformed": [_malformed(m) for m in g.malformed],
+            }
+            for g in groups
         ],
         "groups_by_topic": dict(sorted(by_topic.items())),
     }
@@ -103,10 +189,21 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "coordinator": coordinator_json(group.coordinator),
         "cause": {"reason": metadata.cause.reason, "trigger": metadata.cause.trigger},
         "since_ms": metadata.since_ms,
-        "topics": {topic: _topic_json(group, topic) for topic in sorted({t for topics in group.subscribed.values() for t in topics})},
-        "configuration": {**metadata.configuration, "members": {name: _configuration(member) for name, member in sorted(group.members.items())}},
+        "topics": {
+            topic: _topic_json(group, topic)
+            for topic in sorted({t for topics in group.subscribed.values() for t in topics})
+        },
+        "configuration": {
+            **metadata.configuration,
+            "members": {
+                name: _configuration(member) for name, member in sorted(group.members.items())
+            },
+        },
         "members": [_member_json(group, member) for _, member in sorted(group.members.items())],
-        "departed": [{"instance": d.instance, "since_ms": d.since_ms, "partitions": ranges_of(d.partitions)} for d in metadata.departed],
+        "departed": [
+            {"instance": d.instance, "since_ms": d.since_ms, "partitions": ranges_of(d.partitions)}
+            for d in metadata.departed
+        ],
         "offsets": [_offset_json(group, tp, ends) for tp in group.partitions],
         "ownership": {name: ranges_of(group.held_by(name)) for name in sorted(group.members)},
         "malformed": [_malformed(m) for m in group.malformed],
@@ -143,29 +240,58 @@ def mode_lines(group: GroupSnapshot) -> list[str]:
     found = mode_json(group)
     mode = found["mode"]
     if mode["said"] is None:
-        what = "no mode: its old consumers keep it, and nothing is commanded while they are there" if mode["old_consumers"] else "no mode: it is the coordinator's"
+        what = (
+            "no mode: its old consumers keep it, and nothing is commanded while they are there"
+            if mode["old_consumers"]
+            else "no mode: it is the coordinator's"
+        )
     else:
-        what = f"mode {mode['said']}" + (f" ({mode['strategy']})" if mode["said"] != "coordinated" else "") + ("" if mode["taken_up"] == mode["said"] else ", not taken up by the coordinator yet")
-    foreign = f", {mode['owned_by_others']} are owned by nobody who is registered" if mode["owned_by_others"] else ""
-    shares = f"{mode['old_consumers']} old consumers own {mode['owned_by_old_consumers']} partitions, {mode['members']} members own {mode['owned_by_members']}, {mode['free']} are free{foreign}"
-    return [f"{group.group}: {what}; {shares}", *(f"{group.group}: problem: {problem}" for problem in found["problems"])]
+        what = (
+            f"mode {mode['said']}"
+            + (f" ({mode['strategy']})" if mode["said"] != "coordinated" else "")
+            + ("" if mode["taken_up"] == mode["said"] else ", not taken up by the coordinator yet")
+        )
+    foreign = (
+        f", {mode['owned_by_others']} are owned by nobody who is registered"
+        if mode["owned_by_others"]
+        else ""
+    )
+    shares = (
+        f"{mode['old_consumers']} old consumers own {mode['owned_by_old_consumers']} partitions,"
+        f" {mode['members']} members own {mode['owned_by_members']}, {mode['free']} are"
+        f" free{foreign}"
+    )
+    return [
+        f"{group.group}: {what}; {shares}",
+        *(f"{group.group}: problem: {problem}" for problem in found["problems"]),
+    ]
 
 
 def _shares(group: GroupSnapshot) -> tuple[int, int, int, int]:
-    """How many of the subscribed partitions old consumers own, members own, nobody owns, and others own."""
+    """How many of the subscribed partitions old consumers own, members own, nobody owns, and others
+    own.
+    """
     counts = [0, 0, 0, 0]
-    for topic in {topic for topics in group.subscribed.values() for topic in topics if topic in group.topics}:
+    for topic in {
+        topic for topics in group.subscribed.values() for topic in topics if topic in group.topics
+    }:
         for number in group.topics[topic].partitions:
             tp = TopicPartition(topic, number)
             member = group.members.get(group.holders.get(tp, ""))
-            counts[2 if tp not in group.owners else 3 if member is None else 0 if member.legacy else 1] += 1
+            counts[
+                2 if tp not in group.owners else 3 if member is None else 0 if member.legacy else 1
+            ] += 1
     return counts[0], counts[1], counts[2], counts[3]
 
 
 def coordinator_name(coordinator: CoordinatorSeen) -> str:
     """host:port (broker id), `-` where nobody leads."""
     leader = coordinator.leader
-    return f"{leader.host}:{leader.port} ({leader.brokerid or MISSING})" if isinstance(leader, LeaderData) else MISSING
+    return (
+        f"{leader.host}:{leader.port} ({leader.brokerid or MISSING})"
+        if isinstance(leader, LeaderData)
+        else MISSING
+    )
 
 
 def coordinator_json(coordinator: CoordinatorSeen) -> dict[str, Any] | None:
@@ -173,7 +299,13 @@ def coordinator_json(coordinator: CoordinatorSeen) -> dict[str, Any] | None:
     leader = coordinator.leader
     if not isinstance(leader, LeaderData):
         return None
-    return {"host": leader.host, "port": leader.port, "broker_id": leader.brokerid, "epoch": leader.epoch, "since_ms": leader.timestamp_ms}
+    return {
+        "host": leader.host,
+        "port": leader.port,
+        "broker_id": leader.brokerid,
+        "epoch": leader.epoch,
+        "since_ms": leader.timestamp_ms,
+    }
 
 
 def _topic_json(group: GroupSnapshot, topic: str) -> dict[str, Any]:
@@ -206,9 +338,20 @@ def _member_json(group: GroupSnapshot, member: Member) -> dict[str, Any]:
         "host": host,
         "client_id": client,
         "subscription": dict(group.subscribed.get(member.name, {})),
-        "pattern": None if pattern is None else {"kind": pattern.kind.value, "regex": pattern.regex},
+        "pattern": (
+            None if pattern is None else {"kind": pattern.kind.value, "regex": pattern.regex}
+        ),
         "partitions": [[tp.topic, tp.partition] for tp in group.held_by(member.name)],
-        "commands": [{"option": c.option.value, "epoch": c.epoch, "seq": c.seq, "generation": c.generation, "partitions": ranges_of(c.partitions)} for c in group.commands.get(member.name, ())],
+        "commands": [
+            {
+                "option": c.option.value,
+                "epoch": c.epoch,
+                "seq": c.seq,
+                "generation": c.generation,
+                "partitions": ranges_of(c.partitions),
+            }
+            for c in group.commands.get(member.name, ())
+        ],
     }
 
 
@@ -242,7 +385,9 @@ def _assignment(held: Sequence[TopicPartition]) -> str:
     by_topic: dict[str, list[str]] = {}
     for tp in held:
         by_topic.setdefault(tp.topic, []).append(str(tp.partition))
-    return ", ".join(f"{topic}({','.join(numbers)})" for topic, numbers in by_topic.items()) or MISSING
+    return (
+        ", ".join(f"{topic}({','.join(numbers)})" for topic, numbers in by_topic.items()) or MISSING
+    )
 
 
 def _dash(value: int | None) -> str:

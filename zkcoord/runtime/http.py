@@ -1,10 +1,15 @@
-"""A small HTTP server that only answers questions: GET /live /ready /metrics /groups, nothing that changes anything.
+"""A small HTTP server that only answers questions: GET /live /ready /metrics /groups, nothing that
+changes anything.
 
-It is not meant for strangers (no authentication, loopback by default), but must survive them. So, before the standard library's parser sees a byte: at most `CONNECTIONS_MAX` connections (one
-more is answered 503 and closed), the request's head complete within `REQUEST_DEADLINE_MS` in all and within `HEAD_BYTES_MAX`; one request per connection; an answer that is not taken within
-`ANSWER_DEADLINE_MS` is dropped. Bodies are not read. Errors are one plain sentence, never a stack trace. Nothing of a request is logged but method, path (escaped) and status, at debug level.
+It is not meant for strangers (no authentication, loopback by default), but must survive them. So,
+before the standard library's parser sees a byte: at most `CONNECTIONS_MAX` connections (one more is
+answered 503 and closed), the request's head complete within `REQUEST_DEADLINE_MS` in all and within
+`HEAD_BYTES_MAX`; one request per connection; an answer that is not taken within
+`ANSWER_DEADLINE_MS` is dropped. Bodies are not read. Errors are one plain sentence, never a stack
+trace. Nothing of a request is logged but method, path (escaped) and status, at debug level.
 
-What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns an `Answer`.
+What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns
+an `Answer`.
 """
 
 from __future__ import annotations
@@ -55,7 +60,9 @@ def sentence(status: HTTPStatus, text: str) -> Answer:
 
 def document(value: Any) -> Answer:
     """An answer of JSON."""
-    return Answer(HTTPStatus.OK, "application/json", json.dumps(value, indent=1, default=str).encode() + b"\n")
+    return Answer(
+        HTTPStatus.OK, "application/json", json.dumps(value, indent=1, default=str).encode() + b"\n"
+    )
 
 
 Respond = Callable[[str], Answer]
@@ -102,7 +109,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             if isinstance(self.head, HTTPStatus):
                 self.requestline, self.request_version, self.command = "", "HTTP/1.1", ""
-                self.send_answer(sentence(self.head, f"the request's head must be complete within {REQUEST_DEADLINE_MS} ms and {HEAD_BYTES_MAX} bytes"))
+                self.send_answer(
+                    sentence(
+                        self.head,
+                        f"the request's head must be complete within {REQUEST_DEADLINE_MS} ms and"
+                        f" {HEAD_BYTES_MAX} bytes",
+                    )
+                )
             elif self.head is not None:
                 self.rfile = io.BufferedReader(io.BytesIO(self.head))
                 self.handle_one_request()
@@ -119,7 +132,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             answer = self.server.respond(path)
         except NOT_ANSWERED:
-            answer = sentence(HTTPStatus.SERVICE_UNAVAILABLE, "the process does not answer in time, or is about to end")
+            answer = sentence(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the process does not answer in time, or is about to end",
+            )
         self.send_answer(answer)
 
     def send_answer(self, answer: Answer) -> None:
@@ -135,9 +151,22 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the standard library's parser refuses: other methods, bad requests, long lines."""
-        status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
+        status = (
+            HTTPStatus.METHOD_NOT_ALLOWED
+            if code == HTTPStatus.NOT_IMPLEMENTED
+            else HTTPStatus(code)
+        )
         self.close_connection = True
-        self.send_answer(sentence(status, "only GET is answered" if status is HTTPStatus.METHOD_NOT_ALLOWED else status.phrase.lower()))
+        self.send_answer(
+            sentence(
+                status,
+                (
+                    "only GET is answered"
+                    if status is HTTPStatus.METHOD_NOT_ALLOWED
+                    else status.phrase.lower()
+                ),
+            )
+        )
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged above debug level."""
@@ -160,9 +189,15 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self.address_family, address = _resolve(host, port)
             super().__init__(address, _Handler)
         except (OSError, UnicodeError) as error:
-            raise ConfigurationError(f"HTTP cannot be served on {host}:{port} ({getattr(error, 'strerror', '') or error}): give another --http-host or --http-port, or --no-http") from error
+            raise ConfigurationError(
+                f"HTTP cannot be served on {host}:{port}"
+                f" ({getattr(error, 'strerror', '') or error}): give another --http-host or"
+                " --http-port, or --no-http"
+            ) from error
         self.port: int = self.server_address[1]
-        self._thread = threading.Thread(target=self.serve_forever, args=(STOP_POLL_S,), name="zkcoord-http", daemon=True)
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(STOP_POLL_S,), name="zkcoord-http", daemon=True
+        )
 
     def start(self) -> None:
         """Serve on a thread of its own."""
@@ -181,7 +216,10 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             return super().process_request(request, client_address)
         try:
             request.setblocking(False)
-            request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            request.sendall(
+                b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection:"
+                b" close\r\n\r\n"
+            )
         except OSError:
             log.debug("a client beyond the limit of connections was closed without an answer")
         self.shutdown_request(request)

@@ -1,12 +1,19 @@
-"""Every input of the coordinator's core, kept: the core is pure, so these and its options are all that is needed to see again, offline, what it decided and why (`zkcoord replay`).
+"""Every input of the coordinator's core, kept: the core is pure, so these and its options are all
+that is needed to see again, offline, what it decided and why (`zkcoord replay`).
 
-Files. One per term in the journal's folder, `inputs-<epoch>.jsonl`; where that name is taken (by another ensemble's term, or one of before a reset) `inputs-<epoch>.<n>.jsonl`. First line: format version,
-epoch, wall-clock time and the core's options. Then one line per input, in the order in which the core took them: {"event": ..., "actions": [...]} as `zkcoord.core.encoding` writes them. Last, where
-the term or the recording ended in order: {"end": why}. A crash leaves a line without its end, or no last line.
+Files. One per term in the journal's folder, `inputs-<epoch>.jsonl`; where that name is taken (by
+another ensemble's term, or one of before a reset) `inputs-<epoch>.<n>.jsonl`. First line: format
+version, epoch, wall-clock time and the core's options. Then one line per input, in the order in
+which the core took them: {"event": ..., "actions": [...]} as `zkcoord.core.encoding` writes them.
+Last, where the term or the recording ended in order: {"end": why}. A crash leaves a line without
+its end, or no last line.
 
-A recording is whole or it ends: where a line is too much (`journal_inputs_bytes_max`), the disk is full or the writer does not keep up, it stops there for this term, and a record in the journal says so.
+A recording is whole or it ends: where a line is too much (`journal_inputs_bytes_max`), the disk is
+full or the writer does not keep up, it stops there for this term, and a record in the journal says
+so.
 
-Cost. The thread that decides only appends the event and the actions, which are immutable, to a list; they are encoded and written by the journal's thread, once each.
+Cost. The thread that decides only appends the event and the actions, which are immutable, to a
+list; they are encoded and written by the journal's thread, once each.
 """
 
 from __future__ import annotations
@@ -60,12 +67,22 @@ _Item = Union[_Begin, _End, tuple[Event, Sequence[Action]]]
 
 def header_line(options: CoordinatorOptions, epoch: int, wall: int) -> bytes:
     """The first line: all fields of the options, whatever their defaults will be."""
-    return _line({"version": FORMAT_VERSION, "zkcoord": __version__, "epoch": epoch, "t": wall, "options": whole(options)})
+    return _line(
+        {
+            "version": FORMAT_VERSION,
+            "zkcoord": __version__,
+            "epoch": epoch,
+            "t": wall,
+            "options": whole(options),
+        }
+    )
 
 
 def step_line(event: Event, actions: Sequence[Action]) -> bytes:
     """The line of one input."""
-    return _line({"event": _EVENT.encode(event), "actions": [_ACTION.encode(action) for action in actions]})
+    return _line(
+        {"event": _EVENT.encode(event), "actions": [_ACTION.encode(action) for action in actions]}
+    )
 
 
 def end_line(why: str) -> bytes:
@@ -88,9 +105,13 @@ class Inputs(Protocol):
 
 
 class InputLog:
-    """The recorder of one process. `step` and `ended` are called on the loop's thread and cost it nothing; the rest runs on the journal's."""
+    """The recorder of one process. `step` and `ended` are called on the loop's thread and cost it
+    nothing; the rest runs on the journal's.
+    """
 
-    def __init__(self, options: InputsOptions, journal: Journal, wall_clock: Callable[[], int] = wall_ms) -> None:
+    def __init__(
+        self, options: InputsOptions, journal: Journal, wall_clock: Callable[[], int] = wall_ms
+    ) -> None:
         self.options = options
         self.journal = journal
         self.wall_clock = wall_clock
@@ -105,7 +126,9 @@ class InputLog:
     # on the loop's thread
 
     def step(self, options: CoordinatorOptions, event: Event, actions: Sequence[Action]) -> None:
-        """The core took an event and answered. `Elected` begins a file; what comes outside of a term is not kept."""
+        """The core took an event and answered. `Elected` begins a file; what comes outside of a
+        term is not kept.
+        """
         if isinstance(event, Elected):
             self._recording = True
             self._put(_Begin(event.epoch, self.wall_clock(), options))
@@ -132,7 +155,9 @@ class InputLog:
     # on the journal's thread
 
     def _drain(self) -> None:
-        """Write a batch; another is asked for while something waits. What fails ends the recording of its term: the next term's may be in the same batch."""
+        """Write a batch; another is asked for while something waits. What fails ends the recording
+        of its term: the next term's may be in the same batch.
+        """
         for _ in range(min(len(self._waiting), BATCH_STEPS_MAX)):
             self._trying(self._write, self._waiting.popleft())
         if self._file is not None:
@@ -157,7 +182,10 @@ class InputLog:
         else:
             line = step_line(*item)
             if self._size + len(line) > self.options.bytes_max:
-                self._stop(f"the limit of {self.options.bytes_max} bytes (journal_inputs_bytes_max) is reached")
+                self._stop(
+                    f"the limit of {self.options.bytes_max} bytes (journal_inputs_bytes_max) is"
+                    " reached"
+                )
             else:
                 self._append(line)
 
@@ -172,13 +200,25 @@ class InputLog:
         header = header_line(begin.options, begin.epoch, begin.wall_ms)
         self._file = _create(self.options.dir, begin.epoch, header)
         self._size = len(header)
-        fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # says to others: this one is being written
+        # says to others: this one is being written
+        fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         _prune(self.options, Path(self._file.name))
 
     def _stop(self, why: str) -> None:
         """The recording of this term ends before the term does."""
-        log.warning("the inputs of this term are not recorded any more", extra={"fields": {"epoch": self._epoch, "reason": why}})
-        self.journal.write({"t": self.wall_clock(), "kind": "inputs", "event": "stopped", "epoch": self._epoch, "reason": f"recording of inputs stopped: {why}"})
+        log.warning(
+            "the inputs of this term are not recorded any more",
+            extra={"fields": {"epoch": self._epoch, "reason": why}},
+        )
+        self.journal.write(
+            {
+                "t": self.wall_clock(),
+                "kind": "inputs",
+                "event": "stopped",
+                "epoch": self._epoch,
+                "reason": f"recording of inputs stopped: {why}",
+            }
+        )
         self._finish(f"the recording stopped: {why}")
 
     def _finish(self, why: str) -> None:
@@ -197,7 +237,9 @@ class InputLog:
 
 
 def _create(folder: Path, epoch: int, header: bytes) -> BinaryIO:
-    """A new file with its first line; none where that cannot be written, since an empty one would push a recording out of the folder."""
+    """A new file with its first line; none where that cannot be written, since an empty one would
+    push a recording out of the folder.
+    """
     for number in range(SAME_EPOCH_FILES_MAX):
         path = folder / f"{PREFIX}{epoch}{f'.{number}' if number else ''}{SUFFIX}"
         try:

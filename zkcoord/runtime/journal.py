@@ -1,14 +1,21 @@
-"""The journal: what happened to each group and why, as JSON lines in files that are followed by others when they are full.
+"""The journal: what happened to each group and why, as JSON lines in files that are followed by
+others when they are full.
 
-Writing. `write` is called on the loop's thread and must cost it nothing: it puts the record into a list of at most `RECORDS_WAITING_MAX` and returns. A thread of its own makes lines,
-writes and flushes them in batches. It never raises: when the disk is full or the folder is gone, that is logged, records are counted as lost, and it tries again every
-`RETRY_MS`; the first record that gets through again is a {"kind": "lost", "records": n}. The file stays the same, without the beginning of a line that the disk did not take whole; and older files are
-deleted only for one that was written to. Others who write files may have a job done on that thread (`submit`).
+Writing. `write` is called on the loop's thread and must cost it nothing: it puts the record into a
+list of at most `RECORDS_WAITING_MAX` and returns. A thread of its own makes lines, writes and
+flushes them in batches. It never raises: when the disk is full or the folder is gone, that is
+logged, records are counted as lost, and it tries again every `RETRY_MS`; the first record that gets
+through again is a {"kind": "lost", "records": n}. The file stays the same, without the beginning of
+a line that the disk did not take whole; and older files are deleted only for one that was written
+to. Others who write files may have a job done on that thread (`submit`).
 
-Files. A folder may be shared by the coordinators of a machine: each process writes its own `<start ms>-<pid>.<n>.jsonl`, n counts up, and no file is ever renamed, so a reader can follow.
-A file that reached `file_bytes_max` is closed and the next begun; then the oldest files beyond `files_max` are deleted, whoever wrote them, except one that a live process holds locked.
+Files. A folder may be shared by the coordinators of a machine: each process writes its own `<start
+ms>-<pid>.<n>.jsonl`, n counts up, and no file is ever renamed, so a reader can follow. A file that
+reached `file_bytes_max` is closed and the next begun; then the oldest files beyond `files_max` are
+deleted, whoever wrote them, except one that a live process holds locked.
 
-Reading. `read_journal` merges the files by time. A line that is not a record is counted, not fatal; a last line without its end (a crash, or a write that is under way) is not even counted.
+Reading. `read_journal` merges the files by time. A line that is not a record is counted, not fatal;
+a last line without its end (a crash, or a write that is under way) is not even counted.
 """
 
 from __future__ import annotations
@@ -42,7 +49,9 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """The writer. Thread-safe. Raises `OSError` only when it is made: the folder cannot be made or written."""
+    """The writer. Thread-safe. Raises `OSError` only when it is made: the folder cannot be made or
+    written.
+    """
 
     def __init__(self, options: JournalOptions) -> None:
         self.options = options
@@ -59,7 +68,9 @@ class Journal:
         self._closing = False
         options.dir.mkdir(parents=True, exist_ok=True)
         self._open_next()
-        self._thread = threading.Thread(target=self._write_until_closed, name="zkcoord-journal", daemon=True)
+        self._thread = threading.Thread(
+            target=self._write_until_closed, name="zkcoord-journal", daemon=True
+        )
         self._thread.start()
 
     def write(self, record: Mapping[str, object]) -> None:
@@ -72,7 +83,9 @@ class Journal:
                 self._wake.notify()
 
     def submit(self, job: Callable[[], None]) -> bool:
-        """Have a job done on the writing thread, between two batches; it must not raise. False: the journal is closed, and nobody will. A job under way may submit another."""
+        """Have a job done on the writing thread, between two batches; it must not raise. False: the
+        journal is closed, and nobody will. A job under way may submit another.
+        """
         with self._wake:
             if self._closed_to_caller():
                 return False
@@ -115,7 +128,9 @@ class Journal:
     def _batch(self) -> bool:
         """Write one batch of records; False when none waits."""
         with self._wake:
-            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_RECORDS_MAX))]
+            batch = [
+                self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_RECORDS_MAX))
+            ]
             if not batch:
                 return False
             told, self._lost_untold = self._lost_untold, 0
@@ -142,7 +157,11 @@ class Journal:
             if error is not None:
                 raise error
         except OSError as error:
-            log.error("the journal in %s cannot be written (%s): records are lost until it can", self.options.dir, error.strerror)
+            log.error(
+                "the journal in %s cannot be written (%s): records are lost until it can",
+                self.options.dir,
+                error.strerror,
+            )
             self._retry_at_ms = boot_ms() + RETRY_MS
         if stored and self._to_prune:
             self._to_prune = False
@@ -151,8 +170,11 @@ class Journal:
 
     def _open_next(self) -> None:
         self._number += 1
-        file = open(self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}", "ab", buffering=0)  # noqa: SIM115 (it lives as long as the journal)
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # says to others: this one is being written
+        file = open(
+            self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}", "ab", buffering=0
+        )  # noqa: SIM115 (it lives as long as the journal)
+        # says to others: this one is being written
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._file, self._to_prune = file, True
 
     def _close_file(self) -> None:
@@ -170,7 +192,9 @@ class Journal:
 
 
 def _append(file: FileIO, data: bytes) -> tuple[int, OSError | None]:
-    """How many lines are written, and why not all. What a reader may have seen stays; the beginning of a line whose end could not be written is cut off."""
+    """How many lines are written, and why not all. What a reader may have seen stays; the beginning
+    of a line whose end could not be written is cut off.
+    """
     at, written = file.seek(0, os.SEEK_END), 0
     try:
         while written < len(data):
@@ -187,7 +211,12 @@ def _line(record: Record) -> bytes:
     if len(data) <= RECORD_BYTES_MAX:
         return data
     kept = {key: record[key] for key in ("t", "kind", "group") if key in record}
-    return json.dumps({**kept, "oversize_bytes": len(data)}, separators=(",", ":"), default=str).encode("ascii") + b"\n"
+    return (
+        json.dumps(
+            {**kept, "oversize_bytes": len(data)}, separators=(",", ":"), default=str
+        ).encode("ascii")
+        + b"\n"
+    )
 
 
 def _prune(options: JournalOptions, current: str) -> None:
@@ -205,7 +234,10 @@ def _prune(options: JournalOptions, current: str) -> None:
 def journal_files(folder: Path) -> list[Path]:
     """The journal's files, oldest writer first, each writer's in order."""
     try:
-        return sorted((path for path in folder.iterdir() if path.name.endswith(SUFFIX) and _order(path)), key=_order)
+        return sorted(
+            (path for path in folder.iterdir() if path.name.endswith(SUFFIX) and _order(path)),
+            key=_order,
+        )
     except FileNotFoundError:
         return []
 
@@ -214,12 +246,18 @@ def _order(path: Path) -> tuple[int, int, int]:
     """(start ms, pid, number) of a journal file's name; empty for another's."""
     stem, _, number = path.name[: -len(SUFFIX)].rpartition(".")
     started, _, pid = stem.partition("-")
-    return (int(started), int(pid), int(number)) if started.isdigit() and pid.isdigit() and number.isdigit() else ()  # type: ignore[return-value]
+    return (
+        (int(started), int(pid), int(number))
+        if started.isdigit() and pid.isdigit() and number.isdigit()
+        else ()
+    )  # type: ignore[return-value]
 
 
 @dataclass
 class Reading:
-    """What was read of a journal so far: bytes consumed per file, and lines that are not records."""
+    """What was read of a journal so far: bytes consumed per file, and lines that are not
+    records.
+    """
 
     consumed: dict[str, int] = field(default_factory=dict)
     unreadable: int = 0
@@ -260,6 +298,10 @@ def _record(line: bytes) -> Record | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or type(found.get("t")) is not int or not isinstance(found.get("kind"), str):
+    if (
+        not isinstance(found, dict)
+        or type(found.get("t")) is not int
+        or not isinstance(found.get("kind"), str)
+    ):
         return None
     return found

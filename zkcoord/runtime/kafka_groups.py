@@ -1,8 +1,9 @@
-"""What Kafka itself keeps of many groups: live members of its own protocol, committed offsets; and offsets stored there as by a consumer without membership, which brokers refuse
-while members live.
+"""What Kafka itself keeps of many groups: live members of its own protocol, committed offsets; and
+offsets stored there as by a consumer without membership, which brokers refuse while members live.
 
-The brokers' answers are the truth or an error, never a guess: what is not answered within `DEADLINE_S` raises. A coordinator that moves, or is still loading, is asked again on
-new connections.
+The brokers' answers are the truth or an error, never a guess: what is not answered within
+`DEADLINE_S` raises. A coordinator that moves, or is still loading, is asked again on new
+connections.
 """
 
 from __future__ import annotations
@@ -28,9 +29,17 @@ Offsets = dict[TopicPartition, int]
 
 
 class KafkaGroups:
-    """One client, made when it is first needed. For one thread. `servers` are host:port. Every method raises `UnavailableError` where brokers cannot be asked, `RefusedError` where they say no."""
+    """One client, made when it is first needed. For one thread. `servers` are host:port. Every
+    method raises `UnavailableError` where brokers cannot be asked, `RefusedError` where they say
+    no.
+    """
 
-    def __init__(self, servers: Sequence[str], deadline_s: float = DEADLINE_S, security: Mapping[str, Any] = OPEN) -> None:
+    def __init__(
+        self,
+        servers: Sequence[str],
+        deadline_s: float = DEADLINE_S,
+        security: Mapping[str, Any] = OPEN,
+    ) -> None:
         self.servers = tuple(servers)
         self.deadline_s = deadline_s
         self._security = security
@@ -53,7 +62,9 @@ class KafkaGroups:
         return sorted(group["group_id"] for group in self._ask(lambda client: client.list_groups()))
 
     def live_members(self, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """By group, the live members of Kafka's own protocol as "client on host"; () where there are none."""
+        """By group, the live members of Kafka's own protocol as "client on host"; () where there
+        are none.
+        """
         found: dict[str, tuple[str, ...]] = {}
         for some in _slices(groups, GROUPS_PER_REQUEST):
             found.update(self._ask(lambda client: client._manager.run(_described, client, some)))
@@ -63,12 +74,20 @@ class KafkaGroups:
         """By group, what is committed in Kafka: next offsets."""
         found: dict[str, Offsets] = {}
         for some in _slices(groups, GROUPS_PER_REQUEST):
-            for name, offsets in self._ask(lambda client: client.list_group_offsets(dict.fromkeys(some))).items():
-                found[name] = {TopicPartition(tp.topic, tp.partition): known.offset for tp, known in offsets.items() if known.offset >= 0}
+            for name, offsets in self._ask(
+                lambda client: client.list_group_offsets(dict.fromkeys(some))
+            ).items():
+                found[name] = {
+                    TopicPartition(tp.topic, tp.partition): known.offset
+                    for tp, known in offsets.items()
+                    if known.offset >= 0
+                }
         return found
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store next offsets. What was stored before an error stays stored; the same offsets may be stored again."""
+        """Store next offsets. What was stored before an error stays stored; the same offsets may be
+        stored again.
+        """
         from kafka import TopicPartition as Theirs
         from kafka.structs import OffsetAndMetadata
 
@@ -89,7 +108,11 @@ class KafkaGroups:
             except GroupIdNotFoundError:
                 return
             except UnsupportedVersionError as error:
-                raise RefusedError(f"brokers before 2.4 cannot delete single offsets of a group ({group}): delete the group in Kafka (kafka-consumer-groups.sh --delete), then repeat the command") from error
+                raise RefusedError(
+                    f"brokers before 2.4 cannot delete single offsets of a group ({group}): delete"
+                    " the group in Kafka (kafka-consumer-groups.sh --delete), then repeat the"
+                    " command"
+                ) from error
 
         self._ask(delete)
 
@@ -98,15 +121,29 @@ class KafkaGroups:
         from kafka.errors import KafkaError
 
         if not self.servers:
-            raise UnavailableError(f"no live broker with a {self._security.get(PROTOCOL, PLAINTEXT)} listener is in /brokers/ids: name brokers with --bootstrap-servers")
-        attempts = tenacity.Retrying(stop=tenacity.stop_after_delay(self.deadline_s), wait=tenacity.wait_fixed(RETRY_S), retry=tenacity.retry_if_exception(_again), reraise=True)
+            raise UnavailableError(
+                f"no live broker with a {self._security.get(PROTOCOL, PLAINTEXT)} listener is in"
+                " /brokers/ids: name brokers with --bootstrap-servers"
+            )
+        attempts = tenacity.Retrying(
+            stop=tenacity.stop_after_delay(self.deadline_s),
+            wait=tenacity.wait_fixed(RETRY_S),
+            retry=tenacity.retry_if_exception(_again),
+            reraise=True,
+        )
         try:
             return attempts(self._once, question)
         except KafkaError as error:
             said = " ".join(str(error).split()) or type(error).__name__
             if getattr(error, "retriable", False):
-                raise UnavailableError(f"no broker answers at {', '.join(self.servers)} ({said}): look at the brokers, then try again") from error
-            raise RefusedError(f"Kafka refuses it ({said}): see what the brokers allow this client, or whether the group is in use") from error
+                raise UnavailableError(
+                    f"no broker answers at {', '.join(self.servers)} ({said}): look at the brokers,"
+                    " then try again"
+                ) from error
+            raise RefusedError(
+                f"Kafka refuses it ({said}): see what the brokers allow this client, or whether the"
+                " group is in use"
+            ) from error
 
     def _once(self, question: Callable[[Any], T]) -> T:
         from kafka.admin import KafkaAdminClient
@@ -114,7 +151,12 @@ class KafkaGroups:
 
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         if self._client is None:
-            self._client = KafkaAdminClient(bootstrap_servers=list(self.servers), request_timeout_ms=REQUEST_MS, bootstrap_timeout_ms=REQUEST_MS, **self._security)
+            self._client = KafkaAdminClient(
+                bootstrap_servers=list(self.servers),
+                request_timeout_ms=REQUEST_MS,
+                bootstrap_timeout_ms=REQUEST_MS,
+                **self._security,
+            )
         try:
             return question(self._client)
         except KafkaError as error:
@@ -132,7 +174,9 @@ def _slices(values: Sequence[T], size: int) -> Iterable[Sequence[T]]:
 
 
 async def _described(client: Any, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Live members by group. Raises `KafkaError`. (The client's own method asks for authorized operations, which brokers before 2.3 do not know.)"""
+    """Live members by group. Raises `KafkaError`. (The client's own method asks for authorized
+    operations, which brokers before 2.3 do not know.)
+    """
     from kafka import errors
     from kafka.protocol.admin import DescribeGroupsRequest
 
@@ -141,12 +185,17 @@ async def _described(client: Any, groups: Sequence[str]) -> dict[str, tuple[str,
         by_node.setdefault(node, []).append(name)
     found: dict[str, tuple[str, ...]] = {}
     for node, theirs in by_node.items():
-        response = await client._manager.send(DescribeGroupsRequest(groups=theirs, include_authorized_operations=False), node_id=node)
+        response = await client._manager.send(
+            DescribeGroupsRequest(groups=theirs, include_authorized_operations=False), node_id=node
+        )
         for group in response.groups:
             kind = errors.for_code(group.error_code)
             if kind not in (errors.NoError, errors.GroupIdNotFoundError):
                 raise kind(group.group_id)
-            found[group.group_id] = tuple(f"{member.client_id} on {member.client_host.lstrip('/')}" for member in group.members or ())
+            found[group.group_id] = tuple(
+                f"{member.client_id} on {member.client_host.lstrip('/')}"
+                for member in group.members or ()
+            )
     return found
 
 
@@ -155,7 +204,14 @@ def _accepted(group: str, results: Mapping[Any, type[Exception]]) -> None:
     from kafka import errors
 
     for tp, kind in results.items():
-        if kind in (errors.UnknownMemberIdError, errors.IllegalGenerationError, errors.RebalanceInProgressError, errors.GroupSubscribedToTopicError):
-            raise RefusedError(f"the group {group} has live members of Kafka's own protocol: stop them first")
+        if kind in (
+            errors.UnknownMemberIdError,
+            errors.IllegalGenerationError,
+            errors.RebalanceInProgressError,
+            errors.GroupSubscribedToTopicError,
+        ):
+            raise RefusedError(
+                f"the group {group} has live members of Kafka's own protocol: stop them first"
+            )
         if kind is not errors.NoError:
             raise kind(f"{group}, {tp.topic}-{tp.partition}")

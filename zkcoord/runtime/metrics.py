@@ -1,7 +1,9 @@
-"""What a coordinator measures, for Prometheus: a registry of its own, names zkcoord_*, no label that a stranger could make up.
+"""What a coordinator measures, for Prometheus: a registry of its own, names zkcoord_*, no label
+that a stranger could make up.
 
-Counters and the histogram follow the journal's records, gauges the driver's status at each scrape. Labels come from fixed lists (states, causes, outcomes): group and member names are in the
-journal and under /groups, not here, so the number of series does not grow with the number of groups.
+Counters and the histogram follow the journal's records, gauges the driver's status at each scrape.
+Labels come from fixed lists (states, causes, outcomes): group and member names are in the journal
+and under /groups, not here, so the number of series does not grow with the number of groups.
 """
 
 from __future__ import annotations
@@ -13,10 +15,36 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from zkcoord import __version__
 from zkcoord.core.model import GroupState
 
-CAUSES = ("member joined", "member left", "subscription changed", "topic created", "topic deleted", "partitions changed", "topics matched by a wildcard changed", "coordinator took over",
-          "static member did not come back", "quarantine is over", "operator asked for it")
+CAUSES = (
+    "member joined",
+    "member left",
+    "subscription changed",
+    "topic created",
+    "topic deleted",
+    "partitions changed",
+    "topics matched by a wildcard changed",
+    "coordinator took over",
+    "static member did not come back",
+    "quarantine is over",
+    "operator asked for it",
+)
 OTHER = "other"
-DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+DURATION_BUCKETS_S = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+)
 
 
 class Metrics:
@@ -25,32 +53,99 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         registry = self.registry
-        Gauge("zkcoord_info", "The version that runs; always 1.", ["version"], registry=registry).labels(__version__).set(1)
+        Gauge(
+            "zkcoord_info", "The version that runs; always 1.", ["version"], registry=registry
+        ).labels(__version__).set(1)
         self.leader = Gauge("zkcoord_leader", "1 while this process leads.", registry=registry)
-        self.connected = Gauge("zkcoord_connected", "1 while the ZooKeeper session is connected.", registry=registry)
-        self.epoch = Gauge("zkcoord_epoch", "Epoch of the present term; 0 while not leading.", registry=registry)
-        self.contact_age = Gauge("zkcoord_session_contact_age_seconds", "Time since the session was last proved alive; -1 without a session.", registry=registry)
+        self.connected = Gauge(
+            "zkcoord_connected", "1 while the ZooKeeper session is connected.", registry=registry
+        )
+        self.epoch = Gauge(
+            "zkcoord_epoch", "Epoch of the present term; 0 while not leading.", registry=registry
+        )
+        self.contact_age = Gauge(
+            "zkcoord_session_contact_age_seconds",
+            "Time since the session was last proved alive; -1 without a session.",
+            registry=registry,
+        )
         self.groups = Gauge("zkcoord_groups", "Groups by state.", ["state"], registry=registry)
         self.topics = Gauge("zkcoord_topics", "Topics known.", registry=registry)
-        self.queue = Gauge("zkcoord_groups_queued", "Groups that wait for a decision.", registry=registry)
-        self.writing = Gauge("zkcoord_groups_writing", "Groups whose write is under way.", registry=registry)
-        self.events_queued = Gauge("zkcoord_events_queued", "Events that wait for the loop.", registry=registry)
-        self.malformed_now = Gauge("zkcoord_malformed_nodes", "Nodes that cannot be used at present.", registry=registry)
-        self.broker_up = Gauge("zkcoord_broker_up", "1 while the broker of --broker-id is registered; -1 without the option.", registry=registry)
+        self.queue = Gauge(
+            "zkcoord_groups_queued", "Groups that wait for a decision.", registry=registry
+        )
+        self.writing = Gauge(
+            "zkcoord_groups_writing", "Groups whose write is under way.", registry=registry
+        )
+        self.events_queued = Gauge(
+            "zkcoord_events_queued", "Events that wait for the loop.", registry=registry
+        )
+        self.malformed_now = Gauge(
+            "zkcoord_malformed_nodes", "Nodes that cannot be used at present.", registry=registry
+        )
+        self.broker_up = Gauge(
+            "zkcoord_broker_up",
+            "1 while the broker of --broker-id is registered; -1 without the option.",
+            registry=registry,
+        )
         self.broker_up.set(-1)
-        self.journal_lost = Gauge("zkcoord_journal_records_lost", "Journal records that could not be written.", registry=registry)
-        self.terms = Counter("zkcoord_terms", "Terms begun, ready (all groups were read) and ended.", ["event"], registry=registry)
-        self.rebalances = Counter("zkcoord_rebalances", "Rebalances completed, by cause.", ["cause"], registry=registry)
-        self.duration = Histogram("zkcoord_rebalance_duration_seconds", "From the first change to the moment every partition is where it shall be.", buckets=DURATION_BUCKETS_S, registry=registry)
-        self.moved = Counter("zkcoord_partitions_moved", "Partitions that changed their owner.", registry=registry)
-        self.commands = Counter("zkcoord_commands", "Commands sent to members.", ["option"], registry=registry)
+        self.journal_lost = Gauge(
+            "zkcoord_journal_records_lost",
+            "Journal records that could not be written.",
+            registry=registry,
+        )
+        self.terms = Counter(
+            "zkcoord_terms",
+            "Terms begun, ready (all groups were read) and ended.",
+            ["event"],
+            registry=registry,
+        )
+        self.rebalances = Counter(
+            "zkcoord_rebalances", "Rebalances completed, by cause.", ["cause"], registry=registry
+        )
+        self.duration = Histogram(
+            "zkcoord_rebalance_duration_seconds",
+            "From the first change to the moment every partition is where it shall be.",
+            buckets=DURATION_BUCKETS_S,
+            registry=registry,
+        )
+        self.moved = Counter(
+            "zkcoord_partitions_moved", "Partitions that changed their owner.", registry=registry
+        )
+        self.commands = Counter(
+            "zkcoord_commands", "Commands sent to members.", ["option"], registry=registry
+        )
         self.evictions = Counter("zkcoord_evictions", "Members evicted.", registry=registry)
-        self.quarantines = Counter("zkcoord_quarantines", "Groups quarantined after too many failures in a row.", registry=registry)
-        self.assignors = Counter("zkcoord_assignor_failures", "Custom assignors that failed or proposed what cannot be.", registry=registry)
-        self.statics = Counter("zkcoord_static_members", "Static members that left, returned within their grace, or did not.", ["event"], registry=registry)
-        self.legacy = Counter("zkcoord_old_consumers", "Old consumers in groups: problems found and solved, rescues of who gave up.", ["event"], registry=registry)
-        self.malformed = Counter("zkcoord_malformed", "Malformed nodes found, by kind.", ["what"], registry=registry)
-        self.writes = Counter("zkcoord_writes", "Multis sent to ZooKeeper, by outcome.", ["outcome"], registry=registry)
+        self.quarantines = Counter(
+            "zkcoord_quarantines",
+            "Groups quarantined after too many failures in a row.",
+            registry=registry,
+        )
+        self.assignors = Counter(
+            "zkcoord_assignor_failures",
+            "Custom assignors that failed or proposed what cannot be.",
+            registry=registry,
+        )
+        self.statics = Counter(
+            "zkcoord_static_members",
+            "Static members that left, returned within their grace, or did not.",
+            ["event"],
+            registry=registry,
+        )
+        self.legacy = Counter(
+            "zkcoord_old_consumers",
+            "Old consumers in groups: problems found and solved, rescues of who gave up.",
+            ["event"],
+            registry=registry,
+        )
+        self.malformed = Counter(
+            "zkcoord_malformed", "Malformed nodes found, by kind.", ["what"], registry=registry
+        )
+        self.writes = Counter(
+            "zkcoord_writes",
+            "Multis sent to ZooKeeper, by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
         self._begin()
 
     def _begin(self) -> None:
@@ -105,8 +200,15 @@ class Metrics:
         self.contact_age.set(age_ms / 1000 if age_ms >= 0 else -1)
         states = status.get("states")
         for state in GroupState:
-            self.groups.labels(state.value).set(states.get(state.value, 0) if isinstance(states, Mapping) else 0)
-        for gauge, name in ((self.topics, "topics"), (self.queue, "queue"), (self.writing, "writing"), (self.malformed_now, "malformed")):
+            self.groups.labels(state.value).set(
+                states.get(state.value, 0) if isinstance(states, Mapping) else 0
+            )
+        for gauge, name in (
+            (self.topics, "topics"),
+            (self.queue, "queue"),
+            (self.writing, "writing"),
+            (self.malformed_now, "malformed"),
+        ):
             gauge.set(_number(status, name))
         self.events_queued.set(events_queued)
         self.journal_lost.set(journal_lost)

@@ -1,11 +1,17 @@
-"""An ensemble seen from beside: every session of the coordinator passes through here, is counted, and looks after the broker that the coordinator lives beside.
+"""An ensemble seen from beside: every session of the coordinator passes through here, is counted,
+and looks after the broker that the coordinator lives beside.
 
-* `on_multi` is told how each multi ended (ok, fenced, refused, unknown). Fenced means: its first operation was a check and failed, which is how every write of the coordinator begins.
-* With a broker's id, each new connection looks at /brokers/ids. A broker that was never seen there is a wrong option: the session is closed and ends `Refused` with one sentence. Once it was
-  seen, its absence is reported (`on_broker(False)`), and its return, and nothing else follows from it: groups are served as long as ZooKeeper is there.
+* `on_multi` is told how each multi ended (ok, fenced, refused, unknown). Fenced means: its first
+  operation was a check and failed, which is how every write of the coordinator begins.
+* With a broker's id, each new connection looks at /brokers/ids. A broker that was never seen there
+  is a wrong option: the session is closed and ends `Refused` with one sentence. Once it was seen,
+  its absence is reported (`on_broker(False)`), and its return, and nothing else follows from it:
+  groups are served as long as ZooKeeper is there.
 
-Ordering: the first `Connected` is held back until the broker has been seen. Events that come meanwhile (`Suspended`, or the end) go on at once; the look then ends unanswered, and a later
-`Connected` takes the place of the one held and asks again. What the driver sees is a `Port` like any other.
+Ordering: the first `Connected` is held back until the broker has been seen. Events that come
+meanwhile (`Suspended`, or the end) go on at once; the look then ends unanswered, and a later
+`Connected` takes the place of the one held and asks again. What the driver sees is a `Port` like
+any other.
 """
 
 from __future__ import annotations
@@ -49,13 +55,26 @@ def outcome_of(ops: Sequence[Op], result: MultiResult) -> str:
     if isinstance(result, Unanswered):
         return "unknown"
     assert isinstance(result, Rejected)
-    return "fenced" if result.index == 0 and isinstance(ops[0], Check) and result.error in CHECK_FAILED else "refused"
+    return (
+        "fenced"
+        if result.index == 0 and isinstance(ops[0], Check) and result.error in CHECK_FAILED
+        else "refused"
+    )
 
 
 class ObservedEnsemble:
-    """`inner`'s sessions, observed. Both callbacks run on the loop's thread; `on_broker` only on a change."""
+    """`inner`'s sessions, observed. Both callbacks run on the loop's thread; `on_broker` only on a
+    change.
+    """
 
-    def __init__(self, inner: Ensemble, layout: Layout, broker_id: int | None, on_multi: Callable[[str], None], on_broker: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        inner: Ensemble,
+        layout: Layout,
+        broker_id: int | None,
+        on_multi: Callable[[str], None],
+        on_broker: Callable[[bool], None],
+    ) -> None:
         self.inner = inner
         self.broker_path = layout.broker(broker_id) if broker_id is not None else ""
         self.broker_id = broker_id
@@ -151,6 +170,13 @@ class ObservedPort:
             self._ensemble.broker(True)
             return self._on_event(held)
         assert isinstance(answer, (Missing, Denied))
-        why = "is not there" if isinstance(answer, Missing) else f"cannot be read ({answer.error.value})"
-        self._refusal = f"broker {self._ensemble.broker_id} {why} in ZooKeeper ({self._ensemble.broker_path}): start it, or correct --broker-id or the chroot in --zookeeper"
+        why = (
+            "is not there"
+            if isinstance(answer, Missing)
+            else f"cannot be read ({answer.error.value})"
+        )
+        self._refusal = (
+            f"broker {self._ensemble.broker_id} {why} in ZooKeeper ({self._ensemble.broker_path}):"
+            " start it, or correct --broker-id or the chroot in --zookeeper"
+        )
         self.inner.close()

@@ -1,4 +1,6 @@
-"""`zkcoord offsets show|reset|accept`: the offsets of a group, and other values for them, with the options of kafka-consumer-groups.sh. Nothing is written without --execute."""
+"""`zkcoord offsets show|reset|accept`: the offsets of a group, and other values for them, with the
+options of kafka-consumer-groups.sh. Nothing is written without --execute.
+"""
 
 from __future__ import annotations
 
@@ -53,44 +55,118 @@ examples:
 """
 EPILOG_RESET = """\
 examples:
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --all-topics --to-earliest                           what would be written
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --topic orders --to-datetime 2026-01-31T10:00:00Z --execute
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --topic orders:0,2 --shift-by -100 --execute --live  members stay, and seek
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --all-topics --to-current --export > offsets.csv     a copy of what is stored
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --from-file offsets.csv --execute                    and back
+  # what would be written
+  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --all-topics --to-earliest
+  zkcoord offsets reset billing --zookeeper zk1:2181/kafka \\
+    --topic orders --to-datetime 2026-01-31T10:00:00Z --execute
+  # members stay, and seek
+  zkcoord offsets reset billing --zookeeper zk1:2181/kafka \\
+    --topic orders:0,2 --shift-by -100 --execute --live
+  # a copy of what is stored
+  zkcoord offsets reset billing --zookeeper zk1:2181/kafka \\
+    --all-topics --to-current --export > offsets.csv
+  # and back
+  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --from-file offsets.csv --execute
 
-Offsets outside of a log are moved to its nearest end, with a warning. While members live a reset is refused, unless --live is given.
+Offsets outside of a log are moved to its nearest end, with a warning. While members live a reset is
+refused, unless --live is given.
 """
 EPILOG_ACCEPT = """\
 examples:
-  zkcoord offsets accept billing --zookeeper zk1:2181/kafka --all-topics                what would count again
+  # what would count again
+  zkcoord offsets accept billing --zookeeper zk1:2181/kafka --all-topics
   zkcoord offsets accept billing --zookeeper zk1:2181/kafka --topic orders --execute
 
-For an ensemble that was moved or restored: its topics look made again, though they are the old ones. Where a topic was really made again, reset its offsets instead.
+For an ensemble that was moved or restored: its topics look made again, though they are the old
+ones. Where a topic was really made again, reset its offsets instead.
 """
 
 
 def add_parser(subparsers: Any) -> None:
     """Add `offsets` with its commands."""
-    parser = subparsers.add_parser("offsets", help="show and reset the offsets of a group", description="Show and reset the stored offsets of a group.", epilog=EPILOG)
-    commands = parser.add_subparsers(dest="offsets_command", metavar="show|reset|accept", required=True)
-    show = commands.add_parser("show", help="stored offsets, logs, lags, owners", description="Stored offsets, the ends of their logs, lags, owners, and the topics that they belong to.", epilog=EPILOG_SHOW)
-    reset = commands.add_parser("reset", help="store other offsets", description="Store other offsets. A dry run, unless --execute is given.", epilog=EPILOG_RESET)
-    accept = commands.add_parser("accept", help="have stored offsets count for topics that look made again", description="Have stored offsets count for topics that look made again. A dry run, unless --execute is given.", epilog=EPILOG_ACCEPT)
+    parser = subparsers.add_parser(
+        "offsets",
+        help="show and reset the offsets of a group",
+        description="Show and reset the stored offsets of a group.",
+        epilog=EPILOG,
+    )
+    commands = parser.add_subparsers(
+        dest="offsets_command", metavar="show|reset|accept", required=True
+    )
+    show = commands.add_parser(
+        "show",
+        help="stored offsets, logs, lags, owners",
+        description=(
+            "Stored offsets, the ends of their logs, lags, owners, and the topics that they"
+            " belong to."
+        ),
+        epilog=EPILOG_SHOW,
+    )
+    reset = commands.add_parser(
+        "reset",
+        help="store other offsets",
+        description="Store other offsets. A dry run, unless --execute is given.",
+        epilog=EPILOG_RESET,
+    )
+    accept = commands.add_parser(
+        "accept",
+        help="have stored offsets count for topics that look made again",
+        description=(
+            "Have stored offsets count for topics that look made again. A dry run, unless --execute"
+            " is given."
+        ),
+        epilog=EPILOG_ACCEPT,
+    )
     for command in (show, reset, accept):
         command.add_argument("group", metavar="GROUP", nargs="?")
-        command.add_argument("--group", dest="group_flag", metavar="GROUP", help="the group, as in kafka-consumer-groups.sh")
-        command.add_argument("--topic", action="append", metavar="TOPIC[:0,1,2]", help="a topic, or some of its partitions; may be repeated")
-        command.add_argument("--all-topics", action="store_true", help="all topics that the group has offsets of or subscribes to")
+        command.add_argument(
+            "--group",
+            dest="group_flag",
+            metavar="GROUP",
+            help="the group, as in kafka-consumer-groups.sh",
+        )
+        command.add_argument(
+            "--topic",
+            action="append",
+            metavar="TOPIC[:0,1,2]",
+            help="a topic, or some of its partitions; may be repeated",
+        )
+        command.add_argument(
+            "--all-topics",
+            action="store_true",
+            help="all topics that the group has offsets of or subscribes to",
+        )
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
     _add_aims(reset)
     for command in (reset, accept):
-        command.add_argument("--execute", action="store_true", help="write; without it nothing is written")
-        command.add_argument("--dry-run", action="store_true", help="only show what would be written (the default)")
-    reset.add_argument("--live", action="store_true", help="also while members live: the owners seek to the new offsets")
-    reset.add_argument("--new-group", action="store_true", help="the group need not exist: its first member begins at these offsets")
-    reset.add_argument("--export", action="store_true", help="print topic,partition,offset lines instead of a table")
-    reset.add_argument("--timeout-ms", type=int, default=TIMEOUT_MS, metavar="MS", help=f"how long --live waits for the owners to go on from there (default: {TIMEOUT_MS})")
+        command.add_argument(
+            "--execute", action="store_true", help="write; without it nothing is written"
+        )
+        command.add_argument(
+            "--dry-run", action="store_true", help="only show what would be written (the default)"
+        )
+    reset.add_argument(
+        "--live",
+        action="store_true",
+        help="also while members live: the owners seek to the new offsets",
+    )
+    reset.add_argument(
+        "--new-group",
+        action="store_true",
+        help="the group need not exist: its first member begins at these offsets",
+    )
+    reset.add_argument(
+        "--export",
+        action="store_true",
+        help="print topic,partition,offset lines instead of a table",
+    )
+    reset.add_argument(
+        "--timeout-ms",
+        type=int,
+        default=TIMEOUT_MS,
+        metavar="MS",
+        help=f"how long --live waits for the owners to go on from there (default: {TIMEOUT_MS})",
+    )
     add_flags(show, Use.GROUPS, ACL_OPTIONS)
     add_flags(reset, Use.GROUPS)
     add_flags(accept, Use.GROUPS, ACL_OPTIONS)
@@ -98,14 +174,26 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_aims(reset: argparse.ArgumentParser) -> None:
     what = reset.add_mutually_exclusive_group(required=True)
-    what.add_argument("--to-earliest", action="store_true", help="the first offset that the log holds")
+    what.add_argument(
+        "--to-earliest", action="store_true", help="the first offset that the log holds"
+    )
     what.add_argument("--to-latest", action="store_true", help="the end of the log")
     what.add_argument("--to-current", action="store_true", help="what is stored, for --export")
     what.add_argument("--to-offset", type=int, metavar="N", help="this offset")
-    what.add_argument("--shift-by", type=int, metavar="N", help="N further, or back where it is negative")
-    what.add_argument("--to-datetime", metavar="TIME", help="the first record at or after YYYY-MM-DDThh:mm:ss.sss, UTC unless it ends with a zone")
-    what.add_argument("--by-duration", metavar="PnDTnHnMnS", help="the first record that is not older than this")
-    what.add_argument("--from-file", metavar="PATH", help="the offsets in a file of topic,partition,offset lines")
+    what.add_argument(
+        "--shift-by", type=int, metavar="N", help="N further, or back where it is negative"
+    )
+    what.add_argument(
+        "--to-datetime",
+        metavar="TIME",
+        help="the first record at or after YYYY-MM-DDThh:mm:ss.sss, UTC unless it ends with a zone",
+    )
+    what.add_argument(
+        "--by-duration", metavar="PnDTnHnMnS", help="the first record that is not older than this"
+    )
+    what.add_argument(
+        "--from-file", metavar="PATH", help="the offsets in a file of topic,partition,offset lines"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,15 +215,33 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
     layout = layout_named(settings.text("layout"))
     with SyncReader(zk_options(settings)) as reader:
         found = describe_group(reader, layout, group)
-        tps = [tp for tp in found.partitions if not chosen or tp.topic in chosen and (chosen[tp.topic] is None or tp.partition in (chosen[tp.topic] or ()))]
+        tps = [
+            tp
+            for tp in found.partitions
+            if not chosen
+            or tp.topic in chosen
+            and (chosen[tp.topic] is None or tp.partition in (chosen[tp.topic] or ()))
+        ]
         stored = read_stored(reader, layout, group, tps)
         asked = brokers(settings, reader, layout)
         with LogEnds(asked.servers, asked.security) as ends:
-            known = [tp for tp in tps if tp.topic in found.topics and tp.partition in found.topics[tp.topic].partitions]
+            known = [
+                tp
+                for tp in tps
+                if tp.topic in found.topics and tp.partition in found.topics[tp.topic].partitions
+            ]
             logs = (ends.starts_of(known), ends.of(known))
-        sys.stdout.write(json.dumps(view.show_json(found, stored, *logs), indent=1) + "\n" if args.json else view.show_table(found, stored, *logs))
-        unreadable = [tp for tp, one in stored.items() if one.offset is None and one.version is not None]
-        for note in ([f"what is stored for {some(unreadable)} is no offset: reset it"] if unreadable else []) + ([ends.warning] if ends.warning else []):
+        sys.stdout.write(
+            json.dumps(view.show_json(found, stored, *logs), indent=1) + "\n"
+            if args.json
+            else view.show_table(found, stored, *logs)
+        )
+        unreadable = [
+            tp for tp, one in stored.items() if one.offset is None and one.version is not None
+        ]
+        for note in (
+            [f"what is stored for {some(unreadable)} is no offset: reset it"] if unreadable else []
+        ) + ([ends.warning] if ends.warning else []):
             Progress("zkcoord offsets").note(note)
     return 0
 
@@ -143,14 +249,20 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
 def _aim(args: argparse.Namespace, group: str, progress: Progress) -> Aim:
     """What was asked for. Raises `ConfigurationError`."""
     if args.to_earliest or args.to_latest or args.to_current:
-        return Aim(Kind.EARLIEST if args.to_earliest else Kind.LATEST if args.to_latest else Kind.CURRENT)
+        return Aim(
+            Kind.EARLIEST if args.to_earliest else Kind.LATEST if args.to_latest else Kind.CURRENT
+        )
     if args.to_offset is not None:
         if not 0 <= args.to_offset <= OFFSET_MAX:
-            raise ConfigurationError(f"--to-offset is {args.to_offset}: write an offset from 0 on, or --to-earliest")
+            raise ConfigurationError(
+                f"--to-offset is {args.to_offset}: write an offset from 0 on, or --to-earliest"
+            )
         return Aim(Kind.OFFSET, args.to_offset)
     if args.shift_by is not None:
         if abs(args.shift_by) > OFFSET_MAX:
-            raise ConfigurationError(f"--shift-by is {args.shift_by}: write a number from -2^63+1 to 2^63-1")
+            raise ConfigurationError(
+                f"--shift-by is {args.shift_by}: write a number from -2^63+1 to 2^63-1"
+            )
         return Aim(Kind.SHIFT, args.shift_by)
     if args.from_file is not None:
         return Aim(Kind.FILE, offsets=parse_file(_read_file(args.from_file), group, args.from_file))
@@ -172,9 +284,13 @@ def _read_file(path: str) -> str:
             raise ConfigurationError(f"{path} is larger than {FILE_BYTES_MAX} bytes: split it")
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): correct --from-file") from error
+        raise ConfigurationError(
+            f"{path} cannot be read ({error.strerror}): correct --from-file"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path} is not UTF-8: write topic,partition,offset on each line, as --export does") from error
+        raise ConfigurationError(
+            f"{path} is not UTF-8: write topic,partition,offset on each line, as --export does"
+        ) from error
 
 
 def _reset(args: argparse.Namespace, settings: Settings, group: str) -> int:
@@ -184,7 +300,10 @@ def _reset(args: argparse.Namespace, settings: Settings, group: str) -> int:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 0 or more")
     chosen = parse_topics(args.topic or ())
     if bool(chosen) + args.all_topics + (args.from_file is not None) != 1:
-        raise ConfigurationError("which partitions? write --topic TOPIC[:0,1,2], or --all-topics, or --from-file PATH; one of them")
+        raise ConfigurationError(
+            "which partitions? write --topic TOPIC[:0,1,2], or --all-topics, or --from-file PATH;"
+            " one of them"
+        )
     aim = _aim(args, group, progress)
     layout = layout_named(settings.text("layout"))
     options = zk_options(settings)
@@ -200,7 +319,9 @@ def _reset(args: argparse.Namespace, settings: Settings, group: str) -> int:
         result = reset.plan()
         _print(args, reset, result)
         if found is not None and found.members and not args.live:
-            progress.note(f"{some(sorted(found.members))} live: stop them before --execute, or add --live")
+            progress.note(
+                f"{some(sorted(found.members))} live: stop them before --execute, or add --live"
+            )
         if not args.json and not args.export:
             progress.note("nothing was written; add --execute")
     return 0
@@ -213,25 +334,55 @@ def _look(client: SyncReader, layout: Layout, group: str, may_be_new: bool) -> G
     except UnknownGroupError as error:
         if may_be_new:
             return None
-        raise UnknownGroupError(f"{error} (--new-group stores offsets for a group that does not exist yet)") from error
+        raise UnknownGroupError(
+            f"{error} (--new-group stores offsets for a group that does not exist yet)"
+        ) from error
 
 
-def _partitions(client: SyncReader, layout: Layout, aim: Aim, chosen: Mapping[str, tuple[int, ...] | None], found: GroupSnapshot | None) -> tuple[dict[str, Topic], list[TopicPartition]]:
-    """The topics and partitions that are meant. Raises `RefusedError` for what Kafka does not have."""
-    named = set(aim.offsets) if aim.kind is Kind.FILE else set() if chosen or found is None else set(found.partitions)
+def _partitions(
+    client: SyncReader,
+    layout: Layout,
+    aim: Aim,
+    chosen: Mapping[str, tuple[int, ...] | None],
+    found: GroupSnapshot | None,
+) -> tuple[dict[str, Topic], list[TopicPartition]]:
+    """The topics and partitions that are meant. Raises `RefusedError` for what Kafka does not
+    have.
+    """
+    named = (
+        set(aim.offsets)
+        if aim.kind is Kind.FILE
+        else set()
+        if chosen or found is None
+        else set(found.partitions)
+    )
     names = sorted({tp.topic for tp in named} | set(chosen))
     topics: dict[str, Topic] = {}
     for name, answer in zip(names, client.read([GetData(layout.topic(name)) for name in names])):
-        topic = decode_topic(name, answer.data, answer.stat) if isinstance(answer, Node) and answer.data else None
+        topic = (
+            decode_topic(name, answer.data, answer.stat)
+            if isinstance(answer, Node) and answer.data
+            else None
+        )
         if isinstance(topic, Topic):
             topics[name] = topic
     gone = [name for name in names if name not in topics]
     if gone and (chosen or aim.kind is Kind.FILE):
-        raise RefusedError(f"Kafka has no topic {some(gone)}: correct the name, or the chroot at the end of --zookeeper")
+        raise RefusedError(
+            f"Kafka has no topic {some(gone)}: correct the name, or the chroot at the end of"
+            " --zookeeper"
+        )
     if not topics:
-        raise RefusedError("there is no topic to reset: the group has no offsets and subscribes to nothing that exists; name topics with --topic")
+        raise RefusedError(
+            "there is no topic to reset: the group has no offsets and subscribes to nothing that"
+            " exists; name topics with --topic"
+        )
     tps = [tp for tp in sorted(named) if tp.topic in topics]
-    tps += [TopicPartition(name, n) for name, numbers in sorted(chosen.items()) for n in (topics[name].partitions if numbers is None else numbers)]
+    tps += [
+        TopicPartition(name, n)
+        for name, numbers in sorted(chosen.items())
+        for n in (topics[name].partitions if numbers is None else numbers)
+    ]
     unknown = [tp for tp in tps if tp.partition not in topics[tp.topic].partitions]
     if unknown:
         raise RefusedError(f"Kafka has no partition {some(unknown)}: leave it out")
@@ -239,14 +390,26 @@ def _partitions(client: SyncReader, layout: Layout, aim: Aim, chosen: Mapping[st
 
 
 def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[TopicPartition, Log]:
-    """The logs of all of them. Raises `RefusedError`: a target that cannot be checked against its log is not stored."""
+    """The logs of all of them. Raises `RefusedError`: a target that cannot be checked against its
+    log is not stored.
+    """
     with LogEnds(asked.servers, asked.security) as ends:
         starts, stops = ends.starts_of(tps), ends.of(tps)
         times = ends.at_time(tps, aim.number) if aim.kind is Kind.TIME else {}
-        missing = [tp for tp in tps if tp not in starts or tp not in stops or aim.kind is Kind.TIME and tp not in times]
+        missing = [
+            tp
+            for tp in tps
+            if tp not in starts or tp not in stops or aim.kind is Kind.TIME and tp not in times
+        ]
         if missing:
-            raise RefusedError(f"the logs of {some(missing)} are not known ({ends.warning.rpartition(': ')[0]}): start their brokers, or name others with --bootstrap-servers")
-    return {tp: Log(starts[tp], stops[tp], None if times.get(tp, NO_RECORD) == NO_RECORD else times[tp]) for tp in tps}
+            raise RefusedError(
+                f"the logs of {some(missing)} are not known ({ends.warning.rpartition(': ')[0]}):"
+                " start their brokers, or name others with --bootstrap-servers"
+            )
+    return {
+        tp: Log(starts[tp], stops[tp], None if times.get(tp, NO_RECORD) == NO_RECORD else times[tp])
+        for tp in tps
+    }
 
 
 def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
@@ -255,23 +418,45 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
         result = reset.execute()
     except KeyboardInterrupt:
         done = sum(row.written for row in reset.rows.values())
-        progress.note(f"interrupted: {done} of {len(reset.logs)} partitions are written; repeat the command for the rest (not a --shift-by: it would shift these twice)")
+        progress.note(
+            f"interrupted: {done} of {len(reset.logs)} partitions are written; repeat the command"
+            " for the rest (not a --shift-by: it would shift these twice)"
+        )
         raise
     except UnavailableError as error:
         done = sum(row.written for row in reset.rows.values())
-        raise UnavailableError(f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord offsets show {reset.group})") from error
+        raise UnavailableError(
+            f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord"
+            f" offsets show {reset.group})"
+        ) from error
     _print(args, reset, result)
     written = [row for row in result.rows if row.written]
     if result.refusal:
-        raise RefusedError(f"{result.refusal} ({len(written)} of {len(result.rows)} partitions were written)")
+        raise RefusedError(
+            f"{result.refusal} ({len(written)} of {len(result.rows)} partitions were written)"
+        )
     owned = [row for row in written if row.owner]
     if owned:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
-        late = live.await_taken(reset.client, reset.layout, reset.group, owned, lambda: until_ms - boot_ms(), rest, progress)
+        late = live.await_taken(
+            reset.client,
+            reset.layout,
+            reset.group,
+            owned,
+            lambda: until_ms - boot_ms(),
+            rest,
+            progress,
+        )
         if late:
-            progress.note(f"stored, but the owners of {some(late)} have not committed from there yet: they seek as soon as they look; see zkcoord offsets show {reset.group}")
+            progress.note(
+                f"stored, but the owners of {some(late)} have not committed from there yet: they"
+                f" seek as soon as they look; see zkcoord offsets show {reset.group}"
+            )
     if not args.json and not args.export:
-        progress.note(f"{len(written)} partitions were reset" + (f", {len(owned)} of them under a live owner" if owned else ""))
+        progress.note(
+            f"{len(written)} partitions were reset"
+            + (f", {len(owned)} of them under a live owner" if owned else "")
+        )
     return 0
 
 
@@ -282,7 +467,13 @@ def _print(args: argparse.Namespace, reset: Reset, result: Result) -> None:
     if args.export:
         sys.stdout.write(export(_targets(result.rows)))
     elif args.json:
-        sys.stdout.write(json.dumps(view.reset_json(reset.group, result.rows, bool(args.execute), result.refusal), indent=1) + "\n")
+        sys.stdout.write(
+            json.dumps(
+                view.reset_json(reset.group, result.rows, bool(args.execute), result.refusal),
+                indent=1,
+            )
+            + "\n"
+        )
     else:
         sys.stdout.write(view.reset_table(reset.group, result.rows))
     sys.stdout.flush()
@@ -300,12 +491,19 @@ def _not_both(args: argparse.Namespace) -> None:
 def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
     _not_both(args)
     chosen = parse_topics(args.topic or ())
-    if bool(chosen) + args.all_topics != 1 or any(numbers is not None for numbers in chosen.values()):
-        raise ConfigurationError("which topics? write --topic TOPIC, as often as needed, or --all-topics; whole topics, one of the two")
+    if bool(chosen) + args.all_topics != 1 or any(
+        numbers is not None for numbers in chosen.values()
+    ):
+        raise ConfigurationError(
+            "which topics? write --topic TOPIC, as often as needed, or --all-topics; whole topics,"
+            " one of the two"
+        )
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord offsets")
     with SyncWriter(zk_options(settings)) as client:
-        topics, tps = _partitions(client, layout, Aim(Kind.CURRENT), chosen, describe_group(client, layout, group))
+        topics, tps = _partitions(
+            client, layout, Aim(Kind.CURRENT), chosen, describe_group(client, layout, group)
+        )
         accept = Accept(client, layout, group, topics, tps, progress)
         planned = accept.plan()
         asked = brokers(settings, client, layout)
@@ -314,13 +512,29 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
             for warning in view.outside(accept.stored, ends.starts_of(gains), ends.of(gains)):
                 progress.note(warning)
         done, refusal = accept.execute() if args.execute else (planned, "")
-    sys.stdout.write(json.dumps(view.accept_json(group, done, args.execute), indent=1) + "\n" if args.json else view.accept_table(group, done))
+    sys.stdout.write(
+        json.dumps(view.accept_json(group, done, args.execute), indent=1) + "\n"
+        if args.json
+        else view.accept_table(group, done)
+    )
     sys.stdout.flush()
     if refusal:
         raise RefusedError(f"{refusal} ({len(done)} of {len(planned)} topics were accepted)")
     if not args.json:
-        progress.note("all stored offsets count already" if not planned else f"{len(done)} topics were accepted" if args.execute else "nothing was written; add --execute")
+        progress.note(
+            "all stored offsets count already"
+            if not planned
+            else (
+                f"{len(done)} topics were accepted"
+                if args.execute
+                else "nothing was written; add --execute"
+            )
+        )
     return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace, Settings, str], int]] = {"show": _show, "reset": _reset, "accept": _accept}
+COMMANDS: dict[str, Callable[[argparse.Namespace, Settings, str], int]] = {
+    "show": _show,
+    "reset": _reset,
+    "accept": _accept,
+}

@@ -1,7 +1,9 @@
 """What the commands that change a group share: looking first, progress, names.
 
-An operator's command proves what it relies on. What one transaction can prove (a version, an empty node) is in the transaction; what it cannot (that nobody registered: ZooKeeper's check compares
-data versions only, and a registration moves none but its own) is read before and after it, each time after a sync.
+An operator's command proves what it relies on. What one transaction can prove (a version, an empty
+node) is in the transaction; what it cannot (that nobody registered: ZooKeeper's check compares data
+versions only, and a registration moves none but its own) is read before and after it, each time
+after a sync.
 """
 
 from __future__ import annotations
@@ -63,20 +65,30 @@ def whoami() -> str:
 
 
 def members_now(reader: SyncReader, layout: Layout, group: str) -> tuple[str, ...]:
-    """Who is registered, after a sync. Raises `RefusedError` where the other layout has members of this group, whose offsets are the same nodes."""
+    """Who is registered, after a sync. Raises `RefusedError` where the other layout has members of
+    this group, whose offsets are the same nodes.
+    """
     other = layout.other_profile()
     reader.sync()
     mine, others = reader.read([GetChildren(layout.ids(group)), GetChildren(other.ids(group))])
     foreign = children(others, other.ids(group))
     if foreign:
-        raise RefusedError(f"the group {group} has members with the layout {other.name}, or old consumers: {some(foreign)}; stop them, or use --layout {other.name}")
+        raise RefusedError(
+            f"the group {group} has members with the layout {other.name}, or old consumers:"
+            f" {some(foreign)}; stop them, or use --layout {other.name}"
+        )
     return children(mine, layout.ids(group))
 
 
 def children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
-    """The children's names; none where there is no node. Raises `RefusedError` where they may not be seen."""
+    """The children's names; none where there is no node. Raises `RefusedError` where they may not
+    be seen.
+    """
     if isinstance(answer, Denied):
-        raise RefusedError(f"ZooKeeper does not let this client read {path} ({answer.error.value}): give credentials that may (--zookeeper-user)")
+        raise RefusedError(
+            f"ZooKeeper does not let this client read {path} ({answer.error.value}): give"
+            " credentials that may (--zookeeper-user)"
+        )
     return answer.names if isinstance(answer, Children) else ()
 
 
@@ -89,10 +101,16 @@ class Brokers:
 
 
 def brokers(settings: Settings, reader: SyncReader, layout: Layout) -> Brokers:
-    """The brokers to ask: those of --bootstrap-servers, else those in ZooKeeper. Raises `ConfigurationError` where --kafka-config cannot be used."""
+    """The brokers to ask: those of --bootstrap-servers, else those in ZooKeeper. Raises
+    `ConfigurationError` where --kafka-config cannot be used.
+    """
     given, path = settings.text("bootstrap_servers"), settings.text("kafka_config")
     security = _security(path) if path else OPEN
-    servers = tuple(part.strip() for part in given.split(",") if part.strip()) if given else registered_brokers(reader, layout, str(security.get(PROTOCOL, PLAINTEXT)))
+    servers = (
+        tuple(part.strip() for part in given.split(",") if part.strip())
+        if given
+        else registered_brokers(reader, layout, str(security.get(PROTOCOL, PLAINTEXT)))
+    )
     return Brokers(servers, security)
 
 
@@ -102,6 +120,13 @@ def _security(path: str) -> Mapping[str, Any]:
 
     found = read_table(path)
     for name, value in found.items():
-        if name not in KafkaAdminClient.DEFAULT_CONFIG or not name.startswith(("security_", "ssl_", "sasl_")) or not isinstance(value, (str, bool)):
-            raise ConfigurationError(f"{shown(name)} in {path} is not an option of security with a text, true or false: write {PROTOCOL}, ssl_... and sasl_... as kafka-python's clients have them")
+        if (
+            name not in KafkaAdminClient.DEFAULT_CONFIG
+            or not name.startswith(("security_", "ssl_", "sasl_"))
+            or not isinstance(value, (str, bool))
+        ):
+            raise ConfigurationError(
+                f"{shown(name)} in {path} is not an option of security with a text, true or false:"
+                f" write {PROTOCOL}, ssl_... and sasl_... as kafka-python's clients have them"
+            )
     return found

@@ -1,7 +1,9 @@
 """Having stored offsets count for the topics that are there now.
 
-A topic that was deleted and made again is another one, and the offsets stored for the first do not count for the second. A moved ensemble looks the same: topics without ids have other transactions there. Only an
-operator can tell the two apart, and says so by setting what the offsets' parent says of whose they are.
+A topic that was deleted and made again is another one, and the offsets stored for the first do not
+count for the second. A moved ensemble looks the same: topics without ids have other transactions
+there. Only an operator can tell the two apart, and says so by setting what the offsets' parent says
+of whose they are.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ TRIES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """One topic. `before` is what the offsets' parent says now, `after` what it shall say; `gains` are the partitions whose offsets begin to count."""
+    """One topic. `before` is what the offsets' parent says now, `after` what it shall say; `gains`
+    are the partitions whose offsets begin to count.
+    """
 
     topic: str
     before: str
@@ -34,7 +38,15 @@ class Acceptance:
 class Accept:
     """The acceptance of some topics' offsets by one group."""
 
-    def __init__(self, client: SyncWriter, layout: Layout, group: str, topics: Mapping[str, Topic], partitions: Sequence[TopicPartition], progress: Progress) -> None:
+    def __init__(
+        self,
+        client: SyncWriter,
+        layout: Layout,
+        group: str,
+        topics: Mapping[str, Topic],
+        partitions: Sequence[TopicPartition],
+        progress: Progress,
+    ) -> None:
         self.client = client
         self.layout = layout
         self.group = group
@@ -49,11 +61,21 @@ class Accept:
         self.stored = read_stored(self.client, self.layout, self.group, self.partitions)
         found = []
         for topic in sorted(self.topics):
-            gains = tuple(tp for tp, one in self.stored.items() if tp.topic == topic and one.offset is not None and not one.counts(self.topics[topic]))
+            gains = tuple(
+                tp
+                for tp, one in self.stored.items()
+                if tp.topic == topic
+                and one.offset is not None
+                and not one.counts(self.topics[topic])
+            )
             if gains:
                 beside = self.stored[gains[0]].beside
                 assert beside.version is not None
-                found.append(Acceptance(topic, _said(beside), self.topics[topic].incarnation, gains, beside.version))
+                found.append(
+                    Acceptance(
+                        topic, _said(beside), self.topics[topic].incarnation, gains, beside.version
+                    )
+                )
         return found
 
     def execute(self) -> tuple[list[Acceptance], str]:
@@ -62,19 +84,43 @@ class Accept:
         for _ in range(TRIES_MAX):
             members = members_now(self.client, self.layout, self.group)
             if members:
-                return done, f"the group {self.group} has members ({some(members)}), which have begun without these offsets already: stop them first"
+                return (
+                    done,
+                    (
+                        f"the group {self.group} has members ({some(members)}), which have begun"
+                        " without these offsets already: stop them first"
+                    ),
+                )
             pending = self.plan()
             if not pending:
                 return done, ""
             for one in pending:
                 data = encode_incarnation(OffsetsOf(one.after))
-                result = self.client.multi([SetData(self.layout.offset_topic(self.group, one.topic), data, one.version)])
+                result = self.client.multi(
+                    [SetData(self.layout.offset_topic(self.group, one.topic), data, one.version)]
+                )
                 if isinstance(result, Committed):
                     done.append(one)
-                elif isinstance(result, Rejected) and result.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
-                    return done, f"ZooKeeper refused to write {self.layout.offset_topic(self.group, one.topic)} ({result.error.value}): give credentials that may (--zookeeper-user)"
+                elif isinstance(result, Rejected) and result.error not in (
+                    ZkError.BAD_VERSION,
+                    ZkError.NO_NODE,
+                ):
+                    return (
+                        done,
+                        (
+                            "ZooKeeper refused to write"
+                            f" {self.layout.offset_topic(self.group, one.topic)}"
+                            f" ({result.error.value}): give credentials that may (--zookeeper-user)"
+                        ),
+                    )
                 self.progress.say(f"{len(done)} topics accepted")
-        return done, "somebody else writes these offsets, or ZooKeeper does not answer: look, then repeat the command"
+        return (
+            done,
+            (
+                "somebody else writes these offsets, or ZooKeeper does not answer: look, then"
+                " repeat the command"
+            ),
+        )
 
 
 def _said(beside: Beside) -> str:

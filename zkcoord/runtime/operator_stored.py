@@ -1,4 +1,6 @@
-"""Stored offsets with all that a conditional write of them needs: versions, owners, and which incarnation of the topic they belong to."""
+"""Stored offsets with all that a conditional write of them needs: versions, owners, and which
+incarnation of the topic they belong to.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One partition. `offset` None: none is stored, or none that can be read; `version` None: there is no node. `owned`: there is an owner node, whatever it holds; `written` is the transaction that wrote the offset."""
+    """One partition. `offset` None: none is stored, or none that can be read; `version` None: there
+    is no node. `owned`: there is an owner node, whatever it holds; `written` is the transaction
+    that wrote the offset.
+    """
 
     offset: int | None
     version: int | None
@@ -38,17 +43,25 @@ class Stored:
     beside: Beside
 
     def counts(self, topic: Topic | None) -> bool:
-        """Whether the offset belongs to the topic as it is now; one of a topic that was deleted and made again does not."""
+        """Whether the offset belongs to the topic as it is now; one of a topic that was deleted and
+        made again does not.
+        """
         value = self.beside.value
         if self.offset is None or topic is None:
             return False
         if not isinstance(value, OffsetsOf):
             return True
-        return same_incarnation(value.incarnation, topic.incarnation) and (not value.newer_only or self.written >= self.beside.written)
+        return same_incarnation(value.incarnation, topic.incarnation) and (
+            not value.newer_only or self.written >= self.beside.written
+        )
 
 
-def read_stored(reader: SyncReader, layout: Layout, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Stored]:
-    """What is stored of these partitions; each `PARTITIONS_PER_READ` of them are one snapshot, owner and offset together. Raises `UnavailableError`, `RefusedError`."""
+def read_stored(
+    reader: SyncReader, layout: Layout, group: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, Stored]:
+    """What is stored of these partitions; each `PARTITIONS_PER_READ` of them are one snapshot,
+    owner and offset together. Raises `UnavailableError`, `RefusedError`.
+    """
     wanted = sorted(partitions)
     found: dict[TopicPartition, Stored] = {}
     for start in range(0, len(wanted), PARTITIONS_PER_READ):
@@ -56,25 +69,43 @@ def read_stored(reader: SyncReader, layout: Layout, group: str, partitions: Iter
     return found
 
 
-def _read(reader: SyncReader, layout: Layout, group: str, tps: Sequence[TopicPartition]) -> dict[TopicPartition, Stored]:
+def _read(
+    reader: SyncReader, layout: Layout, group: str, tps: Sequence[TopicPartition]
+) -> dict[TopicPartition, Stored]:
     topics = sorted({tp.topic for tp in tps})
     reads: list[Read] = [GetData(layout.offset_topic(group, topic)) for topic in topics]
-    reads += [read for tp in tps for read in (GetData(layout.offset(group, tp)), GetData(layout.owner(group, tp)))]
+    reads += [
+        read
+        for tp in tps
+        for read in (GetData(layout.offset(group, tp)), GetData(layout.owner(group, tp)))
+    ]
     answers = reader.read(reads)
     for read, answer in zip(reads, answers):
         if isinstance(answer, Denied):
-            raise RefusedError(f"ZooKeeper does not let this client read {read.path} ({answer.error.value}): give credentials that may (--zookeeper-user)")
+            raise RefusedError(
+                f"ZooKeeper does not let this client read {read.path} ({answer.error.value}): give"
+                " credentials that may (--zookeeper-user)"
+            )
     beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers)}
     pairs = iter(answers[len(topics) :])
-    return {tp: _stored(tp, offset, owner, beside[tp.topic]) for tp, offset, owner in zip(tps, pairs, pairs)}
+    return {
+        tp: _stored(tp, offset, owner, beside[tp.topic])
+        for tp, offset, owner in zip(tps, pairs, pairs)
+    }
 
 
 def _beside(topic: str, answer: ReadAnswer) -> Beside:
-    return Beside(codec.decode_incarnation(topic, answer.data), answer.stat.version, answer.stat.mzxid) if isinstance(answer, Node) else Beside(Vacant(), None, 0)
+    return (
+        Beside(codec.decode_incarnation(topic, answer.data), answer.stat.version, answer.stat.mzxid)
+        if isinstance(answer, Node)
+        else Beside(Vacant(), None, 0)
+    )
 
 
 def _stored(tp: TopicPartition, offset: ReadAnswer, owner: ReadAnswer, beside: Beside) -> Stored:
-    holder = codec.decode_owner(str(tp), owner.data, owner.stat) if isinstance(owner, Node) else None
+    holder = (
+        codec.decode_owner(str(tp), owner.data, owner.stat) if isinstance(owner, Node) else None
+    )
     value = codec.decode_offset(str(tp), offset.data) if isinstance(offset, Node) else None
     return Stored(
         offset=value if isinstance(value, int) else None,

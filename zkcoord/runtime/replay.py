@@ -1,6 +1,8 @@
-"""A recorded term again: the inputs of `zkcoord.runtime.inputs` through a fresh core, and whether it says the same.
+"""A recorded term again: the inputs of `zkcoord.runtime.inputs` through a fresh core, and whether
+it says the same.
 
-The core is pure and deterministic, so anything else than the same actions means that this zkcoord decides otherwise than the one that recorded, or that the file was changed.
+The core is pure and deterministic, so anything else than the same actions means that this zkcoord
+decides otherwise than the one that recorded, or that the file was changed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _EVENT, _ACTION, _OPTIONS = codec(Event), codec(Action), codec(CoordinatorOption
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One input, and what the core answered then. `line` is its line in the file, from 2 on; `actions` are plain values as recorded."""
+    """One input, and what the core answered then. `line` is its line in the file, from 2 on;
+    `actions` are plain values as recorded.
+    """
 
     line: int
     event: Event
@@ -39,7 +43,9 @@ class Step:
 
 
 class Recording:
-    """A term's file, read line by line. `steps` may be called again and again. `end` says, after a whole pass, how the recording ends."""
+    """A term's file, read line by line. `steps` may be called again and again. `end` says, after a
+    whole pass, how the recording ends.
+    """
 
     def __init__(self, name: str, lines: Iterable[bytes] | Path) -> None:
         """Raises `ReplayError` when the first line is not that of a recording."""
@@ -49,7 +55,11 @@ class Recording:
         self.complete = False
         header = next(self._lines(), (1, None))[1]
         if not isinstance(header, dict) or header.get("version") != FORMAT_VERSION:
-            raise ReplayError(f"{name} is not a recording of inputs that this zkcoord reads (its first line names no version {FORMAT_VERSION}): name an inputs-<epoch>.jsonl of a coordinator's journal folder")
+            raise ReplayError(
+                f"{name} is not a recording of inputs that this zkcoord reads (its first line names"
+                f" no version {FORMAT_VERSION}): name an inputs-<epoch>.jsonl of a coordinator's"
+                " journal folder"
+            )
         with _said_by(f"the first line of {name}"):
             self.options: CoordinatorOptions = _OPTIONS.decode(header.get("options"))
             self.epoch: int = codec(int).decode(header.get("epoch"))
@@ -58,18 +68,26 @@ class Recording:
     def steps(self) -> Iterator[Step]:
         """The inputs in order. Raises `ReplayError` for a line that cannot be one."""
         self.complete = False
-        self.end = "recorded up to here: the file has no end (the coordinator is still writing it, or was killed)"
+        self.end = (
+            "recorded up to here: the file has no end (the coordinator is still writing it, or was"
+            " killed)"
+        )
         for number, line in self._lines():
             if number == 1:
                 continue
             if line is None:
-                self.end = "recorded up to here: the last line has no end (the coordinator is still writing it, or was killed)"
+                self.end = (
+                    "recorded up to here: the last line has no end (the coordinator is still"
+                    " writing it, or was killed)"
+                )
                 return
             if "end" in line:
                 self.complete, self.end = True, str(line["end"])
                 return
             if "event" not in line or not isinstance(line.get("actions"), list):
-                raise ReplayError(f"line {number} of {self.name} is no input: the file was changed or damaged")
+                raise ReplayError(
+                    f"line {number} of {self.name} is no input: the file was changed or damaged"
+                )
             with _said_by(f"line {number} of {self.name}"):
                 event = _EVENT.decode(line["event"])
             yield Step(number, event, line["actions"])
@@ -83,7 +101,10 @@ class Recording:
             with self.source.open("rb") as file:
                 yield from self._parsed(_bounded(file))
         except OSError as error:
-            raise ReplayError(f"{self.name} cannot be read ({error.strerror}): name a file of inputs, or a journal's folder") from error
+            raise ReplayError(
+                f"{self.name} cannot be read ({error.strerror}): name a file of inputs, or a"
+                " journal's folder"
+            ) from error
 
     def _parsed(self, lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any] | None]]:
         for number, line in enumerate(lines, 1):
@@ -93,9 +114,14 @@ class Recording:
             try:
                 found = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise ReplayError(f"line {number} of {self.name} is not JSON: the file was changed or damaged, or is no recording of inputs") from error
+                raise ReplayError(
+                    f"line {number} of {self.name} is not JSON: the file was changed or damaged, or"
+                    " is no recording of inputs"
+                ) from error
             if not isinstance(found, dict):
-                raise ReplayError(f"line {number} of {self.name} is no input: the file was changed or damaged")
+                raise ReplayError(
+                    f"line {number} of {self.name} is no input: the file was changed or damaged"
+                )
             yield number, found
 
 
@@ -109,7 +135,9 @@ def _said_by(what: str, line: int = 0) -> Iterator[None]:
     try:
         yield
     except ForeignEncoding as error:
-        raise ReplayError(f"{what}{f' of line {line}' if line else ''} cannot be read ({error})") from error
+        raise ReplayError(
+            f"{what}{f' of line {line}' if line else ''} cannot be read ({error})"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +164,9 @@ class Verdict:
 
 @dataclass
 class Replay:
-    """One recording through a fresh core. Iterate over `steps` to watch it; `verdict` holds when that has ended, or at the first difference."""
+    """One recording through a fresh core. Iterate over `steps` to watch it; `verdict` holds when
+    that has ended, or at the first difference.
+    """
 
     recording: Recording
     verdict: Verdict = field(default_factory=Verdict)
@@ -144,8 +174,12 @@ class Replay:
     def __post_init__(self) -> None:
         self.core = Coordinator(self.recording.options)
 
-    def steps(self, before: Callable[[Event], None] = lambda event: None) -> Iterator[tuple[Step, list[Action]]]:
-        """Each input with what the core says to it now; `core` has taken it by then (`before` is told before). Ends at the first difference."""
+    def steps(
+        self, before: Callable[[Event], None] = lambda event: None
+    ) -> Iterator[tuple[Step, list[Action]]]:
+        """Each input with what the core says to it now; `core` has taken it by then (`before` is
+        told before). Ends at the first difference.
+        """
         found = self.verdict
         for step in self.recording.steps():
             if not found.inputs:
@@ -183,9 +217,14 @@ def recordings(path: Path) -> list[Recording]:
     try:
         files = [file for file in input_files(path) if _begun(file)]
     except OSError as error:
-        raise ReplayError(f"the folder {path} cannot be read ({error.strerror}): name a journal's folder") from error
+        raise ReplayError(
+            f"the folder {path} cannot be read ({error.strerror}): name a journal's folder"
+        ) from error
     if not files:
-        raise ReplayError(f"there are no inputs in {path}: a coordinator keeps them with --journal-inputs, in its --journal-dir")
+        raise ReplayError(
+            f"there are no inputs in {path}: a coordinator keeps them with --journal-inputs, in its"
+            " --journal-dir"
+        )
     return [Recording(str(file), file) for file in files]
 
 

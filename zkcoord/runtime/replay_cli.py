@@ -1,4 +1,6 @@
-"""`zkcoord replay`: a recorded term of a coordinator again, decision by decision, and whether this zkcoord decides the same. Reads files only."""
+"""`zkcoord replay`: a recorded term of a coordinator again, decision by decision, and whether this
+zkcoord decides the same. Reads files only.
+"""
 
 from __future__ import annotations
 
@@ -25,28 +27,71 @@ from zkcoord.znodes.names import validate_group
 
 EPILOG = """\
 examples:
-  zkcoord replay inputs-7.jsonl                       every decision of the term with epoch 7, and its why
-  zkcoord replay -q                                   all terms in the journal's folder: the verdict only
-  zkcoord replay inputs-7.jsonl --group billing       one group's decisions
+  # every decision of the term with epoch 7, and its why
+  zkcoord replay inputs-7.jsonl
+  # all terms in the journal's folder: the verdict only
+  zkcoord replay -q
+  # one group's decisions
+  zkcoord replay inputs-7.jsonl --group billing
   zkcoord replay inputs-7.jsonl --group billing --to-script tests/core/scripts/incident.txt
   zkcoord replay inputs-7.jsonl --with assignor=sticky --with debounce_ms=0
 
 """
-EPILOG += replay_whatif.ASSUMES + """\
+EPILOG += (
+    replay_whatif.ASSUMES
+    + """\
 
-A coordinator records its inputs with --journal-inputs. Each decision is shown with what the group was told since its last write. Exit status: 0 identical, 1 the first difference in both versions.
+A coordinator records its inputs with --journal-inputs. Each decision is shown with what the group
+was told since its last write. Exit status: 0 identical, 1 the first difference in both versions.
 """
+)
 
 
 def add_parser(subparsers: Any) -> None:
     """Add `replay`."""
-    parser = subparsers.add_parser("replay", help="what a coordinator decided and why, again and offline", description="Run the recorded inputs of a coordinator through the same code and compare.", epilog=EPILOG)
-    parser.add_argument("path", type=Path, nargs="?", metavar="FILE|FOLDER", help="a recording, inputs-<epoch>.jsonl, or a folder with several; without it, the journal's folder, as for zkcoord journal")
-    parser.add_argument("--group", metavar="GROUP", help="show only this group's decisions (all are compared)")
-    parser.add_argument("--with", dest="what_if", action="append", default=[], metavar="NAME=VALUE", help="what if: any option of the decisions, or assignor=NAME for all members; may be repeated")
-    parser.add_argument("--to-script", type=Path, metavar="OUT", help="write the term (with --group: what concerns that group) as a transcript for tests/core/scripts")
+    parser = subparsers.add_parser(
+        "replay",
+        help="what a coordinator decided and why, again and offline",
+        description="Run the recorded inputs of a coordinator through the same code and compare.",
+        epilog=EPILOG,
+    )
+    parser.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        metavar="FILE|FOLDER",
+        help=(
+            "a recording, inputs-<epoch>.jsonl, or a folder with several; without it, the journal's"
+            " folder, as for zkcoord journal"
+        ),
+    )
+    parser.add_argument(
+        "--group", metavar="GROUP", help="show only this group's decisions (all are compared)"
+    )
+    parser.add_argument(
+        "--with",
+        dest="what_if",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=(
+            "what if: any option of the decisions, or assignor=NAME for all members; may be"
+            " repeated"
+        ),
+    )
+    parser.add_argument(
+        "--to-script",
+        type=Path,
+        metavar="OUT",
+        help=(
+            "write the term (with --group: what concerns that group) as a transcript for"
+            " tests/core/scripts"
+        ),
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="the last line only")
-    parser.add_argument("--json", action="store_true", help="one JSON object per decision, and one for the verdict")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per decision, and one for the verdict"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,12 +114,24 @@ def run(args: argparse.Namespace) -> int:
 
 def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
     if args.to_script is not None:
-        raise ConfigurationError("--with tells what did not happen and --to-script writes what did: leave one of them out")
+        raise ConfigurationError(
+            "--with tells what did not happen and --to-script writes what did: leave one of"
+            " them out"
+        )
     for recording in found:
         what_if = replay_whatif.parse(recording.options, args.what_if)
         compared = replay_whatif.compare(recording, what_if)
         if args.json:
-            print(json.dumps({"epoch": recording.epoch, "with": args.what_if, "unanswered": compared.unanswered, "groups": replay_whatif.values(compared, args.group)}))
+            print(
+                json.dumps(
+                    {
+                        "epoch": recording.epoch,
+                        "with": args.what_if,
+                        "unanswered": compared.unanswered,
+                        "groups": replay_whatif.values(compared, args.group),
+                    }
+                )
+            )
         else:
             print(f"{recording.name}: epoch {recording.epoch}, what if {what_if.text}")
             sys.stdout.write(replay_whatif.text(compared, args.group))
@@ -85,13 +142,21 @@ def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
 
 def _to_script(found: list[Recording], args: argparse.Namespace) -> int:
     if len(found) != 1:
-        raise ConfigurationError(f"there are {len(found)} recordings and a transcript is of one: name the file")
+        raise ConfigurationError(
+            f"there are {len(found)} recordings and a transcript is of one: name the file"
+        )
     text = script(found[0], args.group)
     try:
         args.to_script.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"{args.to_script} cannot be written ({error.strerror}): name another file with --to-script") from error
-    print(f"{args.to_script}: {text.count(chr(10) + '----')} inputs; as a file of tests/core/scripts it is a test of the core")
+        raise ConfigurationError(
+            f"{args.to_script} cannot be written ({error.strerror}): name another file with"
+            " --to-script"
+        ) from error
+    print(
+        f"{args.to_script}: {text.count(chr(10) + '----')} inputs; as a file of tests/core/scripts"
+        " it is a test of the core"
+    )
     return 0
 
 
@@ -99,7 +164,10 @@ def _replay(recording: Recording, args: argparse.Namespace) -> Verdict:
     replay = Replay(recording)
     story = Story(replay.core)
     if not args.quiet and not args.json:
-        print(f"{recording.name}: epoch {recording.epoch}, recorded from {timestamp(recording.wall_ms)}")
+        print(
+            f"{recording.name}: epoch {recording.epoch}, recorded from"
+            f" {timestamp(recording.wall_ms)}"
+        )
     for step, actions in replay.steps(story.told):
         for decision in story.decided(step.event, actions, step.line):
             if not args.quiet and args.group in (None, decision.group):
@@ -116,15 +184,42 @@ def _decision(decision: Decision, recording: Recording, as_json: bool) -> str:
     if not as_json:
         return decision.text()
     because = [{"ms_before": ago, "what": why} for ago, why in decision.because]
-    return json.dumps({"epoch": recording.epoch, "ms": decision.ms, "group": decision.group, "decided": decision.what, "because": because, "line": decision.line}) + "\n"
+    return (
+        json.dumps(
+            {
+                "epoch": recording.epoch,
+                "ms": decision.ms,
+                "group": decision.group,
+                "decided": decision.what,
+                "because": because,
+                "line": decision.line,
+            }
+        )
+        + "\n"
+    )
 
 
 def _difference(found: Difference, recording: Recording, as_json: bool) -> str:
     """Both versions of the first action that differs."""
     if as_json:
-        return json.dumps({"epoch": recording.epoch, "line": found.step.line, "recorded": found.recorded, "now": found.said}) + "\n"
-    said = "\n".join(f"  {when:<10}{_words(plain)}" for when, plain in (("recorded:", found.recorded), ("now:", found.said)))
-    return f"line {found.step.line} of {recording.name}: the same input gives something else\n{said}\n"
+        return (
+            json.dumps(
+                {
+                    "epoch": recording.epoch,
+                    "line": found.step.line,
+                    "recorded": found.recorded,
+                    "now": found.said,
+                }
+            )
+            + "\n"
+        )
+    said = "\n".join(
+        f"  {when:<10}{_words(plain)}"
+        for when, plain in (("recorded:", found.recorded), ("now:", found.said))
+    )
+    return (
+        f"line {found.step.line} of {recording.name}: the same input gives something else\n{said}\n"
+    )
 
 
 def _words(plain: Any) -> str:
@@ -141,7 +236,11 @@ def _conclude(verdicts: list[Verdict], args: argparse.Namespace) -> int:
     inputs, writes = sum(v.inputs for v in verdicts), sum(v.writes for v in verdicts)
     same = verdicts[-1].difference is None
     if args.json:
-        print(json.dumps({"terms": len(verdicts), "inputs": inputs, "writes": writes, "identical": same}))
+        print(
+            json.dumps(
+                {"terms": len(verdicts), "inputs": inputs, "writes": writes, "identical": same}
+            )
+        )
     else:
         terms = f" in {len(verdicts)} terms" if len(verdicts) > 1 else ""
         print(f"{inputs} inputs, {writes} writes{terms}: {'identical' if same else 'different'}")

@@ -1,7 +1,10 @@
-"""What a recording says about the world around the coordinator, apart from the coordinator's own doing: who came, went and changed, and how long answers took.
+"""What a recording says about the world around the coordinator, apart from the coordinator's own
+doing: who came, went and changed, and how long answers took.
 
-From the first `Ready` on, only what the coordinator did not bring about is kept: registrations, sessions' ends, topics, operators' requests, owner nodes of strangers. What followed from its commands
-(acks, owner nodes, ends of writes, whole reads that it asked for) is left out, because it would have been otherwise, and is kept as latencies instead.
+From the first `Ready` on, only what the coordinator did not bring about is kept: registrations,
+sessions' ends, topics, operators' requests, owner nodes of strangers. What followed from its
+commands (acks, owner nodes, ends of writes, whole reads that it asked for) is left out, because it
+would have been otherwise, and is kept as latencies instead.
 """
 
 from __future__ import annotations
@@ -12,7 +15,16 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from zkcoord.core import events as ev
-from zkcoord.core.model import Malformed, Member, Mode, Option, Owner, Pattern, Request, TopicPartition
+from zkcoord.core.model import (
+    Malformed,
+    Member,
+    Mode,
+    Option,
+    Owner,
+    Pattern,
+    Request,
+    TopicPartition,
+)
 from zkcoord.runtime.replay import Recording
 from zkcoord.runtime.replay_world import OWNER_VERSION_OURS, GroupWorld
 
@@ -51,13 +63,22 @@ class Learned:
     answered: list[tuple[ev.Assign, ev.AssignorAnswered, int]] = field(default_factory=list)
 
     def ack_ms(self, member: str, option: Option) -> int:
-        """How long this member takes: the median of its acks of such commands, else of all its acks, else of everybody's."""
-        own = self.acks.get((member, option)) or [ms for (name, _), found in self.acks.items() if name == member for ms in found]
-        return _median(own or [ms for (_, kind), found in self.acks.items() if kind is option for ms in found], ACK_DEFAULT_MS)
+        """How long this member takes: the median of its acks of such commands, else of all its
+        acks, else of everybody's.
+        """
+        own = self.acks.get((member, option)) or [
+            ms for (name, _), found in self.acks.items() if name == member for ms in found
+        ]
+        return _median(
+            own or [ms for (_, kind), found in self.acks.items() if kind is option for ms in found],
+            ACK_DEFAULT_MS,
+        )
 
     def answers(self, member: str, sent_ms: int) -> bool:
-        """Whether a member carries out a command sent then. One that never answered its last one (it was evicted, or went, or the recording ended) is silent from a second before
-        that on, but not before its last ack: nobody knows."""
+        """Whether a member carries out a command sent then. One that never answered its last one
+        (it was evicted, or went, or the recording ended) is silent from a second before that on,
+        but not before its last ack: nobody knows.
+        """
         return sent_ms < self.silent_from_ms.get(member, sent_ms + 1)
 
     @property
@@ -133,7 +154,10 @@ class _Learner:
         world = self.worlds.setdefault(event.group, GroupWorld())
         for op in write.ops:
             if isinstance(op, ev.Send):
-                self.sent[(event.group, op.command.member, next(nodes))] = event.now_ms, op.command.option
+                self.sent[(event.group, op.command.member, next(nodes))] = (
+                    event.now_ms,
+                    op.command.option,
+                )
             elif isinstance(op, ev.DeleteRegistration):
                 self._evicted(event, world.members.get(op.member), world)
             elif isinstance(op, ev.DeleteCommand):
@@ -148,34 +172,82 @@ class _Learner:
             self._unanswered(member, sent_ms)
 
     def _unanswered(self, member: str, sent_ms: int) -> None:
-        self.found.silent_from_ms.setdefault(member, max(self.acked_ms.get(member, -1) + 1, sent_ms - SILENCE_BEFORE_MS))
+        self.found.silent_from_ms.setdefault(
+            member, max(self.acked_ms.get(member, -1) + 1, sent_ms - SILENCE_BEFORE_MS)
+        )
 
-    def _evicted(self, event: ev.Written, member: Member | Malformed | None, world: GroupWorld) -> None:
-        """The model evicts by itself; but the session ends as recorded, or soon where that cannot be seen."""
+    def _evicted(
+        self, event: ev.Written, member: Member | Malformed | None, world: GroupWorld
+    ) -> None:
+        """The model evicts by itself; but the session ends as recorded, or soon where that cannot
+        be seen.
+        """
         if isinstance(member, Member):
             if world.held_by(member.session):
                 self.lingering[member.session] = event.group
             else:
-                self.found.inputs.append(Change(event.now_ms + GONE_AFTER_MS, event.group, ended=(member.session,)))
+                self.found.inputs.append(
+                    Change(event.now_ms + GONE_AFTER_MS, event.group, ended=(member.session,))
+                )
 
     def _changed(self, event: ev.GroupChanged) -> None:
         world, delta = self.worlds.setdefault(event.group, GroupWorld()), event.delta
         if delta.full and event.group in self.reading:
             self.found.reads.append(event.now_ms - self.reading.pop(event.group))
-        before = GroupWorld(dict(world.members), set(world.channels), dict(world.commands), dict(world.owners), dict(world.requests))
+        before = GroupWorld(
+            dict(world.members),
+            set(world.channels),
+            dict(world.commands),
+            dict(world.owners),
+            dict(world.requests),
+        )
         world.take(delta)
         self._acks(event.now_ms, event.group, before, world)
         if not self.ready:
             self.found.inputs.append(event)
             return
-        members: dict[str, Member | Malformed | None] = {name: member for name, member in world.members.items() if before.members.get(name) != member}
+        members: dict[str, Member | Malformed | None] = {
+            name: member
+            for name, member in world.members.items()
+            if before.members.get(name) != member
+        }
         members.update({name: None for name in before.members if name not in world.members})
-        strangers: dict[TopicPartition, Owner | Malformed | None] = {tp: owner for tp, owner in world.owners.items() if before.owners.get(tp) != owner and self._strange(owner, world, before)}
-        strangers.update({tp: None for tp, owner in before.owners.items() if tp not in world.owners and self._strange(owner, before, world)})
+        strangers: dict[TopicPartition, Owner | Malformed | None] = {
+            tp: owner
+            for tp, owner in world.owners.items()
+            if before.owners.get(tp) != owner and self._strange(owner, world, before)
+        }
+        strangers.update(
+            {
+                tp: None
+                for tp, owner in before.owners.items()
+                if tp not in world.owners and self._strange(owner, before, world)
+            }
+        )
         change = Change(
-            event.now_ms, event.group, members, {name: True for name in sorted(world.channels - before.channels)}, strangers,
-            {node: request for node, request in world.requests.items() if node not in before.requests}, self._ended(event.group, before, world), event.matches, delta.mode)
-        if change.members or change.channels or change.owners or change.requests or change.ended or change.matches or change.mode:
+            event.now_ms,
+            event.group,
+            members,
+            {name: True for name in sorted(world.channels - before.channels)},
+            strangers,
+            {
+                node: request
+                for node, request in world.requests.items()
+                if node not in before.requests
+            },
+            self._ended(event.group, before, world),
+            event.matches,
+            delta.mode,
+        )
+        if (
+            change.members
+            or change.channels
+            or change.owners
+            or change.requests
+            or change.ended
+            or change.matches
+            or change.mode
+        ):
             self.found.inputs.append(change)
 
     def _acks(self, now_ms: int, group: str, before: GroupWorld, world: GroupWorld) -> None:
@@ -189,11 +261,18 @@ class _Learner:
         """An owner node that is of no member here."""
         if isinstance(owner, Malformed) or owner.version != OWNER_VERSION_OURS:
             return True
-        sessions = {member.session for world in worlds for member in world.members.values() if isinstance(member, Member)}
+        sessions = {
+            member.session
+            for world in worlds
+            for member in world.members.values()
+            if isinstance(member, Member)
+        }
         return owner.session not in sessions and owner.session not in self.lingering
 
     def _ended(self, group: str, before: GroupWorld, world: GroupWorld) -> tuple[int, ...]:
-        """Sessions that closed: their registration went with all their owner nodes, or those went later."""
+        """Sessions that closed: their registration went with all their owner nodes, or those went
+        later.
+        """
         ended = []
         for name, member in before.members.items():
             if isinstance(member, Member) and name not in world.members:
@@ -201,7 +280,11 @@ class _Learner:
                     self.lingering[member.session] = group
                 else:
                     ended.append(member.session)
-        for session in [s for s, of in self.lingering.items() if of == group and len(world.held_by(s)) < len(before.held_by(s))]:
+        for session in [
+            s
+            for s, of in self.lingering.items()
+            if of == group and len(world.held_by(s)) < len(before.held_by(s))
+        ]:
             del self.lingering[session]
             ended.append(session)
         return tuple(ended)

@@ -1,14 +1,22 @@
 """What if: the same world with another coordinator, as a closed loop.
 
-The recorded commands cannot be compared with what other options would have decided, because members would have answered to other commands. So the world answers here: what others did comes from the
-recording at its recorded time (`zkcoord.runtime.replay_learn`), and what followed from commands is simulated by these rules:
+The recorded commands cannot be compared with what other options would have decided, because members
+would have answered to other commands. So the world answers here: what others did comes from the
+recording at its recorded time (`zkcoord.runtime.replay_learn`), and what followed from commands is
+simulated by these rules:
 
-* a write succeeds after the median time of the recorded ones, unless what it deletes is gone; a whole read and a custom assignor's answer take as long as recorded;
-* a member carries out a command after the median time of its own recorded acks of that kind, completely, and does what it says to its owner nodes;
-* a member that never answered its last recorded command (it was evicted, or went first) falls silent a second before that, but not before its last ack;
-* members come, change and go as recorded, whatever they are commanded. An eviction that only the model has is not followed by a return. A member that was evicted in the recording is evicted by the
-  model's own decision, and is gone at the latest when its session's owner nodes went, or a second after the recorded eviction where it had none;
-* a custom assignor is not run: it answers a question that was recorded as it did, and any other with a failure.
+* a write succeeds after the median time of the recorded ones, unless what it deletes is gone; a
+  whole read and a custom assignor's answer take as long as recorded;
+* a member carries out a command after the median time of its own recorded acks of that kind,
+  completely, and does what it says to its owner nodes;
+* a member that never answered its last recorded command (it was evicted, or went first) falls
+  silent a second before that, but not before its last ack;
+* members come, change and go as recorded, whatever they are commanded. An eviction that only the
+  model has is not followed by a return. A member that was evicted in the recording is evicted by
+  the model's own decision, and is gone at the latest when its session's owner nodes went, or a
+  second after the recorded eviction where it had none;
+* a custom assignor is not run: it answers a question that was recorded as it did, and any other
+  with a failure.
 
 The model ends with the recording.
 """
@@ -33,7 +41,9 @@ Watch = Callable[[ev.Event, list[ev.Action]], None]
 
 @dataclass
 class Model:
-    """One run. `watch` is told every event with the actions; `assignor` overrides what members name."""
+    """One run. `watch` is told every event with the actions; `assignor` overrides what members
+    name.
+    """
 
     learned: Learned
     options: CoordinatorOptions
@@ -74,9 +84,14 @@ class Model:
         self.watch(event, actions)
         for action in actions:
             if isinstance(action, ev.Write):
-                self._at(self.now_ms + self.learned.write_ms, lambda write=action: self._write_ends(write))  # type: ignore[misc]
+                self._at(
+                    self.now_ms + self.learned.write_ms,
+                    lambda write=action: self._write_ends(write),
+                )  # type: ignore[misc]
             elif isinstance(action, ev.ReadGroup):
-                self._at(self.now_ms + self.learned.read_ms, lambda group=action.group: self._read(group))  # type: ignore[misc]
+                self._at(
+                    self.now_ms + self.learned.read_ms, lambda group=action.group: self._read(group)
+                )  # type: ignore[misc]
             elif isinstance(action, ev.Assign):
                 self._ask(action)
             elif isinstance(action, ev.Resign):
@@ -89,7 +104,15 @@ class Model:
             self._change(given)
             return
         if isinstance(given, ev.GroupChanged):
-            given = replace(given, delta=replace(given.delta, members={name: self._told(member) for name, member in given.delta.members.items()}))
+            given = replace(
+                given,
+                delta=replace(
+                    given.delta,
+                    members={
+                        name: self._told(member) for name, member in given.delta.members.items()
+                    },
+                ),
+            )
             self.worlds.setdefault(given.group, GroupWorld()).take(given.delta)
         elif isinstance(given, ev.GroupGone):
             self.worlds.pop(given.group, None)
@@ -97,16 +120,45 @@ class Model:
 
     def _told(self, member: Member | Malformed | None) -> Member | Malformed | None:
         """A registration as the coordinator reads it here."""
-        return replace(member, assignors=(self.assignor,)) if isinstance(member, Member) and self.assignor is not None else member
+        return (
+            replace(member, assignors=(self.assignor,))
+            if isinstance(member, Member) and self.assignor is not None
+            else member
+        )
 
     def _change(self, given: Change) -> None:
         world = self.worlds.setdefault(given.group, GroupWorld())
-        ended = {name: None for name, member in world.members.items() if isinstance(member, Member) and member.session in given.ended}
-        members = {**ended, **{name: self._told(member) for name, member in given.members.items() if member is not None or name in world.members}}
-        renewed = {name for name, member in members.items() if isinstance(member, Member) and name in world.members}
-        owners = {**given.owners, **{tp: None for session in given.ended for tp in world.held_by(session)}}
+        ended = {
+            name: None
+            for name, member in world.members.items()
+            if isinstance(member, Member) and member.session in given.ended
+        }
+        members = {
+            **ended,
+            **{
+                name: self._told(member)
+                for name, member in given.members.items()
+                if member is not None or name in world.members
+            },
+        }
+        renewed = {
+            name
+            for name, member in members.items()
+            if isinstance(member, Member) and name in world.members
+        }
+        owners = {
+            **given.owners,
+            **{tp: None for session in given.ended for tp in world.held_by(session)},
+        }
         commands = {key: None for key in world.commands if key[0] in renewed}
-        delta = ev.GroupDelta(members=members, channels=given.channels, commands=commands, owners=owners, requests=given.requests, mode=given.mode)
+        delta = ev.GroupDelta(
+            members=members,
+            channels=given.channels,
+            commands=commands,
+            owners=owners,
+            requests=given.requests,
+            mode=given.mode,
+        )
         world.take(delta)
         self._step(ev.GroupChanged(self.now_ms, given.group, delta, given.matches))
 
@@ -115,7 +167,15 @@ class Model:
     def _write_ends(self, write: ev.Write) -> None:
         world = self.worlds.setdefault(write.group, GroupWorld())
         if not world.possible(write.ops):
-            self._step(ev.Written(self.now_ms, write.group, write.token, ev.Outcome.REFUSED, why="something changed meanwhile"))
+            self._step(
+                ev.Written(
+                    self.now_ms,
+                    write.group,
+                    write.token,
+                    ev.Outcome.REFUSED,
+                    why="something changed meanwhile",
+                )
+            )
             return
         sends = [op.command for op in write.ops if isinstance(op, ev.Send)]
         nodes = []
@@ -137,10 +197,17 @@ class Model:
             self._step(ev.GroupChanged(self.now_ms, group, delta))
 
     def _read(self, group: str) -> None:
-        self._step(ev.GroupChanged(self.now_ms, group, self.worlds.setdefault(group, GroupWorld()).whole()))
+        self._step(
+            ev.GroupChanged(self.now_ms, group, self.worlds.setdefault(group, GroupWorld()).whole())
+        )
 
     def _ask(self, question: ev.Assign) -> None:
-        same = [(answer, ms) for asked, answer, ms in self.learned.answered if (asked.group, asked.assignor, asked.given) == (question.group, question.assignor, question.given)]
+        same = [
+            (answer, ms)
+            for asked, answer, ms in self.learned.answered
+            if (asked.group, asked.assignor, asked.given)
+            == (question.group, question.assignor, question.given)
+        ]
         if same:
             answer, ms = same[0]
             event = replace(answer, token=question.token)

@@ -1,7 +1,10 @@
-"""A recording as a transcript of tests/core/scripts: an incident becomes a test of the core by one command.
+"""A recording as a transcript of tests/core/scripts: an incident becomes a test of the core by one
+command.
 
-The transcript has the core's inputs, as comments in words and as lines that the test carries out, and below each its answers. Times are counted from the beginning of the term. With a group, only what
-concerns that group is kept. A transcript is only written when a core that is told no more than it says gives the recorded answers, so what was left out did not matter.
+The transcript has the core's inputs, as comments in words and as lines that the test carries out,
+and below each its answers. Times are counted from the beginning of the term. With a group, only
+what concerns that group is kept. A transcript is only written when a core that is told no more than
+it says gives the recorded answers, so what was left out did not matter.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ class _Otherwise(ReplayError):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One input of the transcript: the event, what it means, what the core answered, and the numbers that others had taken before (None: nobody)."""
+    """One input of the transcript: the event, what it means, what the core answered, and the
+    numbers that others had taken before (None: nobody).
+    """
 
     event: ev.Event
     notes: tuple[str, ...]
@@ -42,19 +47,33 @@ class Told:
 
 
 def script(recording: Recording, group: str | None) -> str:
-    """The transcript. Raises `ReplayError` when the recording does not replay to the same, or the group depends on others."""
+    """The transcript. Raises `ReplayError` when the recording does not replay to the same, or the
+    group depends on others.
+    """
     began_ms = next((step.event.now_ms for step in recording.steps()), 0)
     try:
         told = list(_told(recording, group, began_ms))
     except _Otherwise:
-        told = list(_told(recording, group, 0))  # something that was read names a time of the coordinator's clock: keep that clock
+        # something that was read names a time of the coordinator's clock: keep that clock
+        told = list(_told(recording, group, 0))
     if not told:
-        raise ReplayError(f"{recording.name} has no inputs{f' of group {group}' if group else ''}: there is nothing to write")
-    lines = [f"# from a recording of epoch {recording.epoch}" + (f", group {group} alone" if group else ""), *_options(recording.options)]
+        raise ReplayError(
+            f"{recording.name} has no inputs{f' of group {group}' if group else ''}: there is"
+            " nothing to write"
+        )
+    lines = [
+        f"# from a recording of epoch {recording.epoch}"
+        + (f", group {group} alone" if group else ""),
+        *_options(recording.options),
+    ]
     text, now_ms = ["\n".join([*lines, "----"])] if len(lines) > 1 else [], 0
     head = lines if len(lines) == 1 else []
     for one in told:
-        inputs = [*head, *(f"# {note}"[:COMMENT_CHARS_MAX] for note in one.notes), *_lines(one, one.event.now_ms - now_ms)]
+        inputs = [
+            *head,
+            *(f"# {note}"[:COMMENT_CHARS_MAX] for note in one.notes),
+            *_lines(one, one.event.now_ms - now_ms),
+        ]
         text.append("\n".join([*inputs, "----", *map(action_text, one.actions)]))
         head, now_ms = [], one.event.now_ms
     return "\n\n".join(text) + "\n"
@@ -64,7 +83,9 @@ def _options(options: CoordinatorOptions) -> Iterator[str]:
     """Those that are not the default, all as JSON without spaces, in one line."""
     changed = codec(CoordinatorOptions).encode(options)
     if changed:
-        yield "options " + " ".join(f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in changed.items())
+        yield "options " + " ".join(
+            f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in changed.items()
+        )
 
 
 def _lines(one: Told, after_ms: int) -> Iterator[str]:
@@ -87,7 +108,9 @@ def _lines(one: Told, after_ms: int) -> Iterator[str]:
 
 
 def _told(recording: Recording, group: str | None, zero_ms: int) -> Iterator[Told]:
-    """The inputs to keep, times counted from `zero_ms`, each verified with a core that is told no others."""
+    """The inputs to keep, times counted from `zero_ms`, each verified with a core that is told no
+    others.
+    """
     alone = Coordinator(recording.options)
     again = Replay(recording)
     story = Story(again.core)
@@ -97,7 +120,9 @@ def _told(recording: Recording, group: str | None, zero_ms: int) -> Iterator[Tol
         event = replace(step.event, now_ms=step.event.now_ms - zero_ms)
         if group is not None:
             due = alone.next_wake_ms()
-            event = _narrowed(event, group, names) or (ev.Tick(event.now_ms) if kept or (due is not None and due <= event.now_ms) else None)  # type: ignore[assignment]
+            event = _narrowed(event, group, names) or (
+                ev.Tick(event.now_ms) if kept or (due is not None and due <= event.now_ms) else None
+            )  # type: ignore[assignment]
         notes = _comments(story, group)
         if event is None:
             continue
@@ -109,12 +134,20 @@ def _told(recording: Recording, group: str | None, zero_ms: int) -> Iterator[Tol
             raise _Otherwise(_otherwise(group, step.line))
         yield Told(event, notes, tuple(said), numbers)
     if again.verdict.difference is not None:
-        raise ReplayError(f"line {again.verdict.difference.step.line} of {recording.name} does not replay to the same: a transcript of it would say what this zkcoord decides, not what happened")
+        raise ReplayError(
+            f"line {again.verdict.difference.step.line} of {recording.name} does not replay to the"
+            " same: a transcript of it would say what this zkcoord decides, not what happened"
+        )
 
 
 def _comments(story: Story, group: str | None) -> tuple[str, ...]:
     """What this step means, in words; the story forgets it."""
-    notes = [" ".join((f"{of}: {note}" if of and group is None else note).split()) for of, found in story.notes.items() if group in (None, of) for _, note in found]
+    notes = [
+        " ".join((f"{of}: {note}" if of and group is None else note).split())
+        for of, found in story.notes.items()
+        if group in (None, of)
+        for _, note in found
+    ]
     story.notes.clear()
     return tuple(notes[:COMMENTS_MAX])
 
@@ -122,13 +155,18 @@ def _comments(story: Story, group: str | None) -> tuple[str, ...]:
 def _otherwise(group: str | None, line: int) -> str:
     if group is None:
         return f"line {line} gives something else to a core of its own: please report it"
-    return f"at line {line} the group {group} depends on other groups (they shared a limit): write the whole term, without --group"
+    return (
+        f"at line {line} the group {group} depends on other groups (they shared a limit): write the"
+        " whole term, without --group"
+    )
 
 
 def _concerns(action: ev.Action, group: str) -> bool:
     """Of this group, or of the whole term."""
     of = getattr(action, "group", "")
-    return of == group or (of == "" and not (isinstance(action, ev.Record) and action.kind == "malformed"))
+    return of == group or (
+        of == "" and not (isinstance(action, ev.Record) and action.kind == "malformed")
+    )
 
 
 def _narrowed(event: ev.Event, group: str, topics: frozenset[str]) -> ev.Event | None:
@@ -136,7 +174,11 @@ def _narrowed(event: ev.Event, group: str, topics: frozenset[str]) -> ev.Event |
     if isinstance(event, ev.Tick):
         return None
     if isinstance(event, ev.TopicsChanged):
-        found = {name: topic for name, topic in event.topics.items() if name in topics and isinstance(topic, (Topic, type(None)))}
+        found = {
+            name: topic
+            for name, topic in event.topics.items()
+            if name in topics and isinstance(topic, (Topic, type(None)))
+        }
         return replace(event, topics=found) if found or event.matches else None
     return event if getattr(event, "group", group) == group else None
 
@@ -155,8 +197,16 @@ def _topics_of(recording: Recording, group: str) -> frozenset[str]:
 
 
 def _numbers(core: Coordinator, actions: Sequence[ev.Action]) -> tuple[int, int] | None:
-    """(token, seq) to stand before this step so that it takes the recorded ones; None where it will anyway."""
+    """(token, seq) to stand before this step so that it takes the recorded ones; None where it will
+    anyway.
+    """
     tokens = [action.token for action in actions if isinstance(action, (ev.Write, ev.Assign))]
-    seqs = [op.command.seq for action in actions if isinstance(action, ev.Write) for op in action.ops if isinstance(op, ev.Send)]
+    seqs = [
+        op.command.seq
+        for action in actions
+        if isinstance(action, ev.Write)
+        for op in action.ops
+        if isinstance(op, ev.Send)
+    ]
     wanted = (min(tokens, default=core.token + 1) - 1, min(seqs, default=core.seq + 1) - 1)
     return None if wanted == (core.token, core.seq) else wanted

@@ -1,6 +1,8 @@
-"""What a coordinator's core was told and what it answered, one line each: for transcripts (tests/core) and for `zkcoord replay`.
+"""What a coordinator's core was told and what it answered, one line each: for transcripts
+(tests/core) and for `zkcoord replay`.
 
-A kind of action that has no line of its own here is written with its name and its fields, so that nothing is ever left out of a transcript.
+A kind of action that has no line of its own here is written with its name and its fields, so that
+nothing is ever left out of a transcript.
 """
 
 from __future__ import annotations
@@ -47,14 +49,26 @@ def op_text(op: ev.WriteOp) -> str:
         by_thread: dict[str, list[TopicPartition]] = {}
         for tp, thread in c.start.items():
             by_thread.setdefault(str(thread), []).append(tp)
-        parts = " ".join(f"{t}={partitions_text(p)}" for t, p in sorted(by_thread.items())) or partitions_text(c.stop)
+        parts = " ".join(
+            f"{t}={partitions_text(p)}" for t, p in sorted(by_thread.items())
+        ) or partitions_text(c.stop)
         data = f" data={c.user_data}" if c.user_data is not None else ""
-        return f"{c.option.value}{what} {c.member} #{c.seq} g{c.generation} {parts if not what else ''}".rstrip() + data
+        return (
+            f"{c.option.value}{what} {c.member} #{c.seq} g{c.generation}"
+            f" {parts if not what else ''}".rstrip()
+            + data
+        )
     if isinstance(op, ev.PutMetadata):
         m = op.metadata
-        static = "".join(f" {d.instance}={partitions_text(d.partitions)}{' away' if d.since_ms else ''}" for d in m.departed)
+        static = "".join(
+            f" {d.instance}={partitions_text(d.partitions)}{' away' if d.since_ms else ''}"
+            for d in m.departed
+        )
         eager = f" {m.protocol}" if m.protocol != "cooperative" else ""
-        return f"metadata g{m.generation} {m.state.value} {m.assignor}{eager} members={m.members}{static}{': ' + m.failure if m.failure else ''}"
+        return (
+            f"metadata g{m.generation} {m.state.value} {m.assignor}{eager}"
+            f" members={m.members}{static}{': ' + m.failure if m.failure else ''}"
+        )
     if isinstance(op, ev.DeleteCommand):
         return f"delete command {op.member}/{op.node}"
     if isinstance(op, ev.DeleteRegistration):

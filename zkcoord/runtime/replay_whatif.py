@@ -1,4 +1,6 @@
-"""`zkcoord replay --with NAME=VALUE`: figures of a recording beside those of the model, once as it was and once with other options."""
+"""`zkcoord replay --with NAME=VALUE`: figures of a recording beside those of the model, once as it
+was and once with other options.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,20 @@ from zkcoord.znodes.names import shown
 
 DURATIONS_SHOWN_MAX = 12
 ASSUMES = """\
-The model: who joins, changes and leaves, topics and operators' requests come from the recording, at their times. Members carry out what they are commanded, completely, after the median time of their own
-recorded acks; one that never answered its last command falls silent before that. Writes take the median time of the recorded ones. So it tells how decisions would have differed, not how applications would have: compare
-`model, what if` with `model, as it was`, and look at `recorded` to see how near the model is.
+The model: who joins, changes and leaves, topics and operators' requests come from the recording, at
+their times. Members carry out what they are commanded, completely, after the median time of their
+own recorded acks; one that never answered its last command falls silent before that. Writes take
+the median time of the recorded ones. So it tells how decisions would have differed, not how
+applications would have: compare `model, what if` with `model, as it was`, and look at `recorded` to
+see how near the model is.
 """
 
 
 @dataclass
 class Figures:
-    """What one group, or all, went through. Only writes that succeeded count; `moved` is partitions in start commands."""
+    """What one group, or all, went through. Only writes that succeeded count; `moved` is partitions
+    in start commands.
+    """
 
     generations: int = 0
     moved: int = 0
@@ -44,18 +51,36 @@ class Figures:
 
     def rows(self) -> dict[str, str]:
         """By name, as text."""
-        shown_ms = [str(ms) for ms in self.durations_ms[:DURATIONS_SHOWN_MAX]] + (["..."] if len(self.durations_ms) > DURATIONS_SHOWN_MAX else [])
+        shown_ms = [str(ms) for ms in self.durations_ms[:DURATIONS_SHOWN_MAX]] + (
+            ["..."] if len(self.durations_ms) > DURATIONS_SHOWN_MAX else []
+        )
         return {
-            "generations": str(self.generations), "partitions started": str(self.moved), "commands": str(self.stops + self.starts + self.rejects),
-            "stops / starts / rejects": f"{self.stops} / {self.starts} / {self.rejects}", "evictions": str(self.evictions), "rebalances": str(len(self.durations_ms)),
-            "ms, median / longest": f"{statistics.median(self.durations_ms):.0f} / {max(self.durations_ms)}" if self.durations_ms else "-",
+            "generations": str(self.generations),
+            "partitions started": str(self.moved),
+            "commands": str(self.stops + self.starts + self.rejects),
+            "stops / starts / rejects": f"{self.stops} / {self.starts} / {self.rejects}",
+            "evictions": str(self.evictions),
+            "rebalances": str(len(self.durations_ms)),
+            "ms, median / longest": (
+                f"{statistics.median(self.durations_ms):.0f} / {max(self.durations_ms)}"
+                if self.durations_ms
+                else "-"
+            ),
             "ms, each": " ".join(shown_ms) or "-",
         }
 
     def values(self) -> dict[str, Any]:
         """By name, for JSON."""
-        return {"generations": self.generations, "partitions_started": self.moved, "stops": self.stops, "starts": self.starts, "rejects": self.rejects, "evictions": self.evictions,
-                "rebalances": len(self.durations_ms), "durations_ms": self.durations_ms}
+        return {
+            "generations": self.generations,
+            "partitions_started": self.moved,
+            "stops": self.stops,
+            "starts": self.starts,
+            "rejects": self.rejects,
+            "evictions": self.evictions,
+            "rebalances": len(self.durations_ms),
+            "durations_ms": self.durations_ms,
+        }
 
 
 class Counter:
@@ -117,11 +142,17 @@ def parse(recorded: CoordinatorOptions, pairs: Sequence[str]) -> WhatIf:
         name = name.replace("-", "_")
         if name == "assignor" and equals:
             if text not in ASSIGNORS:
-                raise ConfigurationError(f"--with assignor={shown(text)}: no assignor that a replay can run is called so, write {' or '.join(sorted(ASSIGNORS))}")
+                raise ConfigurationError(
+                    f"--with assignor={shown(text)}: no assignor that a replay can run is called"
+                    f" so, write {' or '.join(sorted(ASSIGNORS))}"
+                )
             assignor = text
         elif not equals or name not in hints:
             near = next(iter(difflib.get_close_matches(name, [*hints, "assignor"], n=1)), "")
-            raise ConfigurationError(f"--with {shown(pair)} names no option of the decisions: write " + (f"{near}=VALUE" if near else "NAME=VALUE, for example debounce_ms=0"))
+            raise ConfigurationError(
+                f"--with {shown(pair)} names no option of the decisions: write "
+                + (f"{near}=VALUE" if near else "NAME=VALUE, for example debounce_ms=0")
+            )
         else:
             changed[name] = _value(name, hints[name], text)
     if assignor is not None:
@@ -133,9 +164,14 @@ def _value(name: str, hint: Any, text: str) -> Any:
     try:
         value = text if hint is str else codec(hint).decode(json.loads(text))
     except (ValueError, ForeignEncoding) as error:
-        raise ConfigurationError(f"--with {name}={shown(text)} is not a value of that option: write a whole number of 0 or more") from error
+        raise ConfigurationError(
+            f"--with {name}={shown(text)} is not a value of that option: write a whole number of 0"
+            " or more"
+        ) from error
     if isinstance(value, int) and value < 0:
-        raise ConfigurationError(f"--with {name}={value} is negative: write a whole number of 0 or more")
+        raise ConfigurationError(
+            f"--with {name}={value} is negative: write a whole number of 0 or more"
+        )
     return value
 
 
@@ -169,19 +205,42 @@ def _modelled(learned: Learned, what_if: WhatIf) -> tuple[Counter, int]:
 
 def text(found: Comparison, group: str | None) -> str:
     """A table per group, by name."""
-    columns = (("GROUP", 8), ("", 24), ("RECORDED", 10), ("MODEL, AS IT WAS", 10), ("MODEL, WHAT IF", 0))
+    columns = (
+        ("GROUP", 8),
+        ("", 24),
+        ("RECORDED", 10),
+        ("MODEL, AS IT WAS", 10),
+        ("MODEL, WHAT IF", 0),
+    )
     rows = []
     for name in _names(found, group):
-        three = [counter.groups.get(name, Figures()).rows() for counter in (found.recorded, found.as_it_was, found.what_if)]
+        three = [
+            counter.groups.get(name, Figures()).rows()
+            for counter in (found.recorded, found.as_it_was, found.what_if)
+        ]
         rows += [[name, row, *(figures[row] for figures in three)] for row in three[0]]
-    warning = f"{found.unanswered} questions to custom assignors were not recorded and failed in the model: choose another with --with assignor=NAME\n" if found.unanswered else ""
+    warning = (
+        f"{found.unanswered} questions to custom assignors were not recorded and failed in the"
+        " model: choose another with --with assignor=NAME\n"
+        if found.unanswered
+        else ""
+    )
     return table(columns, rows) + warning
 
 
 def values(found: Comparison, group: str | None) -> dict[str, Any]:
     """For JSON."""
-    three = {"recorded": found.recorded, "model_as_it_was": found.as_it_was, "model_what_if": found.what_if}
-    return {name: {kind: counter.groups.get(name, Figures()).values() for kind, counter in three.items()} for name in _names(found, group)}
+    three = {
+        "recorded": found.recorded,
+        "model_as_it_was": found.as_it_was,
+        "model_what_if": found.what_if,
+    }
+    return {
+        name: {
+            kind: counter.groups.get(name, Figures()).values() for kind, counter in three.items()
+        }
+        for name in _names(found, group)
+    }
 
 
 def _names(found: Comparison, group: str | None) -> list[str]:

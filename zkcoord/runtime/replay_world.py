@@ -1,4 +1,6 @@
-"""What ZooKeeper holds of the groups, as far as a coordinator is told or writes: for `zkcoord.runtime.replay_model`, once as recorded and once as the model has it."""
+"""What ZooKeeper holds of the groups, as far as a coordinator is told or writes: for
+`zkcoord.runtime.replay_model`, once as recorded and once as the model has it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from zkcoord.core import events as ev
-from zkcoord.core.model import Command, GroupMetadata, Malformed, Member, Mode, Option, Owner, Request, TopicPartition
+from zkcoord.core.model import (
+    Command,
+    GroupMetadata,
+    Malformed,
+    Member,
+    Mode,
+    Option,
+    Owner,
+    Request,
+    TopicPartition,
+)
 
 OWNER_VERSION_OURS = 1
 
@@ -26,7 +38,14 @@ class GroupWorld:
     def take(self, delta: ev.GroupDelta) -> None:
         """What was read."""
         if delta.full:
-            for held in (self.members, self.channels, self.commands, self.owners, self.requests, self.mode):
+            for held in (
+                self.members,
+                self.channels,
+                self.commands,
+                self.owners,
+                self.requests,
+                self.mode,
+            ):
                 held.clear()
         _merge(self.members, delta.members.items())
         _merge(self.commands, delta.commands.items())
@@ -41,10 +60,21 @@ class GroupWorld:
     def whole(self) -> ev.GroupDelta:
         """A whole read."""
         channels = dict.fromkeys(sorted(self.channels), True)
-        return ev.GroupDelta(True, dict(self.members), channels, dict(self.commands), dict(self.owners), dict(self.requests), self.metadata, dict(self.mode))
+        return ev.GroupDelta(
+            True,
+            dict(self.members),
+            channels,
+            dict(self.commands),
+            dict(self.owners),
+            dict(self.requests),
+            self.metadata,
+            dict(self.mode),
+        )
 
     def possible(self, ops: Iterable[ev.WriteOp]) -> bool:
-        """Whether a multi of these succeeds: what it deletes is there, and whom it commands has a channel."""
+        """Whether a multi of these succeeds: what it deletes is there, and whom it commands has a
+        channel.
+        """
         for op in ops:
             missing = (
                 (isinstance(op, ev.Send) and op.command.member not in self.channels)
@@ -52,7 +82,13 @@ class GroupWorld:
                 or (isinstance(op, ev.DeleteRegistration) and op.member not in self.members)
                 or (isinstance(op, ev.DeleteOwner) and op.partition not in self.owners)
                 or (isinstance(op, ev.DeleteRequest) and op.node not in self.requests)
-                or (isinstance(op, ev.DeleteChannel) and (op.member not in self.channels or any(name == op.member for name, _ in self.commands)))
+                or (
+                    isinstance(op, ev.DeleteChannel)
+                    and (
+                        op.member not in self.channels
+                        or any(name == op.member for name, _ in self.commands)
+                    )
+                )
             )
             if missing:
                 return False
@@ -78,20 +114,34 @@ class GroupWorld:
                 self.metadata = op.metadata
 
     def ack(self, key: tuple[str, str]) -> ev.GroupDelta | None:
-        """A member carries out a command: what changes by that; None where the command or the member is gone."""
+        """A member carries out a command: what changes by that; None where the command or the
+        member is gone.
+        """
         command, member = self.commands.get(key), self.members.get(key[0])
-        if not isinstance(command, Command) or not isinstance(member, Member) or command.incarnation != member.incarnation:
+        if (
+            not isinstance(command, Command)
+            or not isinstance(member, Member)
+            or command.incarnation != member.incarnation
+        ):
             return None
         owners: dict[TopicPartition, Owner | Malformed | None] = {}
         if command.option is Option.START:
-            owners = {tp: Owner(member.session, thread, OWNER_VERSION_OURS) for tp, thread in command.start.items() if tp not in self.owners}
+            owners = {
+                tp: Owner(member.session, thread, OWNER_VERSION_OURS)
+                for tp, thread in command.start.items()
+                if tp not in self.owners
+            }
         elif command.option is Option.STOP:
             owners = dict.fromkeys(tp for tp in command.stop if tp in self.held_by(member.session))
         return ev.GroupDelta(commands={key: None}, owners=owners)
 
     def held_by(self, session: int) -> list[TopicPartition]:
         """The partitions whose owner nodes belong to a session."""
-        return [tp for tp, owner in self.owners.items() if isinstance(owner, Owner) and owner.session == session]
+        return [
+            tp
+            for tp, owner in self.owners.items()
+            if isinstance(owner, Owner) and owner.session == session
+        ]
 
 
 def _merge(held: dict, read: Iterable) -> None:  # type: ignore[type-arg]

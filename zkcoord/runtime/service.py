@@ -1,13 +1,17 @@
 """`zkcoord coordinator`: one process around one `CoordinatorDriver`.
 
-Who does what: the loop, on the main thread, decides; kazoo's thread reads the socket; one thread writes the journal, one the logs, a few answer HTTP; the guardian is another process. Only
-the loop touches the driver: HTTP asks it through `Loop.submit`.
+Who does what: the loop, on the main thread, decides; kazoo's thread reads the socket; one thread
+writes the journal, one the logs, a few answer HTTP; the guardian is another process. Only the loop
+touches the driver: HTTP asks it through `Loop.submit`.
 
-Beginning: options are checked, the journal and HTTP are opened, and only then is ZooKeeper called, so that what can be known at once is refused at once. End, by SIGTERM or SIGINT: the driver
-resigns and closes its session (a successor leads in milliseconds), then the guardian is told to forget it, then the rest is closed; status 0. A second signal does not wait. A failure (one
-sentence on standard error) ends the same way with status 1.
+Beginning: options are checked, the journal and HTTP are opened, and only then is ZooKeeper called,
+so that what can be known at once is refused at once. End, by SIGTERM or SIGINT: the driver resigns
+and closes its session (a successor leads in milliseconds), then the guardian is told to forget it,
+then the rest is closed; status 0. A second signal does not wait. A failure (one sentence on
+standard error) ends the same way with status 1.
 
-Ready means useful: this process leads and has read the world, or it is connected and knows that another leads.
+Ready means useful: this process leads and has read the world, or it is connected and knows that
+another leads.
 """
 
 from __future__ import annotations
@@ -62,24 +66,78 @@ class CoordinatorService:
         self.asked_to_stop = False
         self.session_id = 0
         self.journal = _journal(settings)
-        self.inputs = InputLog(settings.inputs, self.journal) if settings.inputs is not None and self.journal is not None else None
-        self.http = HttpServer(settings.http.host, settings.http.port, self.respond) if settings.http else None
-        self.guardian = Guardian.start(_guardian_tls(settings), log.warning, enabled=settings.guardian, sasl_demanded=settings.zk.sasl is not None, report_path=settings.guardian_report_path)
-        ensemble = ObservedEnsemble(KazooEnsemble(settings.zk, self.loop.post), settings.layout, settings.broker_id, lambda outcome: self.metrics.writes.labels(outcome).inc(), self._broker)
+        self.inputs = (
+            InputLog(settings.inputs, self.journal)
+            if settings.inputs is not None and self.journal is not None
+            else None
+        )
+        self.http = (
+            HttpServer(settings.http.host, settings.http.port, self.respond)
+            if settings.http
+            else None
+        )
+        self.guardian = Guardian.start(
+            _guardian_tls(settings),
+            log.warning,
+            enabled=settings.guardian,
+            sasl_demanded=settings.zk.sasl is not None,
+            report_path=settings.guardian_report_path,
+        )
+        ensemble = ObservedEnsemble(
+            KazooEnsemble(settings.zk, self.loop.post),
+            settings.layout,
+            settings.broker_id,
+            lambda outcome: self.metrics.writes.labels(outcome).inc(),
+            self._broker,
+        )
         self.assignors = AssignorPool(settings.assignors, self.loop.post)
-        candidate = Candidate(settings.host, self.http.port if self.http else 0, settings.broker_id, settings.core.lease_max_ms)
-        self.driver = CoordinatorDriver(ensemble, settings.layout, settings.core, boot_ms, wall_ms, self.record, candidate, settings.zk.acl, self._session, settings.zk.chroot, self.inputs,
-                                        self.assignors.submit)
+        candidate = Candidate(
+            settings.host,
+            self.http.port if self.http else 0,
+            settings.broker_id,
+            settings.core.lease_max_ms,
+        )
+        self.driver = CoordinatorDriver(
+            ensemble,
+            settings.layout,
+            settings.core,
+            boot_ms,
+            wall_ms,
+            self.record,
+            candidate,
+            settings.zk.acl,
+            self._session,
+            settings.zk.chroot,
+            self.inputs,
+            self.assignors.submit,
+        )
 
     def run(self) -> int:
-        """Serve until a signal or a failure; 0 after a signal, 1 after a failure, which is told in one sentence on standard error."""
-        log.info("coordinator starts", extra={"fields": {"zookeeper": self.settings.zk.address, "layout": self.settings.layout.name, "custom_assignors": ",".join(self.settings.core.external_assignors) or "none"}})
+        """Serve until a signal or a failure; 0 after a signal, 1 after a failure, which is told in
+        one sentence on standard error.
+        """
+        log.info(
+            "coordinator starts",
+            extra={
+                "fields": {
+                    "zookeeper": self.settings.zk.address,
+                    "layout": self.settings.layout.name,
+                    "custom_assignors": ",".join(self.settings.core.external_assignors) or "none",
+                }
+            },
+        )
         for note in self.settings.notes:
             log.warning("%s", note)
-        before = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, self._signalled)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
         if self.http is not None:
             self.http.start()
-            log.info("http serves", extra={"fields": {"host": self.http.server_address[0], "port": self.http.port}})
+            log.info(
+                "http serves",
+                extra={"fields": {"host": self.http.server_address[0], "port": self.http.port}},
+            )
         self.loop.attach(self)
         self.loop.post(self.driver.start)
         try:
@@ -92,13 +150,18 @@ class CoordinatorService:
 
     def _status(self) -> int:
         if self.loop.failure is not None:
-            return _say(f"the coordinator ended by a defect ({type(self.loop.failure).__name__}): the log has the details; please report it")
+            return _say(
+                f"the coordinator ended by a defect ({type(self.loop.failure).__name__}): the log"
+                " has the details; please report it"
+            )
         if self.driver.failure is not None:
             return _say(self.driver.failure)
         return 0
 
     def _close(self) -> None:
-        """After the loop has ended. A session that is not closed by now (a defect, a second signal) is left to the guardian, which closes it when this process is gone."""
+        """After the loop has ended. A session that is not closed by now (a defect, a second signal)
+        is left to the guardian, which closes it when this process is gone.
+        """
         if self.driver.finished:
             self.guardian.forget()
             self.guardian.stop()
@@ -156,11 +219,16 @@ class CoordinatorService:
         if not isinstance(inner, KazooPort):
             return
         connected = inner.connected_server
-        servers = ([connected] if connected else []) + [server for server in inner.servers if server != connected]
+        servers = ([connected] if connected else []) + [
+            server for server in inner.servers if server != connected
+        ]
         self.guardian.watch(inner.session_id, inner.password, inner.timeout_ms, servers)
         asked = self.settings.zk.session_timeout_ms
         if inner.timeout_ms != asked:
-            log.warning("ZooKeeper granted another session timeout than asked for", extra={"fields": {"asked_ms": asked, "granted_ms": inner.timeout_ms}})
+            log.warning(
+                "ZooKeeper granted another session timeout than asked for",
+                extra={"fields": {"asked_ms": asked, "granted_ms": inner.timeout_ms}},
+            )
 
     def _broker(self, there: bool) -> None:
         self.metrics.broker_up.set(there)
@@ -169,7 +237,14 @@ class CoordinatorService:
             log.info("the broker is registered", extra={"fields": fields})
         else:
             log.warning("the broker is not registered any more", extra={"fields": fields})
-        self.record({"t": wall_ms(), "kind": "broker", "event": "registered" if there else "lost", "broker_id": self.settings.broker_id})
+        self.record(
+            {
+                "t": wall_ms(),
+                "kind": "broker",
+                "event": "registered" if there else "lost",
+                "broker_id": self.settings.broker_id,
+            }
+        )
 
     def record(self, record: dict[str, object]) -> None:
         """One journal record: kept, counted and, in short, logged."""
@@ -181,7 +256,17 @@ class CoordinatorService:
             self._term(str(record.get("event")))
         if kind in LOGGED:
             level, text = LOGGED[kind]
-            log.log(level, text, extra={"fields": {key: value for key, value in record.items() if key not in ("t", "kind", "waited_for")}})
+            log.log(
+                level,
+                text,
+                extra={
+                    "fields": {
+                        key: value
+                        for key, value in record.items()
+                        if key not in ("t", "kind", "waited_for")
+                    }
+                },
+            )
 
     def _term(self, event: str) -> None:
         if event == "elected":
@@ -208,7 +293,9 @@ class CoordinatorService:
         return self.loop.submit(work).result(ASK_DEADLINE_MS / 1000)
 
     def _metrics(self) -> bytes:
-        self.metrics.refresh(self.driver.status(), self.loop.queued, self.journal.lost if self.journal else 0)
+        self.metrics.refresh(
+            self.driver.status(), self.loop.queued, self.journal.lost if self.journal else 0
+        )
         return self.metrics.text()
 
     def _readiness(self) -> str:
@@ -218,7 +305,11 @@ class CoordinatorService:
             return "not connected to ZooKeeper"
         if driver.core.leading:
             return LEADING if driver.core.ready else "reading the groups"
-        settled = driver.election is not None and not driver.election.busy and driver.restand_at_ms is None
+        settled = (
+            driver.election is not None
+            and not driver.election.busy
+            and driver.restand_at_ms is None
+        )
         return STANDING_BY if settled else "standing for election"
 
     def _groups(self) -> dict[str, object]:
@@ -263,7 +354,9 @@ def group_summary(group: Group) -> dict[str, object]:
 
 
 def serve(settings: CoordinatorSettings) -> int:
-    """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened, `RefusedError` where ACLs are not as `secure` demands."""
+    """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened, `RefusedError`
+    where ACLs are not as `secure` demands.
+    """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
     garbage.collect_seldom()
@@ -280,7 +373,10 @@ def _journal(settings: CoordinatorSettings) -> Journal | None:
     try:
         return Journal(settings.journal)
     except OSError as error:
-        raise ConfigurationError(f"the journal's folder {settings.journal.dir} cannot be used ({error.strerror}): give another --journal-dir, or --no-journal") from error
+        raise ConfigurationError(
+            f"the journal's folder {settings.journal.dir} cannot be used ({error.strerror}): give"
+            " another --journal-dir, or --no-journal"
+        ) from error
 
 
 def _guardian_tls(settings: CoordinatorSettings) -> TlsOptions | None:

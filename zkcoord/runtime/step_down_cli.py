@@ -33,9 +33,21 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add `coordinator step-down`."""
     parser = subparsers.add_parser(
-        "coordinator step-down", help="have another coordinator lead", description="Have the coordinator that leads resign, and wait until one leads again. No consumer notices.", epilog=EPILOG
+        "coordinator step-down",
+        help="have another coordinator lead",
+        description=(
+            "Have the coordinator that leads resign, and wait until one leads again. No consumer"
+            " notices."
+        ),
+        epilog=EPILOG,
     )
-    parser.add_argument("--timeout-ms", type=int, default=TIMEOUT_MS, metavar="MS", help=f"how long to wait for the next one (default: {TIMEOUT_MS})")
+    parser.add_argument(
+        "--timeout-ms",
+        type=int,
+        default=TIMEOUT_MS,
+        metavar="MS",
+        help=f"how long to wait for the next one (default: {TIMEOUT_MS})",
+    )
     parser.add_argument("--json", action="store_true", help="JSON instead of a sentence")
     add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
 
@@ -47,11 +59,31 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
     with SyncWriter(zk_options(settings)) as client:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
-        done = step_down(client, layout_named(settings.text("layout")), boot_ms, args.timeout_ms, rest, Progress("zkcoord coordinator step-down"))
+        done = step_down(
+            client,
+            layout_named(settings.text("layout")),
+            boot_ms,
+            args.timeout_ms,
+            rest,
+            Progress("zkcoord coordinator step-down"),
+        )
     same = is_same(done.old, done.new)
     if args.json:
-        sys.stdout.write(json.dumps({"old": name_of(done.old), "new": name_of(done.new), "same": same, "took_ms": done.took_ms}, indent=1) + "\n")
+        sys.stdout.write(
+            json.dumps(
+                {
+                    "old": name_of(done.old),
+                    "new": name_of(done.new),
+                    "same": same,
+                    "took_ms": done.took_ms,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
     else:
         again = " again: is it the only candidate?" if same else ""
-        sys.stdout.write(f"{name_of(done.new)} leads after {name_of(done.old)}, {done.took_ms} ms later{again}\n")
+        sys.stdout.write(
+            f"{name_of(done.new)} leads after {name_of(done.old)}, {done.took_ms} ms later{again}\n"
+        )
     return 0

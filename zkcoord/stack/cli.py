@@ -1,6 +1,8 @@
-"""`zkcoord stack up|down|status|fetch`: the command line of the stack. What it prints is for people, except `status --json`.
+"""`zkcoord stack up|down|status|fetch`: the command line of the stack. What it prints is for
+people, except `status --json`.
 
-Exit status: 0 done (or, for `status`, a server runs and none is gone), 1 it cannot be done and one sentence on stderr says why, 130 after Ctrl-C.
+Exit status: 0 done (or, for `status`, a server runs and none is gone), 1 it cannot be done and one
+sentence on stderr says why, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import DEFAULT_FOLDER, ServerState, Stack, StackStatus, terminable
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
-_STATES = {ServerState.RUNNING: "running, pid {pid}", ServerState.STOPPED: "stopped", ServerState.GONE: "gone (see its log)"}
+_STATES = {
+    ServerState.RUNNING: "running, pid {pid}",
+    ServerState.STOPPED: "stopped",
+    ServerState.GONE: "gone (see its log)",
+}
 _EXAMPLES = """examples:
   zkcoord stack up                   start ZooKeeper and Kafka, their files under ./.zkcoord-stack
   zkcoord stack up --no-kafka        only ZooKeeper
@@ -31,11 +37,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "stack",
         help="start and stop a local ZooKeeper and Kafka to try zkcoord with",
-        description="A real ZooKeeper and a real Kafka broker on loopback ports. Ports, data and logs are under one folder.",
+        description=(
+            "A real ZooKeeper and a real Kafka broker on loopback ports. Ports, data and logs are"
+            " under one folder."
+        ),
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    actions = parser.add_subparsers(dest="stack_action", required=True, metavar="up|down|status|fetch")
+    actions = parser.add_subparsers(
+        dest="stack_action", required=True, metavar="up|down|status|fetch"
+    )
     up = actions.add_parser("up", help="start what does not run yet, and wait until it serves")
     up.add_argument("--no-kafka", action="store_true", help="only ZooKeeper")
     down = actions.add_parser("down", help="stop both; their data stays")
@@ -43,7 +54,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     status.add_argument("--json", action="store_true", help="as JSON")
     fetch = actions.add_parser("fetch", help="download what `up` will need, and start nothing")
     for action in (up, down, status, fetch):
-        action.add_argument("--dir", type=Path, default=Path(DEFAULT_FOLDER), metavar="FOLDER", help=f"where everything is kept (default: {DEFAULT_FOLDER} in the current folder)")
+        action.add_argument(
+            "--dir",
+            type=Path,
+            default=Path(DEFAULT_FOLDER),
+            metavar="FOLDER",
+            help=f"where everything is kept (default: {DEFAULT_FOLDER} in the current folder)",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,7 +82,10 @@ def run(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return EXIT_FAILED
     except OSError as error:
-        print(f"The folder {args.dir} cannot be used ({error}): choose another with --dir.", file=sys.stderr)
+        print(
+            f"The folder {args.dir} cannot be used ({error}): choose another with --dir.",
+            file=sys.stderr,
+        )
         return EXIT_FAILED
     except KeyboardInterrupt:
         print("Interrupted: what this command had started is stopped again.", file=sys.stderr)
@@ -92,7 +112,10 @@ def _show(status: StackStatus, as_json: bool) -> int:
 
 def _table(status: StackStatus) -> None:
     for name, server in status.servers.items():
-        _say(f"{name:<10} {server.address:<16} {_STATES[server.state].format(pid=server.pid):<22} log {server.log}")
+        _say(
+            f"{name:<10} {server.address:<16} {_STATES[server.state].format(pid=server.pid):<22}"
+            f" log {server.log}"
+        )
 
 
 def _say(sentence: str) -> None:

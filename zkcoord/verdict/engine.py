@@ -1,8 +1,12 @@
-"""One pass over everything that was written down: files are read line by line, merged by time, and each fact goes to the judge of its partition. Memory is bounded by the number of partitions,
-files and steps, not by the records.
+"""One pass over everything that was written down: files are read line by line, merged by time, and
+each fact goes to the judge of its partition. Memory is bounded by the number of partitions, files
+and steps, not by the records.
 
-Order. The threads of a process write as they come, so lines of one file may be out of order by a little: each file is sorted within a window of `REORDER_NS` before the files are merged. A consumer that is stopped between
-a thing and its line, for longer than its session, writes that line when it goes on, perhaps after another thread's: `CONSUMER_REORDER_NS`. A scenario learns later when something had happened, so its few lines have a window of their own.
+Order. The threads of a process write as they come, so lines of one file may be out of order by a
+little: each file is sorted within a window of `REORDER_NS` before the files are merged. A consumer
+that is stopped between a thing and its line, for longer than its session, writes that line when it
+goes on, perhaps after another thread's: `CONSUMER_REORDER_NS`. A scenario learns later when
+something had happened, so its few lines have a window of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zkcoord.verdict import lines
-from zkcoord.verdict.facts import Assigned, CommandSeen, Fact, FirstFetch, Partition, ProducerStopped, Rebalanced, Released, SessionEnded, Started, Steady, StepBalanced, StepBegan
+from zkcoord.verdict.facts import (
+    Assigned,
+    CommandSeen,
+    Fact,
+    FirstFetch,
+    Partition,
+    ProducerStopped,
+    Rebalanced,
+    Released,
+    SessionEnded,
+    Started,
+    Steady,
+    StepBalanced,
+    StepBegan,
+)
 from zkcoord.verdict.lines import Line, Parse
 from zkcoord.verdict.outcome import Step, Verdict
 from zkcoord.verdict.rules import PartitionJudge
@@ -47,8 +65,12 @@ class Court:
         elif isinstance(fact, Rebalanced):
             self._verdict.rebalances.append(fact)
         elif isinstance(fact, (Started, SessionEnded)):
-            return  # all processes of a run are on one machine; what a session's end means for partitions is told of each
-        elif isinstance(fact, (Steady, ProducerStopped)) or (isinstance(fact, Released) and fact.partition is None):
+            # all processes of a run are on one machine; what a session's end means for partitions
+            # is told of each
+            return
+        elif isinstance(fact, (Steady, ProducerStopped)) or (
+            isinstance(fact, Released) and fact.partition is None
+        ):
             for judge in self._judges.values():
                 judge.fact(fact)
         else:
@@ -90,7 +112,9 @@ def judge(facts: Iterable[Fact]) -> Verdict:
 
 
 def judge_folder(folder: Path) -> Verdict:
-    """The verdict over a run's folder: `consumers/NAME.jsonl`, `producers/NAME.jsonl`, `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`."""
+    """The verdict over a run's folder: `consumers/NAME.jsonl`, `producers/NAME.jsonl`,
+    `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`.
+    """
     unreadable = Unreadable()
     verdict = judge(facts_in(folder, unreadable))
     verdict.unreadable = unreadable.count
@@ -105,12 +129,18 @@ def facts_in(folder: Path, unreadable: Unreadable) -> Iterator[Fact]:
         (COORDINATORS, lines.coordinator, REORDER_NS),
         (SCENARIO, lines.scenario, SCENARIO_REORDER_NS),
     ]
-    streams = [in_order(facts_of(path, parse, unreadable), window_ns) for name, parse, window_ns in sources for path in record_files(folder / name)]
+    streams = [
+        in_order(facts_of(path, parse, unreadable), window_ns)
+        for name, parse, window_ns in sources
+        for path in record_files(folder / name)
+    ]
     return heapq.merge(*streams, key=lambda fact: fact.t_ns)
 
 
 def record_files(folder: Path) -> list[Path]:
-    """The files of records in a folder and below: what a coordinator decided from (`zkcoord replay`) may lie beside its journal, and is none."""
+    """The files of records in a folder and below: what a coordinator decided from (`zkcoord
+    replay`) may lie beside its journal, and is none.
+    """
     return [path for path in sorted(folder.rglob(f"*{SUFFIX}")) if not path.name.startswith(INPUTS)]
 
 
@@ -122,7 +152,9 @@ class Unreadable:
 
 
 def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]:
-    """The facts of one file, as they stand there. A last line without its end (its writer was killed) is left out silently."""
+    """The facts of one file, as they stand there. A last line without its end (its writer was
+    killed) is left out silently.
+    """
     with path.open("rb") as file:
         for raw in file:
             if not raw.endswith(b"\n"):
@@ -135,7 +167,9 @@ def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]
 
 
 def in_order(facts: Iterable[Fact], window_ns: int = REORDER_NS) -> Iterator[Fact]:
-    """`facts` by time, where none is later in the stream than `window_ns` after one that it belongs before."""
+    """`facts` by time, where none is later in the stream than `window_ns` after one that it belongs
+    before.
+    """
     waiting: list[tuple[int, int, Fact]] = []
     newest = 0
     for number, fact in enumerate(facts):

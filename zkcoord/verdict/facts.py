@@ -1,14 +1,20 @@
-"""What can be known about a partition, one value per thing that happened. Times are wall-clock nanoseconds of one machine (or of machines whose clocks agree to better than a hand-over takes).
+"""What can be known about a partition, one value per thing that happened. Times are wall-clock
+nanoseconds of one machine (or of machines whose clocks agree to better than a hand-over takes).
 
 What each time means is what makes the rules sharp:
 
-* `Assigned`: before the first record is handed out. `Released`: after the last record was handed out, before anybody else may be told to start. So the time between them contains the member's
-  true ownership and touches nobody else's, if all is well.
-* `Died`: the process was alive at no later time; for a killed one the moment before the signal was sent, or its last sign of life if that is later.
-* `Delivered`: after the hand-out and before the application asks for more. `Committed`: after the commit was answered. `Stored`: before an observer began to read the offset.
+* `Assigned`: before the first record is handed out. `Released`: after the last record was handed
+  out, before anybody else may be told to start. So the time between them contains the member's true
+  ownership and touches nobody else's, if all is well.
+* `Died`: the process was alive at no later time; for a killed one the moment before the signal was
+  sent, or its last sign of life if that is later.
+* `Delivered`: after the hand-out and before the application asks for more. `Committed`: after the
+  commit was answered. `Stored`: before an observer began to read the offset.
 
-Where clocks do not agree, `order` does: the version of the partition's offset in ZooKeeper after the write that a fact tells of (or knows of). Each claim, commit and release raises it by one, so it orders all
-ownerships of a partition and everything that was written under them, whatever any clock says. None: not known.
+Where clocks do not agree, `order` does: the version of the partition's offset in ZooKeeper after
+the write that a fact tells of (or knows of). Each claim, commit and release raises it by one, so it
+orders all ownerships of a partition and everything that was written under them, whatever any clock
+says. None: not known.
 """
 
 from __future__ import annotations
@@ -61,7 +67,9 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """`member` handed out the records `first` .. `last`, both included. `order`: of the latest write before that it knew of."""
+    """`member` handed out the records `first` .. `last`, both included. `order`: of the latest
+    write before that it knew of.
+    """
 
     t_ns: int
     partition: Partition
@@ -93,7 +101,10 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The records `first` .. `last`, both included, are in the output, each `times` times (beside what other facts say of them). `member`: who put them there, "" where that is not known. After all other facts of the partition."""
+    """The records `first` .. `last`, both included, are in the output, each `times` times (beside
+    what other facts say of them). `member`: who put them there, "" where that is not known. After
+    all other facts of the partition.
+    """
 
     t_ns: int
     partition: Partition
@@ -126,7 +137,9 @@ class ProducerStopped:
     t_ns: int
 
 
-PartitionFact = Union[Assigned, Released, Delivered, Committed, Stored, Found, Produced, Steady, ProducerStopped]
+PartitionFact = Union[
+    Assigned, Released, Delivered, Committed, Stored, Found, Produced, Steady, ProducerStopped
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +153,9 @@ class FirstFetch:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The process of `member` began, on the machine `host` ("" where it is not told): facts of one host have one clock."""
+    """The process of `member` began, on the machine `host` ("" where it is not told): facts of one
+    host have one clock.
+    """
 
     t_ns: int
     member: str
@@ -174,7 +189,9 @@ class StepBegan:
 
 @dataclass(frozen=True, slots=True)
 class StepBalanced:
-    """The group is at rest again after the step of this name, whose effect is counted from `clock_ns` on (a registration, a kill)."""
+    """The group is at rest again after the step of this name, whose effect is counted from
+    `clock_ns` on (a registration, a kill).
+    """
 
     t_ns: int
     name: str
@@ -192,5 +209,7 @@ class Rebalanced:
     moved: int
 
 
-ScenarioFact = Union[Started, FirstFetch, SessionEnded, CommandSeen, StepBegan, StepBalanced, Rebalanced]
+ScenarioFact = Union[
+    Started, FirstFetch, SessionEnded, CommandSeen, StepBegan, StepBalanced, Rebalanced
+]
 Fact = Union[PartitionFact, ScenarioFact]

@@ -1,8 +1,12 @@
-"""JSON lines into facts. One parser per kind of process; a line that says nothing about a fact gives none, a line that is not what it should be is counted and left out.
+"""JSON lines into facts. One parser per kind of process; a line that says nothing about a fact
+gives none, a line that is not what it should be is counted and left out.
 
-Consumers (`python -m consumer.verifiable`) and the producer write `{"event", "t", ...}` with nanoseconds, partitions as topic-number. A scenario (whoever started, stopped and killed the processes)
-writes in the same form: exit {process, killed}, stored {offsets}, steady (the warm-up is over), step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind", ...}`.
-The name of a member is the name of its process, which outlives its registrations. Lines of consumers may name `orders`, {partition: version of its offset after what was written}.
+Consumers (`python -m consumer.verifiable`) and the producer write `{"event", "t", ...}` with
+nanoseconds, partitions as topic-number. A scenario (whoever started, stopped and killed the
+processes) writes in the same form: exit {process, killed}, stored {offsets}, steady (the warm-up is
+over), step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind",
+...}`. The name of a member is the name of its process, which outlives its registrations. Lines of
+consumers may name `orders`, {partition: version of its offset after what was written}.
 """
 
 from __future__ import annotations
@@ -10,8 +14,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from zkcoord.verdict.facts import (Assigned, CommandSeen, Committed, Delivered, End, Fact, FirstFetch, Partition, Produced, ProducerStopped, Rebalanced, Released, SessionEnded, Started, Steady,
-                                   StepBalanced, StepBegan, Stored)
+from zkcoord.verdict.facts import (
+    Assigned,
+    CommandSeen,
+    Committed,
+    Delivered,
+    End,
+    Fact,
+    FirstFetch,
+    Partition,
+    Produced,
+    ProducerStopped,
+    Rebalanced,
+    Released,
+    SessionEnded,
+    Started,
+    Steady,
+    StepBalanced,
+    StepBegan,
+    Stored,
+)
 
 MS_NS = 1_000_000
 SESSION_ENDS = ("session lost", "evicted")
@@ -29,18 +51,31 @@ def partition(text: str) -> Partition:
 
 
 def consumer(member: str, line: Line) -> Iterator[Fact]:
-    """Facts of a consumer's line. Raises `ValueError`, `TypeError` or `KeyError` for a line that is not one."""
+    """Facts of a consumer's line. Raises `ValueError`, `TypeError` or `KeyError` for a line that is
+    not one.
+    """
     event, t = line["event"], int(line["t"])
     if event == "records":
         for name, ranges in line["ranges"].items():
             at, version = partition(name), order(line, name)
-            yield from (Delivered(t, at, member, int(found[0]), int(found[1]), version) for found in ranges)
+            yield from (
+                Delivered(t, at, member, int(found[0]), int(found[1]), version) for found in ranges
+            )
     elif event == "committed":
-        yield from (Committed(t, partition(name), member, int(offset), order(line, name)) for name, offset in line.get("offsets", {}).items())
+        yield from (
+            Committed(t, partition(name), member, int(offset), order(line, name))
+            for name, offset in line.get("offsets", {}).items()
+        )
     elif event == "assigned":
-        yield from (Assigned(t, partition(name), member, int(offset), order(line, name)) for name, offset in line["offsets"].items())
+        yield from (
+            Assigned(t, partition(name), member, int(offset), order(line, name))
+            for name, offset in line["offsets"].items()
+        )
     elif event == "revoked":
-        yield from (Released(t, partition(name), member, End.REVOKED, order(line, name)) for name in line["positions"])
+        yield from (
+            Released(t, partition(name), member, End.REVOKED, order(line, name))
+            for name in line["positions"]
+        )
     elif event == "lost":
         yield from (Released(t, partition(name), member, End.LOST) for name in line["partitions"])
     elif event == "first_fetch":
@@ -56,7 +91,9 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
 
 
 def order(line: Line, name: str) -> int | None:
-    """What a line says of the place of its write among all of that partition (`orders`: {partition: version}). Raises as `consumer` does."""
+    """What a line says of the place of its write among all of that partition (`orders`: {partition:
+    version}). Raises as `consumer` does.
+    """
     found = line.get("orders", {}).get(name)
     return None if found is None else int(found)
 
@@ -76,7 +113,9 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
     if event == "exit":
         yield Released(t, None, str(line["process"]), End.KILLED if line["killed"] else End.CLOSED)
     elif event == "stored":
-        yield from (Stored(t, partition(name), int(offset)) for name, offset in line["offsets"].items())
+        yield from (
+            Stored(t, partition(name), int(offset)) for name, offset in line["offsets"].items()
+        )
     elif event == "steady":
         yield Steady(t)
     elif event == "step":
@@ -88,4 +127,10 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
 def coordinator(_: str, line: Line) -> Iterator[Fact]:
     """Facts of a record of a coordinator's journal. Raises as `consumer` does."""
     if line["kind"] == "rebalance":
-        yield Rebalanced(int(line["t"]) * MS_NS, str(line["cause"]), str(line["trigger"]), int(line["duration_ms"]), int(line["moved"]))
+        yield Rebalanced(
+            int(line["t"]) * MS_NS,
+            str(line["cause"]),
+            str(line["trigger"]),
+            int(line["duration_ms"]),
+            int(line["moved"]),
+        )

@@ -1,4 +1,6 @@
-"""What comes out: the verdict over a run, the same whichever engine ran the rules over its facts."""
+"""What comes out: the verdict over a run, the same whichever engine ran the rules over its
+facts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from zkcoord.verdict.rules import Finding, PartitionReport, Rule
 
 @dataclass
 class Step:
-    """One step of a scenario. `took_ms`: from what is counted from (`StepBalanced.clock_ns`) to the first fetch response of the last partition that came; None when none did."""
+    """One step of a scenario. `took_ms`: from what is counted from (`StepBalanced.clock_ns`) to the
+    first fetch response of the last partition that came; None when none did.
+    """
 
     name: str
     quiet: bool
@@ -25,7 +29,9 @@ class Step:
 
 @dataclass
 class Verdict:
-    """The judgement of a run. `clean` means that no rule found anything, every quiet step was quiet, and nothing failed otherwise (`failures`, which the scenario adds)."""
+    """The judgement of a run. `clean` means that no rule found anything, every quiet step was
+    quiet, and nothing failed otherwise (`failures`, which the scenario adds).
+    """
 
     partitions: list[PartitionReport] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -40,24 +46,43 @@ class Verdict:
     @property
     def findings(self) -> list[Finding]:
         """Examples of what is wrong, in order of time."""
-        return sorted((finding for report in self.partitions for finding in report.examples), key=lambda finding: finding.t_ns)
+        return sorted(
+            (finding for report in self.partitions for finding in report.examples),
+            key=lambda finding: finding.t_ns,
+        )
 
     def wrong(self, most: int) -> list[str]:
         """The first findings as lines of a report; none when nothing was found."""
         found = self.findings
-        lines = ["", "What is wrong"] + [f"  {finding.partition}: {finding.rule.value}: {finding.text}" for finding in found[:most]] if found else []
+        lines = (
+            ["", "What is wrong"]
+            + [
+                f"  {finding.partition}: {finding.rule.value}: {finding.text}"
+                for finding in found[:most]
+            ]
+            if found
+            else []
+        )
         return lines + ([f"  ... and {len(found) - most} more"] if len(found) > most else [])
 
     @property
     def noisy(self) -> list[Step]:
         """Quiet steps that were not."""
-        return [step for step in self.steps if step.quiet and (step.commands or step.moves or step.fetched)]
+        return [
+            step
+            for step in self.steps
+            if step.quiet and (step.commands or step.moves or step.fetched)
+        ]
 
     @property
     def reasons(self) -> list[str]:
         """What is wrong, in a few words each; empty when clean."""
         found = [f"{self.amount(rule)} {rule.value}" for rule in Rule if self.amount(rule)]
-        found += [f"{step.commands} commands and {step.moves + step.fetched} changes of ownership in the quiet step '{step.name}'" for step in self.noisy]
+        found += [
+            f"{step.commands} commands and {step.moves + step.fetched} changes of ownership in the"
+            f" quiet step '{step.name}'"
+            for step in self.noisy
+        ]
         if not any(report.produced for report in self.partitions):
             found.append("nothing was produced")
         return found + self.failures

@@ -1,4 +1,6 @@
-"""Sets of offsets as sorted, disjoint, half-open ranges: a run of millions of records handed out in order is one range."""
+"""Sets of offsets as sorted, disjoint, half-open ranges: a run of millions of records handed out in
+order is one range.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ class RangeSet:
             self._ends[-1] = end
             return []
         low, high = bisect_left(self._ends, start), bisect_right(self._starts, end)
-        known = [(max(start, s), min(end, e)) for s, e in zip(self._starts[low:high], self._ends[low:high]) if max(start, s) < min(end, e)]
+        known = [
+            (max(start, s), min(end, e))
+            for s, e in zip(self._starts[low:high], self._ends[low:high])
+            if max(start, s) < min(end, e)
+        ]
         if low < high:
             start, end = min(start, self._starts[low]), max(end, self._ends[high - 1])
         self._starts[low:high], self._ends[low:high] = [start], [end]
@@ -36,14 +42,22 @@ class RangeSet:
         """Remove [start, end) and return the parts that were there, in order."""
         low, high = self._touched(start, end)
         taken = self.within(start, end)
-        kept = [part for s, e in zip(self._starts[low:high], self._ends[low:high]) for part in ((s, min(e, start)), (max(s, end), e)) if part[0] < part[1]]
+        kept = [
+            part
+            for s, e in zip(self._starts[low:high], self._ends[low:high])
+            for part in ((s, min(e, start)), (max(s, end), e))
+            if part[0] < part[1]
+        ]
         self._starts[low:high], self._ends[low:high] = [s for s, _ in kept], [e for _, e in kept]
         return taken
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of [start, end) that are in the set, in order."""
         low, high = self._touched(start, end)
-        return [(max(start, s), min(end, e)) for s, e in zip(self._starts[low:high], self._ends[low:high])]
+        return [
+            (max(start, s), min(end, e))
+            for s, e in zip(self._starts[low:high], self._ends[low:high])
+        ]
 
     def holes(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of [start, end) that are not in the set, in order."""

@@ -1,6 +1,9 @@
-"""What stands in ZooKeeper beside what `zkcoord.zk.acl` says: who may do more with a node than its place allows, and who less.
+"""What stands in ZooKeeper beside what `zkcoord.zk.acl` says: who may do more with a node than its
+place allows, and who less.
 
-Everything under zkcoord's roots is looked at from the top down, up to a limit, so that what holds the most is looked at first. Nodes come and go meanwhile; what is gone when it is asked for is nobody's.
+Everything under zkcoord's roots is looked at from the top down, up to a limit, so that what holds
+the most is looked at first. Nodes come and go meanwhile; what is gone when it is asked for is
+nobody's.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ MASK = "x"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A node whose ACL is not that of its place. `more` and `less`: (who, letters) beyond it, and missing from it. `closed`: its ACL may not be read with these credentials."""
+    """A node whose ACL is not that of its place. `more` and `less`: (who, letters) beyond it, and
+    missing from it. `closed`: its ACL may not be read with these credentials.
+    """
 
     path: str
     more: tuple[tuple[str, str], ...] = ()
@@ -60,15 +65,29 @@ def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> Finding | Non
     """Compare a node's ACL with what its place says; None where they are equal."""
     entries = [_unmasked(roles, entry) for entry in entries]
     now, wanted = _granted(entries), _granted(roles.acl(path))
-    more = tuple((entry.who, letters(perms & ~wanted.get(key, 0))) for key, (entry, perms) in _named(entries, now).items() if perms & ~wanted.get(key, 0))
-    less = tuple((entry.who, letters(perms & ~now.get(key, 0))) for key, (entry, perms) in _named(roles.acl(path), wanted).items() if perms & ~now.get(key, 0))
+    more = tuple(
+        (entry.who, letters(perms & ~wanted.get(key, 0)))
+        for key, (entry, perms) in _named(entries, now).items()
+        if perms & ~wanted.get(key, 0)
+    )
+    less = tuple(
+        (entry.who, letters(perms & ~now.get(key, 0)))
+        for key, (entry, perms) in _named(roles.acl(path), wanted).items()
+        if perms & ~now.get(key, 0)
+    )
     return Finding(path, more, less) if more or less else None
 
 
 def _unmasked(roles: Roles, entry: AclEntry) -> AclEntry:
-    """Who may not change an ACL is shown `x` for a digest's hash: then it is taken for that of the user of this name."""
+    """Who may not change an ACL is shown `x` for a digest's hash: then it is taken for that of the
+    user of this name.
+    """
     name, _, hashed = entry.id.partition(":")
-    known = next((p for p in roles.all if p.scheme == "digest" and p.id.startswith(f"{name}:")), None) if (entry.scheme, hashed) == ("digest", MASK) else None
+    known = (
+        next((p for p in roles.all if p.scheme == "digest" and p.id.startswith(f"{name}:")), None)
+        if (entry.scheme, hashed) == ("digest", MASK)
+        else None
+    )
     return entry if known is None else AclEntry(entry.perms, known.scheme, known.id)
 
 
@@ -79,7 +98,9 @@ def _granted(entries: Sequence[AclEntry]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _named(entries: Sequence[AclEntry], granted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[AclEntry, int]]:
+def _named(
+    entries: Sequence[AclEntry], granted: Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], tuple[AclEntry, int]]:
     return {(entry.scheme, entry.id): (entry, granted[entry.scheme, entry.id]) for entry in entries}
 
 
@@ -91,10 +112,22 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> Audit:
         if looked_at + len(level) > nodes_max:
             level, left_off = level[: nodes_max - looked_at], True
         answers = client.acls(level)
-        findings += [finding for path, answer in zip(level, answers) if (finding := _finding(roles, path, answer)) is not None]
+        findings += [
+            finding
+            for path, answer in zip(level, answers)
+            if (finding := _finding(roles, path, answer)) is not None
+        ]
         looked_at += sum(not isinstance(answer, Missing) for answer in answers)
-        with_children = [path for path, answer in zip(level, answers) if isinstance(answer, Acl) and answer.num_children]
-        listed = [path for path, answer in zip(level, answers) if isinstance(answer, Acl) and 0 < answer.num_children <= CHILDREN_LISTED_MAX]
+        with_children = [
+            path
+            for path, answer in zip(level, answers)
+            if isinstance(answer, Acl) and answer.num_children
+        ]
+        listed = [
+            path
+            for path, answer in zip(level, answers)
+            if isinstance(answer, Acl) and 0 < answer.num_children <= CHILDREN_LISTED_MAX
+        ]
         left_off = left_off or len(listed) < len(with_children)
         if looked_at >= nodes_max:
             return Audit(tuple(findings), looked_at, left_off or bool(with_children))
@@ -113,5 +146,7 @@ def _below(client: AclClient, paths: Sequence[str]) -> list[str]:
     for at in range(0, len(paths), LOOKED_AT_ONCE):
         part = paths[at : at + LOOKED_AT_ONCE]
         for path, answer in zip(part, client.read([GetChildren(path) for path in part])):
-            found += [f"{path}/{name}" for name in answer.names] if isinstance(answer, Children) else []
+            found += (
+                [f"{path}/{name}" for name in answer.names] if isinstance(answer, Children) else []
+            )
     return found

@@ -1,6 +1,8 @@
-"""ACLs of nodes that exist: two requests that only `zkcoord acl` and a coordinator's look at its start need, and a client for them.
+"""ACLs of nodes that exist: two requests that only `zkcoord acl` and a coordinator's look at its
+start need, and a client for them.
 
-Neither is part of a multiRead or a multi, so they are sent one by one, many at once; ZooKeeper answers in order.
+Neither is part of a multiRead or a multi, so they are sent one by one, many at once; ZooKeeper
+answers in order.
 """
 
 from __future__ import annotations
@@ -36,11 +38,15 @@ AclAnswer = Union[Acl, Missing, Denied]
 
 def get_acl_request(chroot: str, path: str) -> Request:
     """Answer: an `AclAnswer`, or `Unanswered`."""
+
     def decode(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
         if err:
             return _refused(err)
         entries, stat = wire.GetACL.deserialize(body, offset)
-        return Acl(tuple(AclEntry(entry.perms, entry.id.scheme, entry.id.id) for entry in entries), stat.numChildren)
+        return Acl(
+            tuple(AclEntry(entry.perms, entry.id.scheme, entry.id.id) for entry in entries),
+            stat.numChildren,
+        )
 
     return Request(wire.GetACL.type, bytes(wire.GetACL(absolute(chroot, path)).serialize()), decode)  # type: ignore[arg-type]
 
@@ -50,9 +56,17 @@ def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> Requ
     acls = [ACL(entry.perms, Id(entry.scheme, entry.id)) for entry in entries]
 
     def decode(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
-        return _refused(err) if err else Acl(tuple(entries), wire.SetACL.deserialize(body, offset).numChildren)
+        return (
+            _refused(err)
+            if err
+            else Acl(tuple(entries), wire.SetACL.deserialize(body, offset).numChildren)
+        )
 
-    return Request(wire.SetACL.type, bytes(wire.SetACL(absolute(chroot, path), acls, ANY_VERSION).serialize()), decode)  # type: ignore[arg-type]
+    return Request(
+        wire.SetACL.type,
+        bytes(wire.SetACL(absolute(chroot, path), acls, ANY_VERSION).serialize()),
+        decode,
+    )  # type: ignore[arg-type]
 
 
 def _refused(err: int) -> Missing | Denied | Unanswered:
@@ -62,15 +76,24 @@ def _refused(err: int) -> Missing | Denied | Unanswered:
 
 
 class AclClient(SyncReader):
-    """A reader that also reads and sets ACLs. Raises `UnavailableError`, one sentence, when ZooKeeper does not answer: what was set until then stays."""
+    """A reader that also reads and sets ACLs. Raises `UnavailableError`, one sentence, when
+    ZooKeeper does not answer: what was set until then stays.
+    """
 
     def acls(self, paths: Sequence[str]) -> list[AclAnswer]:
         """The ACLs of nodes, in order."""
-        return self._each([lambda port, path=path: get_acl_request(port.chroot, path) for path in paths])  # type: ignore[misc]
+        return self._each(
+            [lambda port, path=path: get_acl_request(port.chroot, path) for path in paths]
+        )  # type: ignore[misc]
 
     def set_acls(self, acls: Sequence[tuple[str, Sequence[AclEntry]]]) -> list[AclAnswer]:
         """Set the ACLs of nodes; what became of each, in order."""
-        return self._each([lambda port, path=path, entries=entries: set_acl_request(port.chroot, path, entries) for path, entries in acls])  # type: ignore[misc]
+        return self._each(
+            [
+                lambda port, path=path, entries=entries: set_acl_request(port.chroot, path, entries)
+                for path, entries in acls
+            ]
+        )  # type: ignore[misc]
 
     def _each(self, requests: Sequence[Callable[[KazooPort], Request]]) -> list[AclAnswer]:
         found: list[AclAnswer] = []
@@ -94,7 +117,14 @@ class AclClient(SyncReader):
                 self._port.ask(request(self._port), answered)
 
         self._loop.post(send)
-        told = [answer for answer in answers if not isinstance(answer, Unanswered)] if complete.wait(self._read_deadline_ms / 1000) else []
+        told = (
+            [answer for answer in answers if not isinstance(answer, Unanswered)]
+            if complete.wait(self._read_deadline_ms / 1000)
+            else []
+        )
         if len(told) < len(requests):
-            raise UnavailableError(f"ZooKeeper at {self._options.address} did not answer within {self._read_deadline_ms} ms: look at its servers, then try again")
+            raise UnavailableError(
+                f"ZooKeeper at {self._options.address} did not answer within"
+                f" {self._read_deadline_ms} ms: look at its servers, then try again"
+            )
         return told

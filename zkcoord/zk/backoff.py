@@ -1,7 +1,8 @@
-"""How long to wait before trying again: tenacity's wait policies, asked for a number instead of being slept on.
+"""How long to wait before trying again: tenacity's wait policies, asked for a number instead of
+being slept on.
 
-A driver must not sleep; it says when it wants to be woken. The policies have no jitter, so that a simulated run repeats; the spread between processes comes from when their
-sessions ended.
+A driver must not sleep; it says when it wants to be woken. The policies have no jitter, so that a
+simulated run repeats; the spread between processes comes from when their sessions ended.
 """
 
 from __future__ import annotations

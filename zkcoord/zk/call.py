@@ -9,7 +9,9 @@ from zkcoord.zk.requests import Request, Result
 
 
 class Call:
-    """One call under way. kazoo hands it around as its "async result"; it is told exactly once, `None` for lost."""
+    """One call under way. kazoo hands it around as its "async result"; it is told exactly once,
+    `None` for lost.
+    """
 
     __slots__ = ("request", "queued_s", "_tell")
 

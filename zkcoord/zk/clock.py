@@ -1,7 +1,9 @@
 """The two clocks of a process.
 
-Rights (leases, deadlines, a session's contact) are counted on a clock that never goes back and goes on while the machine sleeps: CLOCK_BOOTTIME. A laptop that was suspended for an
-hour must find its lease over, and CLOCK_MONOTONIC would not say so. Where there is no such clock the monotonic one has to do. The wall clock is for people and for names only.
+Rights (leases, deadlines, a session's contact) are counted on a clock that never goes back and goes
+on while the machine sleeps: CLOCK_BOOTTIME. A laptop that was suspended for an hour must find its
+lease over, and CLOCK_MONOTONIC would not say so. Where there is no such clock the monotonic one has
+to do. The wall clock is for people and for names only.
 """
 
 from __future__ import annotations

@@ -1,19 +1,33 @@
-"""kazoo's client and connection, taken at the lowest place: the only use of kazoo's private API besides the codecs in `zkcoord.zk.requests`.
+"""kazoo's client and connection, taken at the lowest place: the only use of kazoo's private API
+besides the codecs in `zkcoord.zk.requests`.
 
-Why: kazoo completes results on one thread, watch events on another, and state changes on a third, so the order in which the server spoke is lost; it queues calls while disconnected and runs them on
-whatever session comes next; it opens a new session by itself when one has expired; and it has no persistent watches. Here everything stays on kazoo's connection thread, which reads the socket frame by
-frame, and each frame becomes one call of the `Observer` or of a `Call` before the next frame is looked at (watch events that arrived right behind each other become one). That is the whole ordering guarantee: what the observer and the calls are told is in
-the order of the bytes on the wire, so a watch event that the server sent before an answer is told before it.
+Why: kazoo completes results on one thread, watch events on another, and state changes on a third,
+so the order in which the server spoke is lost; it queues calls while disconnected and runs them on
+whatever session comes next; it opens a new session by itself when one has expired; and it has no
+persistent watches. Here everything stays on kazoo's connection thread, which reads the socket frame
+by frame, and each frame becomes one call of the `Observer` or of a `Call` before the next frame is
+looked at (watch events that arrived right behind each other become one). That is the whole ordering
+guarantee: what the observer and the calls are told is in the order of the bytes on the wire, so a
+watch event that the server sent before an answer is told before it.
 
-* The gate (`_gate`) makes "usable" and the queue one thing: `submit` puts a call into the queue only while the session is usable, and losing the connection empties queue and pending calls under the same gate.
-  `generation` makes it true for the owner too, who learns of a reconnection later than this thread: a call made before that is not sent on a connection its maker does not know of. So no call is sent
-  on another connection than the one it was made on, and nothing is sent again.
-* `usable` begins when the session is established, authenticated and, the first time, the chroot has been seen; it ends with the connection.
-* Every end of a session is told once, as an `End`; after it the thread ends and the sockets are closed. A session id that changed on reconnect is an expiry: some servers hand out a new session silently.
-* `plain` says that a server of this ensemble knew no multiRead: from then on the session is served by what every server knows (see `zkcoord.zk.plain`). Such a server answers a request that it does not
-  know, and closes the connection; the session lives, and is found again on the next connection.
-* A call without an answer for `request_deadline_ms` drops the connection. It is checked only where the socket has nothing to read, so a process that was stopped for a while first reads what has arrived.
-* kazoo's own log is not used: at debug level it prints requests with their data, credentials and session passwords.
+* The gate (`_gate`) makes "usable" and the queue one thing: `submit` puts a call into the queue
+  only while the session is usable, and losing the connection empties queue and pending calls under
+  the same gate. `generation` makes it true for the owner too, who learns of a reconnection later
+  than this thread: a call made before that is not sent on a connection its maker does not know of.
+  So no call is sent on another connection than the one it was made on, and nothing is sent again.
+* `usable` begins when the session is established, authenticated and, the first time, the chroot has
+  been seen; it ends with the connection.
+* Every end of a session is told once, as an `End`; after it the thread ends and the sockets are
+  closed. A session id that changed on reconnect is an expiry: some servers hand out a new session
+  silently.
+* `plain` says that a server of this ensemble knew no multiRead: from then on the session is served
+  by what every server knows (see `zkcoord.zk.plain`). Such a server answers a request that it does
+  not know, and closes the connection; the session lives, and is found again on the next connection.
+* A call without an answer for `request_deadline_ms` drops the connection. It is checked only where
+  the socket has nothing to read, so a process that was stopped for a while first reads what has
+  arrived.
+* kazoo's own log is not used: at debug level it prints requests with their data, credentials and
+  session passwords.
 """
 
 from __future__ import annotations
@@ -29,7 +43,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionDropped, SASLException, SessionExpiredError, ZookeeperError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionDropped,
+    SASLException,
+    SessionExpiredError,
+    ZookeeperError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol import serialization as wire
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
@@ -48,7 +68,8 @@ from zkcoord.zk.watch_events import events_together
 log = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 128 * 1024 * 1024
-RECEIVE_BYTES = 64 * 1024  # more than a TLS record (16 KiB): nothing stays behind in OpenSSL, where waiting would not see it
+# more than a TLS record (16 KiB): nothing stays behind in OpenSSL, where waiting would not see it
+RECEIVE_BYTES = 64 * 1024
 SEND_BATCH_BYTES = 64 * 1024
 
 CONNECT_ATTEMPT_MIN_MS = 250
@@ -68,7 +89,9 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
     """kazoo's connection thread with one place where bytes become values."""
 
     def __init__(self, client: EdgeClient, sasl_options: dict[str, str] | None) -> None:
-        super().__init__(client, client._conn_retry.copy(), logger=client.logger, sasl_options=sasl_options)
+        super().__init__(
+            client, client._conn_retry.copy(), logger=client.logger, sasl_options=sasl_options
+        )
         self.last_error = "no attempt was made yet"
         self.answer_too_large = False
         self._received = bytearray()
@@ -122,7 +145,10 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             self.last_error = f"{host}:{port}: {e}"
             raise
         except SASLException as e:
-            client.refuse(f"SASL authentication at {host}:{port} cannot be done ({e}): install pure-sasl and check mechanism, name and password")
+            client.refuse(
+                f"SASL authentication at {host}:{port} cannot be done ({e}): install pure-sasl and"
+                " check mechanism, name and password"
+            )
             raise AuthFailedError() from e
         except _Refusal as e:
             client.refuse(str(e))
@@ -132,7 +158,10 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         except ZookeeperError as e:
             if isinstance(e.__cause__, ConnectionDropped) and self._seen_chroot:
                 raise self._drop(f"{host}:{port}: {e.__cause__}") from e
-            client.refuse(f"the ZooKeeper at {host}:{port} refused the credentials ({type(e).__name__}): correct scheme, user name and password")
+            client.refuse(
+                f"the ZooKeeper at {host}:{port} refused the credentials ({type(e).__name__}):"
+                " correct scheme, user name and password"
+            )
             raise AuthFailedError() from e
         except GARBAGE as e:
             self.last_error = f"{host}:{port} does not answer like a ZooKeeper server"
@@ -143,10 +172,16 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         return read_timeout_ms, connect_timeout_ms
 
     def _look_at_chroot(self, timeout_s: float) -> None:
-        """The first request of a port; raises `_Refusal` when its answer says that this ensemble cannot be used. A chroot is only missing if it is after a sync, too."""
+        """The first request of a port; raises `_Refusal` when its answer says that this ensemble
+        cannot be used. A chroot is only missing if it is after a sync, too.
+        """
         options = self.client.options
         root = GetData(options.chroot or "/")
-        look = requests.single_request("", root) if self.client.plain else requests.read_request("", [root])
+        look = (
+            requests.single_request("", root)
+            if self.client.plain
+            else requests.read_request("", [root])
+        )
         err, result = self._ask(look, timeout_s)
         if err == requests.UNIMPLEMENTED and not self.client.plain:
             self.client.plain = True
@@ -165,14 +200,20 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         return header.err, request.decode(header.err, body, offset)
 
     def idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
-        """Wait in the main loop for the server, a call to send, or `timeout_s`. Raises `ConnectionDropped` when the oldest call is overdue."""
+        """Wait in the main loop for the server, a call to send, or `timeout_s`. Raises
+        `ConnectionDropped` when the oldest call is overdue.
+        """
         server = sockets[0]
         if self._received:
             return [server, *wait_ready(sockets[1:], [], 0)]
         until = time.monotonic() + timeout_s
         while True:
             pending = self.client._pending
-            overdue = pending[0][1].queued_s + self.client.request_deadline_s if pending and pending[0][1] else until
+            overdue = (
+                pending[0][1].queued_s + self.client.request_deadline_s
+                if pending and pending[0][1]
+                else until
+            )
             ready = wait_ready(sockets, [], min(until, overdue) - time.monotonic())
             now = time.monotonic()
             if server not in ready and pending and now >= overdue and overdue != until:
@@ -184,7 +225,9 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         """The next `length` bytes. Reads ahead: `idle` knows what is left over."""
         if not 0 <= length <= FRAME_BYTES_MAX:
             self.answer_too_large = length > FRAME_BYTES_MAX
-            raise self._drop(f"a frame of {length} bytes is not ZooKeeper's (or is more than {FRAME_BYTES_MAX})")
+            raise self._drop(
+                f"a frame of {length} bytes is not ZooKeeper's (or is more than {FRAME_BYTES_MAX})"
+            )
         received = self._received
         if len(received) < length:
             self._receive(length, timeout)
@@ -197,17 +240,23 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         with self._socket_error_handling():
             while len(received) < length:
                 try:
-                    chunk = self._socket.recv(max(RECEIVE_BYTES, min(length - len(received), 1 << 20)))
+                    chunk = self._socket.recv(
+                        max(RECEIVE_BYTES, min(length - len(received), 1 << 20))
+                    )
                 except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     if not wait_ready([self._socket], [], timeout):
-                        raise KazooTimeoutError("the server stopped in the middle of an answer") from None
+                        raise KazooTimeoutError(
+                            "the server stopped in the middle of an answer"
+                        ) from None
                     continue
                 if not chunk:
                     raise self._drop(SERVER_CLOSED)
                 received += chunk
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send what is queued, in order, up to a batch; each call is pending before its first byte leaves, so that a failing send loses none."""
+        """Send what is queued, in order, up to a batch; each call is pending before its first byte
+        leaves, so that a failing send loses none.
+        """
         client = self.client
         with self._socket_error_handling():
             self._read_sock.recv(RECEIVE_BYTES)
@@ -216,7 +265,10 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
             request, call = client._queue.popleft()
             self._xid = (self._xid % 2147483647) + 1
             client._pending.append((request, call, self._xid))
-            frames += struct.pack("!iii", 8 + len(request.payload), self._xid, request.type) + request.payload
+            frames += (
+                struct.pack("!iii", 8 + len(request.payload), self._xid, request.type)
+                + request.payload
+            )
         if client._queue:
             client.wake()
         if frames:
@@ -226,10 +278,18 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         """Tell a watch event together with those right behind it."""
         events: list[tuple[Change, str]] = []
         try:
-            for event in events_together(buffer, offset, self._received, lambda size: self._read(size, 0), self.client.ignored):
+            for event in events_together(
+                buffer,
+                offset,
+                self._received,
+                lambda size: self._read(size, 0),
+                self.client.ignored,
+            ):
                 events.append(event)
         except GARBAGE as e:
-            raise self._drop("the server sent a watch event that is not known, so watches are added again") from e
+            raise self._drop(
+                "the server sent a watch event that is not known, so watches are added again"
+            ) from e
         finally:
             if events:
                 self.client.observer.fired(events)
@@ -246,7 +306,9 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         if header.err == requests.UNIMPLEMENTED and request.type in requests.SINCE_3_6:
             client.plain = True
             client._pending.appendleft((request, call, xid))
-            raise self._drop("this server is older than 3.6, and is asked in the old way from now on")
+            raise self._drop(
+                "this server is older than 3.6, and is asked in the old way from now on"
+            )
         try:
             if header.xid != xid:
                 raise ValueError(f"answer {header.xid} instead of {xid}")
@@ -260,7 +322,9 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
 
 
 class EdgeClient(KazooClient):  # type: ignore[misc]
-    """kazoo's client as one session: see the module's text. `submit` and `shut` may be called from any thread."""
+    """kazoo's client as one session: see the module's text. `submit` and `shut` may be called from
+    any thread.
+    """
 
     def __init__(self, options: ZkOptions, tls: ssl.SSLContext | None, observer: Observer) -> None:
         self.options = options
@@ -269,21 +333,39 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         self.plain = False
         self.generation = 0
         self.ignored: tuple[bytes, ...] = ()
-        self.request_deadline_s = (options.request_deadline_ms or options.session_timeout_ms / 2) / 1000
+        self.request_deadline_s = (
+            options.request_deadline_ms or options.session_timeout_ms / 2
+        ) / 1000
         self._gate = threading.RLock()
         self.ended = False
         self._closing = False
         self._end: tuple[End, str] = (End.EXPIRED, "")
-        attempt_ms = min(CONNECT_ATTEMPT_MAX_MS, max(CONNECT_ATTEMPT_MIN_MS, options.session_timeout_ms / len(options.servers)))
-        handler = EdgeHandler(tls, attempt_ms / 1000, lambda sockets, timeout_s: self._connection.idle(sockets, timeout_s))
+        attempt_ms = min(
+            CONNECT_ATTEMPT_MAX_MS,
+            max(CONNECT_ATTEMPT_MIN_MS, options.session_timeout_ms / len(options.servers)),
+        )
+        handler = EdgeHandler(
+            tls,
+            attempt_ms / 1000,
+            lambda sockets, timeout_s: self._connection.idle(sockets, timeout_s),
+        )
         retry = KazooRetry(
-            max_tries=-1, delay=RECONNECT_DELAY_MIN_MS / 1000, backoff=2, max_jitter=0.4, max_delay=RECONNECT_DELAY_MAX_MS / 1000, sleep_func=handler.sleep_func
+            max_tries=-1,
+            delay=RECONNECT_DELAY_MIN_MS / 1000,
+            backoff=2,
+            max_jitter=0.4,
+            max_delay=RECONNECT_DELAY_MAX_MS / 1000,
+            sleep_func=handler.sleep_func,
         )
         super().__init__(
             hosts=",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in options.servers),
             timeout=options.session_timeout_ms / 1000,
             handler=handler,
-            auth_data={("digest", f"{options.digest.username}:{options.digest.password}")} if options.digest else None,
+            auth_data=(
+                {("digest", f"{options.digest.username}:{options.digest.password}")}
+                if options.digest
+                else None
+            ),
             connection_retry=retry,
             use_ssl=tls is not None,
             logger=quiet_logger(),
@@ -296,7 +378,9 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         return str(self._connection.last_error)
 
     def submit(self, call: Call, generation: int) -> bool:
-        """Queue a call on the connection that is the owner's latest (`generation`), or tell it lost. False: the owner has not seen the latest yet; the call is neither queued nor told."""
+        """Queue a call on the connection that is the owner's latest (`generation`), or tell it
+        lost. False: the owner has not seen the latest yet; the call is neither queued nor told.
+        """
         with self._gate:
             if generation != self.generation:
                 return False
@@ -309,11 +393,14 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
 
     def wake(self) -> None:
         """Make the connection's thread look at the queue."""
-        with suppress(OSError, AttributeError):  # so many wakes are waiting already that no more fit, or the thread is over
+        # so many wakes are waiting already that no more fit, or the thread is over
+        with suppress(OSError, AttributeError):
             self._connection._write_sock.send(b"\0")
 
     def shut(self) -> None:
-        """Close the session after the calls under way. Without a connection, the next one closes it."""
+        """Close the session after the calls under way. Without a connection, the next one closes
+        it.
+        """
         with self._gate:
             self._closing = True
             self._end = (End.CLOSED, "")
@@ -326,7 +413,9 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
                 self._cut()
 
     def give_up(self, end: End, reason: str) -> None:
-        """End now, whatever the connection's thread is doing; it ends by itself as soon as it can."""
+        """End now, whatever the connection's thread is doing; it ends by itself as soon as it
+        can.
+        """
         with self._gate:
             self._stopped.set()
             self._end = (end, reason)
@@ -351,7 +440,9 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
                 return
             self.usable = True
             self.generation += 1
-            self.observer.connected(self.generation, self._session_id, self._session_passwd, timeout_ms, server)
+            self.observer.connected(
+                self.generation, self._session_id, self._session_passwd, timeout_ms, server
+            )
 
     def _session_callback(self, state: str) -> None:
         with self._gate:

@@ -1,7 +1,8 @@
 """When this session was last proved alive, by the process's own clock.
 
-A session's loss is learnt from the server only, and a client that is cut off learns nothing; so whoever holds rights counts for itself. The proof's time is when the request was
-SENT: the server's clock for the session cannot have started later than that.
+A session's loss is learnt from the server only, and a client that is cut off learns nothing; so
+whoever holds rights counts for itself. The proof's time is when the request was SENT: the server's
+clock for the session cannot have started later than that.
 """
 
 from __future__ import annotations
@@ -55,11 +56,14 @@ class TimedPort:
         assert self.port is not None
         self.port.close()
 
-    def _timed(self, done: Callable[[MultiResult], None] | Callable[[ReadResult], None]) -> Callable[[MultiResult | ReadResult], None]:
+    def _timed(
+        self, done: Callable[[MultiResult], None] | Callable[[ReadResult], None]
+    ) -> Callable[[MultiResult | ReadResult], None]:
         sent = self.sent_ms = self.clock()
 
         def answered(result: MultiResult | ReadResult) -> None:
             if not isinstance(result, Unanswered):
                 self.contact_ms = max(self.contact_ms, sent)
             done(result)  # type: ignore[arg-type]
+
         return answered

@@ -1,4 +1,6 @@
-"""Calls on a server of 3.6 or newer, which knows all that the port needs: each is one request, and an event is told as it comes. `zkcoord.zk.plain` does the same on older ones."""
+"""Calls on a server of 3.6 or newer, which knows all that the port needs: each is one request, and
+an event is told as it comes. `zkcoord.zk.plain` does the same on older ones.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from zkcoord.zk.port import Fired, MultiResult, Op, Read, ReadResult, WatchMode
 
 
 class Way(Protocol):
-    """How the calls of a `KazooPort` reach the server that it is connected to. All of it runs on the owner's thread; the calls are those of `zkcoord.zk.port.Port`."""
+    """How the calls of a `KazooPort` reach the server that it is connected to. All of it runs on
+    the owner's thread; the calls are those of `zkcoord.zk.port.Port`.
+    """
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         """See `Port`."""
@@ -38,9 +42,16 @@ class Way(Protocol):
 
 
 class Direct:
-    """See the module. `submit` sends a request and hands on what it is answered; `tell` is the owner's."""
+    """See the module. `submit` sends a request and hands on what it is answered; `tell` is the
+    owner's.
+    """
 
-    def __init__(self, chroot: str, submit: Callable[[requests.Request, Callable[[Any], None]], None], tell: Callable[[Fired], None]) -> None:
+    def __init__(
+        self,
+        chroot: str,
+        submit: Callable[[requests.Request, Callable[[Any], None]], None],
+        tell: Callable[[Fired], None],
+    ) -> None:
         self._chroot = chroot
         self._submit = submit
         self._tell = tell

@@ -1,6 +1,8 @@
-"""Which process this is, without a system call: what may not be used in a forked child asks with every record.
+"""Which process this is, without a system call: what may not be used in a forked child asks with
+every record.
 
-Python tells the child of every fork that it knows of (`os.fork`, `multiprocessing`, and servers that embed it and fork as its documentation asks).
+Python tells the child of every fork that it knows of (`os.fork`, `multiprocessing`, and servers
+that embed it and fork as its documentation asks).
 """
 
 from __future__ import annotations

@@ -1,19 +1,27 @@
 """One thread that decides.
 
-Everything that a process knows about its group or its term is touched by this thread only. Other threads (a connection, an HTTP request, the application, a signal handler) post thunks;
-the loop runs them in the order of their posting and then lets its drivers do what time brought. Between two events it sleeps, exactly until the next one is due.
+Everything that a process knows about its group or its term is touched by this thread only. Other
+threads (a connection, an HTTP request, the application, a signal handler) post thunks; the loop
+runs them in the order of their posting and then lets its drivers do what time brought. Between two
+events it sleeps, exactly until the next one is due.
 
 Ordering contracts:
 
-* thunks run one at a time, first in first out; what one thread posts runs in the order in which it posted;
+* thunks run one at a time, first in first out; what one thread posts runs in the order in which it
+  posted;
 * `post` never blocks and never raises, and may be called from a signal handler or a finalizer;
-* after at most `THUNKS_PER_TURN_MAX` thunks the drivers are asked for the time, so that a flood of events cannot keep a lease or a deadline from being looked at;
-* a driver is ticked when its `next_wake_ms()` is not in the future; it is asked again after every turn;
-* the first exception that leaves a thunk or a tick ends the loop: it is logged, kept in `failure`, and nothing more runs. State that a bug has touched is not worked with any further;
-* thunks posted before `stop` run, those posted after it may never run. A future of `submit` that will not run is cancelled.
+* after at most `THUNKS_PER_TURN_MAX` thunks the drivers are asked for the time, so that a flood of
+  events cannot keep a lease or a deadline from being looked at;
+* a driver is ticked when its `next_wake_ms()` is not in the future; it is asked again after every
+  turn;
+* the first exception that leaves a thunk or a tick ends the loop: it is logged, kept in `failure`,
+  and nothing more runs. State that a bug has touched is not worked with any further;
+* thunks posted before `stop` run, those posted after it may never run. A future of `submit` that
+  will not run is cancelled.
 
-Times are those of `zkcoord.zk.clock.boot_ms`. The sleep itself is counted by a clock that stands still while the machine is suspended, so no sleep is longer than `SLEEP_MAX_MS`:
-after a suspension the drivers see the new time within that.
+Times are those of `zkcoord.zk.clock.boot_ms`. The sleep itself is counted by a clock that stands
+still while the machine is suspended, so no sleep is longer than `SLEEP_MAX_MS`: after a suspension
+the drivers see the new time within that.
 """
 
 from __future__ import annotations
@@ -49,7 +57,9 @@ class Driver(Protocol):
 
 
 class Loop:
-    """See the module. `failure` is the exception that ended it, None while there is none; `stopped` is set when nothing runs any more."""
+    """See the module. `failure` is the exception that ended it, None while there is none; `stopped`
+    is set when nothing runs any more.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -69,7 +79,10 @@ class Loop:
         self._queue.put(thunk)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Have `work` run on the loop's thread; its result goes into the future. An exception of `work` is one of the loop's own and ends it; the future is cancelled when the loop ends first."""
+        """Have `work` run on the loop's thread; its result goes into the future. An exception of
+        `work` is one of the loop's own and ends it; the future is cancelled when the loop ends
+        first.
+        """
         future: Future[T] = Future()
 
         def run() -> None:
@@ -94,7 +107,9 @@ class Loop:
         self.post(lambda: self._drivers.remove(driver) if driver in self._drivers else None)
 
     def start(self, on_end: Callable[[], None] | None = None) -> None:
-        """Run in a daemon thread of its own; `on_end` is called on it when the loop has ended, whatever the reason."""
+        """Run in a daemon thread of its own; `on_end` is called on it when the loop has ended,
+        whatever the reason.
+        """
         self._on_end = on_end
         threading.Thread(target=self.run, name=f"zkcoord-{self.name}", daemon=True).start()
 
@@ -119,7 +134,9 @@ class Loop:
             self._turn_until_stopped()
         except Exception as error:  # the thread's main: log and stop
             self.failure = error
-            log.critical("the loop %s ends after an error that should not happen", self.name, exc_info=True)
+            log.critical(
+                "the loop %s ends after an error that should not happen", self.name, exc_info=True
+            )
         finally:
             self._end()
 
@@ -133,7 +150,9 @@ class Loop:
             restless = self._ticks(restless)
 
     def _thunks(self) -> bool:
-        """Sleep until something was posted or a driver is due, then run what was posted; whether there was anything."""
+        """Sleep until something was posted or a driver is due, then run what was posted; whether
+        there was anything.
+        """
         try:
             self._queue.get(timeout=self._sleep_s())()
         except queue.Empty:
@@ -145,7 +164,9 @@ class Loop:
         return True
 
     def _ticks(self, restless: int) -> int:
-        """Tick the drivers that are due. Returns how many turns in a row did so without anything posted: a driver that is always due must not take a whole processor."""
+        """Tick the drivers that are due. Returns how many turns in a row did so without anything
+        posted: a driver that is always due must not take a whole processor.
+        """
         ticked = False
         for driver in tuple(self._drivers):
             wake_ms = driver.next_wake_ms()
@@ -155,13 +176,19 @@ class Loop:
         if not ticked:
             return 0
         if restless == TICKS_WITHOUT_REST_MAX:
-            log.error("a driver of the loop %s is always due: it is ticked every %d ms from now on", self.name, REST_MS)
+            log.error(
+                "a driver of the loop %s is always due: it is ticked every %d ms from now on",
+                self.name,
+                REST_MS,
+            )
         if restless >= TICKS_WITHOUT_REST_MAX:
             time.sleep(REST_MS / 1000)
         return restless + 1
 
     def _sleep_s(self) -> float:
-        wakes = [wake for wake in (driver.next_wake_ms() for driver in self._drivers) if wake is not None]
+        wakes = [
+            wake for wake in (driver.next_wake_ms() for driver in self._drivers) if wake is not None
+        ]
         if not wakes:
             return SLEEP_MAX_MS / 1000
         return min(max(min(wakes) * NS_PER_MS - boot_ns(), 0) / 1e9, SLEEP_MAX_MS / 1000)

@@ -1,13 +1,19 @@
-"""The coordinator's picture of ZooKeeper: watch first, then read; an event is a hint, a decision uses only what was read.
+"""The coordinator's picture of ZooKeeper: watch first, then read; an event is a hint, a decision
+uses only what was read.
 
-Watch events only mark what to read (`Want`). `flush`, called once the queue of events is drained, asks for ONE multiRead of everything marked; the answers become one delta per
-group. What one ack changes together is read together: a command's event also marks the owner nodes of its partitions, a registration's event those of its session.
+Watch events only mark what to read (`Want`). `flush`, called once the queue of events is drained,
+asks for ONE multiRead of everything marked; the answers become one delta per group. What one ack
+changes together is read together: a command's event also marks the owner nodes of its partitions, a
+registration's event those of its session.
 
-Why an event for a path that is being read right now marks nothing: ZooKeeper sends a session its events and answers in one order, so an event that arrives before an answer
-happened before that answer was made. An ack of 24 partitions raises 25 events and costs one read.
+Why an event for a path that is being read right now marks nothing: ZooKeeper sends a session its
+events and answers in one order, so an event that arrives before an answer happened before that
+answer was made. An ack of 24 partitions raises 25 events and costs one read.
 
-A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level (children, registrations and channels, then commands, then owner nodes), at most
-`READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read before owner nodes. Events during a sweep mark, and are read after it.
+A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level
+(children, registrations and channels, then commands, then owner nodes), at most
+`READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read
+before owner nodes. Events during a sweep mark, and are read after it.
 """
 
 from __future__ import annotations
@@ -15,20 +21,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from zkcoord.core.events import Event, GroupChanged, GroupDelta, GroupGone, GroupLeftAlone, GroupUnread, Ready, TopicsChanged
+from zkcoord.core.events import (
+    Event,
+    GroupChanged,
+    GroupDelta,
+    GroupGone,
+    GroupLeftAlone,
+    GroupUnread,
+    Ready,
+    TopicsChanged,
+)
 from zkcoord.core.model import Malformed, Member, Pattern, Topic, TopicPartition
 from zkcoord.znodes import names, paths
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
 
 from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of, topic_of
-from .port import READS_PER_REQUEST_MAX, Change, Children, Fired, GetChildren, GetData, Port, Read, ReadAnswer, ReadDone, ReadResult, WatchMode, reads_that_fit
+from .port import (
+    READS_PER_REQUEST_MAX,
+    Change,
+    Children,
+    Fired,
+    GetChildren,
+    GetData,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    WatchMode,
+    reads_that_fit,
+)
 from .sweep import BAD_NAME, GroupRead, Sweep
 from .wants import SizeLimits, Sizes, Want, Wants
 
 GROUPS_PER_SLICE = 500
 SLICES_UNDER_WAY_MAX = 2
-"""ZooKeeper reads one while the other is decoded; what was read of a few groups is still in the processor's cache when the core takes it."""
+"""ZooKeeper reads one while the other is decoded; what was read of a few groups is still in the
+processor's cache when the core takes it.
+"""
 
 IGNORED_GROUPS_MAX = 64
 
@@ -40,12 +71,28 @@ RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
 class Mirror:
     """Reads one session's view of the world into events for the core.
 
-    `emit` takes the events; `related(group, member, node)` names the partitions of a command that is known (`node` given) or those that a member owns (`node` empty); `before` is the mirror of the same term's last connection: what it knew and is gone must be told, too;
-    `epoch` is this term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many groups are read together. `lost()` must be called when the session is suspended; a new `Mirror` is made for a new connection.
+    `emit` takes the events; `related(group, member, node)` names the partitions of a command that
+    is known (`node` given) or those that a member owns (`node` empty); `before` is the mirror of
+    the same term's last connection: what it knew and is gone must be told, too; `epoch` is this
+    term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much
+    of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many
+    groups are read together. `lost()` must be called when the session is suspended; a new `Mirror`
+    is made for a new connection.
     """
 
-    def __init__(self, port: Port, layout: Layout, epoch: int, clock: Callable[[], int], emit: Callable[[Event], None], related: RelatedPartitions, before: Mirror | None = None,
-                 limits: SizeLimits = SizeLimits(), reads_max: int = READS_PER_REQUEST_MAX, groups_per_slice: int = GROUPS_PER_SLICE) -> None:
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        epoch: int,
+        clock: Callable[[], int],
+        emit: Callable[[Event], None],
+        related: RelatedPartitions,
+        before: Mirror | None = None,
+        limits: SizeLimits = SizeLimits(),
+        reads_max: int = READS_PER_REQUEST_MAX,
+        groups_per_slice: int = GROUPS_PER_SLICE,
+    ) -> None:
         self.port = port
         self.own_prefix = f"{epoch}-"
         self.layout = layout
@@ -84,7 +131,9 @@ class Mirror:
         self.port.sync(self._synced)
 
     def _watched(self, _result: ReadResult) -> None:
-        """An unanswered watch means that the connection is gone: the owner hears of it as `Suspended`."""
+        """An unanswered watch means that the connection is gone: the owner hears of it as
+        `Suspended`.
+        """
 
     def _synced(self, result: ReadResult) -> None:
         self.busy = False
@@ -102,14 +151,19 @@ class Mirror:
         if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
             return  # not ignored yet, or not by the port
         where = self.layout.locate(event.path)
-        if isinstance(where, COUNTED) and event.change in (Change.CREATED, Change.DELETED) and not self._fits(where, event.change):
+        if (
+            isinstance(where, COUNTED)
+            and event.change in (Change.CREATED, Change.DELETED)
+            and not self._fits(where, event.change)
+        ):
             return
         if not _readable(where):
             self._name_is_all(where, event.change)
         elif isinstance(where, paths.RegistrationAt):
             self._mark_member(where.group, where.member)
         elif isinstance(where, paths.CommandAt):
-            own = event.change is Change.CREATED and where.node.startswith(self.own_prefix)  # the write's own outcome says so
+            # the write's own outcome says so
+            own = event.change is Change.CREATED and where.node.startswith(self.own_prefix)
             if event.change is not Change.DATA and not own:
                 self._mark_command(where.group, where.member, where.node)
         elif isinstance(where, paths.OwnerAt):
@@ -129,9 +183,19 @@ class Mirror:
         elif isinstance(where, paths.TopicAt):
             self._mark(Want("topic", node=where.topic))
 
-    def _fits(self, where: paths.RegistrationAt | paths.ChannelAt | paths.CommandAt | paths.OwnerAt, change: Change) -> bool:
-        """Count a node of a group; False where the group has just become too large to be followed: it is to be read as a whole, which says whether it is."""
-        if where.group in self.known and self.sizes.grew(where.group, 1 if change is Change.CREATED else -1, isinstance(where, paths.RegistrationAt)):
+    def _fits(
+        self,
+        where: paths.RegistrationAt | paths.ChannelAt | paths.CommandAt | paths.OwnerAt,
+        change: Change,
+    ) -> bool:
+        """Count a node of a group; False where the group has just become too large to be followed:
+        it is to be read as a whole, which says whether it is.
+        """
+        if where.group in self.known and self.sizes.grew(
+            where.group,
+            1 if change is Change.CREATED else -1,
+            isinstance(where, paths.RegistrationAt),
+        ):
             self._follow_no_more(where.group)
             self._ignore()
             self._unread(where.group)
@@ -139,9 +203,15 @@ class Mirror:
         return True
 
     def _name_is_all(self, where: paths.Where, change: Change) -> None:
-        """A node with a name that it cannot have: it is not read, and a registration is named for it (a whole read names the others)."""
+        """A node with a name that it cannot have: it is not read, and a registration is named for
+        it (a whole read names the others).
+        """
         if isinstance(where, paths.RegistrationAt) and where.group in self.known and self.begun:
-            value = None if change is Change.DELETED else Malformed("registration", where.member, BAD_NAME)
+            value = (
+                None
+                if change is Change.DELETED
+                else Malformed("registration", where.member, BAD_NAME)
+            )
             self._emit_group(where.group, GroupDelta(members={where.member: value}))
 
     def _follow_no_more(self, group: str) -> None:
@@ -149,7 +219,9 @@ class Mirror:
         self.wants.drop(group)
 
     def _ignore(self) -> None:
-        """The floods of events of groups that are left alone shall cost next to nothing. Each event is compared with all of these, so of very many some are heard."""
+        """The floods of events of groups that are left alone shall cost next to nothing. Each event
+        is compared with all of these, so of very many some are heard.
+        """
         groups = sorted(self.left_alone)[:IGNORED_GROUPS_MAX]
         if groups != self.ignored:
             self.ignored = groups
@@ -180,7 +252,9 @@ class Mirror:
             self._mark(Want("owner", group, tp=tp))
 
     def read_group(self, group: str) -> None:
-        """Read all of a group (after a sync), then emit `GroupChanged(full)`. Only when the core asks: no write of the group may be under way."""
+        """Read all of a group (after a sync), then emit `GroupChanged(full)`. Only when the core
+        asks: no write of the group may be under way.
+        """
         self.sweeps[group] = None
 
     # reading
@@ -194,7 +268,9 @@ class Mirror:
         """Ask for what is marked, unless a request is under way."""
         if not self.due:
             return
-        if self.wants and (self.swept_last or not self.sweeps):  # in turn: a group that changes all the time must not keep whole reads of others from their turn
+        # in turn: a group that changes all the time must not keep whole reads of others from their
+        # turn
+        if self.wants and (self.swept_last or not self.sweeps):
             self._ask(self.wants.take(self.reads_max))
         else:
             self._sweep(sorted(self.sweeps))
@@ -212,14 +288,24 @@ class Mirror:
         self._ignore()
         for group in groups:
             self.sizes.drop(group)
-        self.unswept = [groups[at : at + self.groups_per_slice] for at in range(0, len(groups), self.groups_per_slice)] or [()]
+        self.unswept = [
+            groups[at : at + self.groups_per_slice]
+            for at in range(0, len(groups), self.groups_per_slice)
+        ] or [()]
         for _ in range(SLICES_UNDER_WAY_MAX):
             self._next_slice()
 
     def _next_slice(self) -> None:
         if self.unswept:
             self.slices += 1
-            Sweep(self.port, self.layout, self.unswept.pop(0), self.limits, self.reads_max, self._swept).begin()
+            Sweep(
+                self.port,
+                self.layout,
+                self.unswept.pop(0),
+                self.limits,
+                self.reads_max,
+                self._swept,
+            ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:
         if self.dead:
@@ -243,7 +329,9 @@ class Mirror:
         if not self.begun:
             self.begun = True
             late, self.sweeps = list(self.sweeps), {}
-            for group in late:  # marked while the world was read: like any other whole read, when the core asks, or it would overlap a write (seed 405052481827)
+            # marked while the world was read: like any other whole read, when the core asks, or it
+            # would overlap a write (seed 405052481827)
+            for group in late:
                 self._unread(group)
             self.emit(Ready(self.clock()))
         self.flush()
@@ -326,7 +414,11 @@ class Mirror:
     # topics
 
     def _topic_names(self, answer: ReadAnswer) -> dict[str, Topic | Malformed | None]:
-        present = {n for n in answer.names if names.is_topic(n)} if isinstance(answer, Children) else set()
+        present = (
+            {n for n in answer.names if names.is_topic(n)}
+            if isinstance(answer, Children)
+            else set()
+        )
         for name in sorted(self.watched_topics - present):
             self.watched_topics.remove(name)
             self.port.unwatch(self.layout.topic(name), self._watched)
@@ -343,7 +435,11 @@ class Mirror:
                 self.topics[name] = topic
             elif topic is None:
                 self.topics.pop(name, None)
-        patterns = {p for members in self.patterns.values() for p in members.values()} if set(self.topics) != before else set()
+        patterns = (
+            {p for members in self.patterns.values() for p in members.values()}
+            if set(self.topics) != before
+            else set()
+        )
         matches = match_patterns(sorted(patterns, key=repr), self.topics) if patterns else {}
         self.emit(TopicsChanged(self.clock(), topics, _good(matches)))
 
@@ -372,7 +468,9 @@ class Mirror:
         self.emit(GroupChanged(self.clock(), group, delta, _good(matches)))
 
     def _group_gone(self, group: str) -> None:
-        """Its watches go, too: names of groups come and go for as long as a session lasts. When it comes again it is watched again before it is read."""
+        """Its watches go, too: names of groups come and go for as long as a session lasts. When it
+        comes again it is watched again before it is read.
+        """
         self.known.discard(group)
         for path in self.layout.group_watch_roots(group):
             self.port.unwatch(path, self._watched)

@@ -1,7 +1,10 @@
-"""How to reach an ensemble: checked when it is built, so that nothing wrong waits for the first reconnect to show.
+"""How to reach an ensemble: checked when it is built, so that nothing wrong waits for the first
+reconnect to show.
 
-Everything that can be known without the network is checked here and refused with one sentence (`ConfigurationError`). Secrets (`password`, `key_password`) are left out of `repr`; nothing
-here or below logs them. TLS always verifies the server's certificate and its host name: there is no option to switch that off.
+Everything that can be known without the network is checked here and refused with one sentence
+(`ConfigurationError`). Secrets (`password`, `key_password`) are left out of `repr`; nothing here or
+below logs them. TLS always verifies the server's certificate and its host name: there is no option
+to switch that off.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ class Digest:
 
 @dataclass(frozen=True)
 class Sasl:
-    """SASL, which needs the `pure-sasl` package. DIGEST-MD5 takes a name and a password, GSSAPI the ticket cache of the process."""
+    """SASL, which needs the `pure-sasl` package. DIGEST-MD5 takes a name and a password, GSSAPI the
+    ticket cache of the process.
+    """
 
     mechanism: str = "DIGEST-MD5"
     username: str = ""
@@ -45,12 +50,18 @@ class Sasl:
     def arguments(self) -> dict[str, str]:
         """What pure-sasl's client takes."""
         ticket = {"mechanism": self.mechanism, "service": self.service}
-        return ticket if self.mechanism == "GSSAPI" else {**ticket, "username": self.username, "password": self.password}
+        return (
+            ticket
+            if self.mechanism == "GSSAPI"
+            else {**ticket, "username": self.username, "password": self.password}
+        )
 
 
 @dataclass(frozen=True)
 class Tls:
-    """PEM files. `ca` None: the system's authorities. `cert` and `key` are for mutual TLS; `key` may be in the file of `cert`."""
+    """PEM files. `ca` None: the system's authorities. `cert` and `key` are for mutual TLS; `key`
+    may be in the file of `cert`.
+    """
 
     ca: str | None = None
     cert: str | None = None
@@ -58,16 +69,24 @@ class Tls:
     key_password: str | None = field(default=None, repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """A context that verifies certificate and host name. Raises `ConfigurationError` when a file cannot be used."""
+        """A context that verifies certificate and host name. Raises `ConfigurationError` when a
+        file cannot be used.
+        """
         if self.key and not self.cert:
-            raise ConfigurationError("a TLS key is given without a certificate: give the certificate (PEM) that belongs to it as well")
+            raise ConfigurationError(
+                "a TLS key is given without a certificate: give the certificate (PEM) that belongs"
+                " to it as well"
+            )
         try:
             context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.ca)
             if self.cert:
                 context.load_cert_chain(self.cert, self.key, self.key_password or (lambda: ""))
         except (OSError, ValueError) as e:
             files = ", ".join(f for f in (self.ca, self.cert, self.key) if f)
-            raise ConfigurationError(f"the TLS files ({files}) cannot be used: {e}; give readable PEM files, and the key's password if it has one") from e
+            raise ConfigurationError(
+                f"the TLS files ({files}) cannot be used: {e}; give readable PEM files, and the"
+                " key's password if it has one"
+            ) from e
         context.check_hostname = True
         context.verify_mode = ssl.CERT_REQUIRED
         return context
@@ -77,10 +96,13 @@ class Tls:
 class ZkOptions:
     """Options of one ensemble.
 
-    `hosts` is "host:port,host:port/chroot". `session_timeout_ms` is asked for; the server's limits decide. `connect_timeout_ms` bounds only the first connection of a `KazooEnsemble` (0: keep
-    trying for ever). `request_deadline_ms`: a call without an answer for so long ends `Unanswered` and takes the connection with it (0: half of the negotiated session timeout).
-    `close_deadline_ms`: `Closed` follows `close()` within it. `acl` is what callers put on the nodes they create. With `roles` each node gets the ACL of its place instead, whatever the caller says, and `acl` is only one
-    of the same size, for whoever counts bytes.
+    `hosts` is "host:port,host:port/chroot". `session_timeout_ms` is asked for; the server's limits
+    decide. `connect_timeout_ms` bounds only the first connection of a `KazooEnsemble` (0: keep
+    trying for ever). `request_deadline_ms`: a call without an answer for so long ends `Unanswered`
+    and takes the connection with it (0: half of the negotiated session timeout).
+    `close_deadline_ms`: `Closed` follows `close()` within it. `acl` is what callers put on the
+    nodes they create. With `roles` each node gets the ACL of its place instead, whatever the caller
+    says, and `acl` is only one of the same size, for whoever counts bytes.
     """
 
     hosts: str
@@ -102,17 +124,31 @@ class ZkOptions:
         object.__setattr__(self, "chroot", chroot)
         if not SESSION_TIMEOUT_MIN_MS <= self.session_timeout_ms <= SESSION_TIMEOUT_MAX_MS:
             raise ConfigurationError(
-                f"a session timeout of {self.session_timeout_ms} ms cannot be used: give one between {SESSION_TIMEOUT_MIN_MS} and {SESSION_TIMEOUT_MAX_MS} ms (18000 is usual)"
+                f"a session timeout of {self.session_timeout_ms} ms cannot be used: give one"
+                f" between {SESSION_TIMEOUT_MIN_MS} and {SESSION_TIMEOUT_MAX_MS} ms (18000 is"
+                " usual)"
             )
         for name in ("connect_timeout_ms", "request_deadline_ms"):
             if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}: give a number of milliseconds, or 0 for the default behaviour")
+                raise ConfigurationError(
+                    f"{name} is {getattr(self, name)}: give a number of milliseconds, or 0 for the"
+                    " default behaviour"
+                )
         if self.close_deadline_ms <= 0:
-            raise ConfigurationError(f"close_deadline_ms is {self.close_deadline_ms}: give a number of milliseconds above 0")
+            raise ConfigurationError(
+                f"close_deadline_ms is {self.close_deadline_ms}: give a number of milliseconds"
+                " above 0"
+            )
         if not self.acl:
-            raise ConfigurationError("the ACL for created nodes is empty: give at least one entry, for example world:anyone with all permissions")
+            raise ConfigurationError(
+                "the ACL for created nodes is empty: give at least one entry, for example"
+                " world:anyone with all permissions"
+            )
         if self.digest is not None and (not self.digest.username or ":" in self.digest.username):
-            raise ConfigurationError("a digest user name must not be empty or contain a colon: give name and password separately")
+            raise ConfigurationError(
+                "a digest user name must not be empty or contain a colon: give name and password"
+                " separately"
+            )
         if self.sasl is not None:
             _check_sasl(self.sasl)
         if self.roles is not None:
@@ -120,34 +156,58 @@ class ZkOptions:
             object.__setattr__(self, "acl", self.roles.widest)
 
     def _check_roles(self, roles: Roles) -> None:
-        """That what is created can be used again by whoever created it, as far as that can be told without the server."""
+        """That what is created can be used again by whoever created it, as far as that can be told
+        without the server.
+        """
         if self.digest is not None:
             mine = make_digest_acl_credential(self.digest.username, self.digest.password)
-            if not any(p.scheme == "digest" and p.id == mine for p in roles.all) and not self._may_be_known_otherwise(roles):
-                raise ConfigurationError(f"none of the principals that shall have access is the digest user {self.digest.username!r} with this password: correct the hash (docs/security.md says how it is made), or the password")
+            if not any(
+                p.scheme == "digest" and p.id == mine for p in roles.all
+            ) and not self._may_be_known_otherwise(roles):
+                raise ConfigurationError(
+                    "none of the principals that shall have access is the digest user"
+                    f" {self.digest.username!r} with this password: correct the hash"
+                    " (docs/security.md says how it is made), or the password"
+                )
         elif self.sasl is None and not self._may_be_known_otherwise(roles):
-            raise ConfigurationError("access is given to certain principals, and this client has no credentials to be one of them: give it a user and a password, SASL, or a TLS certificate")
+            raise ConfigurationError(
+                "access is given to certain principals, and this client has no credentials to be"
+                " one of them: give it a user and a password, SASL, or a TLS certificate"
+            )
 
     def _may_be_known_otherwise(self, roles: Roles) -> bool:
-        return bool(self.tls and self.tls.cert) or any(p.scheme not in ("digest", "sasl", "x509") for p in roles.all)
+        return bool(self.tls and self.tls.cert) or any(
+            p.scheme not in ("digest", "sasl", "x509") for p in roles.all
+        )
 
     @property
     def address(self) -> str:
         """The servers and the chroot as one text, for messages."""
-        return ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in self.servers) + self.chroot
+        return (
+            ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in self.servers)
+            + self.chroot
+        )
 
 
 def _check_sasl(sasl: Sasl) -> None:
     if sasl.mechanism not in SASL_MECHANISMS:
-        raise ConfigurationError(f"the SASL mechanism {sasl.mechanism!r} is not known: use one of {', '.join(SASL_MECHANISMS)}")
+        raise ConfigurationError(
+            f"the SASL mechanism {sasl.mechanism!r} is not known: use one of"
+            f" {', '.join(SASL_MECHANISMS)}"
+        )
     if sasl.mechanism == "DIGEST-MD5" and not (sasl.username and sasl.password):
         raise ConfigurationError("SASL with DIGEST-MD5 needs a user name and a password: give both")
     if importlib.util.find_spec("puresasl") is None:
-        raise ConfigurationError("SASL needs the Python package pure-sasl, which is not installed: install it (pip install pure-sasl) or use digest or TLS")
+        raise ConfigurationError(
+            "SASL needs the Python package pure-sasl, which is not installed: install it (pip"
+            " install pure-sasl) or use digest or TLS"
+        )
 
 
 def parse_hosts(text: str) -> tuple[tuple[Server, ...], str]:
-    """Servers and chroot ("" or "/a/b") of "host:port,host:port/chroot"; the port may be left out (2181), IPv6 addresses stand in brackets. Raises `ConfigurationError`."""
+    """Servers and chroot ("" or "/a/b") of "host:port,host:port/chroot"; the port may be left out
+    (2181), IPv6 addresses stand in brackets. Raises `ConfigurationError`.
+    """
     hosts, slash, rest = text.strip().partition("/")
     servers: list[Server] = []
     for part in hosts.split(","):
@@ -157,9 +217,15 @@ def parse_hosts(text: str) -> tuple[tuple[Server, ...], str]:
         if server not in servers:
             servers.append(server)
     if not servers:
-        raise ConfigurationError(f"no ZooKeeper server in {text!r}: write host:port,host:port and, where there is a chroot, /chroot after the last one")
+        raise ConfigurationError(
+            f"no ZooKeeper server in {text!r}: write host:port,host:port and, where there is a"
+            " chroot, /chroot after the last one"
+        )
     if len(servers) > HOSTS_MAX:
-        raise ConfigurationError(f"{len(servers)} ZooKeeper servers are more than {HOSTS_MAX}: name the members of one ensemble only")
+        raise ConfigurationError(
+            f"{len(servers)} ZooKeeper servers are more than {HOSTS_MAX}: name the members of one"
+            " ensemble only"
+        )
     return tuple(servers), _chroot(slash + rest, text)
 
 
@@ -171,12 +237,21 @@ def _server(part: str, text: str) -> Server:
     else:
         host, _, port = part.partition(":")
         good = ":" not in port
-    if not good or not host or any(c.isspace() or not c.isprintable() or c in "@?#\\[]" for c in host):
-        raise ConfigurationError(f"{part!r} in {text!r} is not a server: write host:port, and an IPv6 address as [address]:port")
+    if (
+        not good
+        or not host
+        or any(c.isspace() or not c.isprintable() or c in "@?#\\[]" for c in host)
+    ):
+        raise ConfigurationError(
+            f"{part!r} in {text!r} is not a server: write host:port, and an IPv6 address as"
+            " [address]:port"
+        )
     if not port:
         return host, DEFAULT_PORT
     if not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) <= 65_535:
-        raise ConfigurationError(f"{port!r} in {text!r} is not a port: write a number from 1 to 65535 after the host")
+        raise ConfigurationError(
+            f"{port!r} in {text!r} is not a port: write a number from 1 to 65535 after the host"
+        )
     return host, int(port)
 
 
@@ -185,8 +260,14 @@ def _chroot(path: str, text: str) -> str:
     if not path:
         return ""
     if "," in path or ":" in path:
-        raise ConfigurationError(f"the chroot {path!r} in {text!r} stands before the last server: write it once, after the last host:port")
+        raise ConfigurationError(
+            f"the chroot {path!r} in {text!r} stands before the last server: write it once, after"
+            " the last host:port"
+        )
     parts = path[1:].split("/")
     if any(not p or p in (".", "..") or not p.isprintable() for p in parts):
-        raise ConfigurationError(f"{path!r} in {text!r} is not a chroot: write an absolute path such as /kafka, without empty parts")
+        raise ConfigurationError(
+            f"{path!r} in {text!r} is not a chroot: write an absolute path such as /kafka, without"
+            " empty parts"
+        )
     return path

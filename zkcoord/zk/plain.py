@@ -1,22 +1,38 @@
-"""Reads and watches on a server before 3.6, which knows neither multiRead nor persistent watches: single reads, and watches that fire once.
+"""Reads and watches on a server before 3.6, which knows neither multiRead nor persistent watches:
+single reads, and watches that fire once.
 
-`KazooPort` hands its calls to a `Plain` while it is connected to such a server (see `zkcoord.zk.connection`: the server's answer to the first multiRead says so). One `Plain` serves one connection.
-Everything here runs on the owner's thread. What it keeps of the port's contracts, and how:
+`KazooPort` hands its calls to a `Plain` while it is connected to such a server (see
+`zkcoord.zk.connection`: the server's answer to the first multiRead says so). One `Plain` serves one
+connection. Everything here runs on the owner's thread. What it keeps of the port's contracts, and
+how:
 
-* *Watch first, then read.* A watch is a walk: stat each node with a watch, list its children with a watch, go on with these. Calls made after it wait (in order) until the walk is through, so what is read
-  after a watch is read after everything below it is watched. (Watches made one after the other walk together; and a single read beside all recursive watches does not wait: it is how an owner sees
-  that its session lives, and a large tree takes longer than a session's timeout.)
-* *No change is lost between an event and the watch set again.* A change is told when the watch is there again, never before: whoever reads because of it reads later than that, and what changes after it
-  fires anew. (Only a deletion is told at once: the node's return is told when it was found and is watched.) A node found by its parent's list is told when its own watch is there.
-* *What the owner was told to exist is watched, so its end is told.* Somebody may make and delete a node between two looks at its parent; so whatever a read or a multi of the owner's has shown below a
-  recursive watch is watched, too, and told as gone if it is. A node deleted and made again between two looks is told as deleted and created: its czxid says so.
-* *An event that is told before a read's answer happened before that read.* A request of many reads is many requests here: what is told between the first and the last of their answers waits for the last.
-* *Answers of one read are one snapshot* if the server was at the same transaction with the first and the last of them, or if a second pass found the same. It is passed again for a few times at most; after
-  that each read is still no older than the one before it in the request, so reads stand in the order in which they may be believed.
-* *A sync is answered after the events of what was before it*, also where these wait for their watches. (What fires later waits for the next sync: a tree that changes all the time holds up none.)
+* *Watch first, then read.* A watch is a walk: stat each node with a watch, list its children with a
+  watch, go on with these. Calls made after it wait (in order) until the walk is through, so what is
+  read after a watch is read after everything below it is watched. (Watches made one after the other
+  walk together; and a single read beside all recursive watches does not wait: it is how an owner
+  sees that its session lives, and a large tree takes longer than a session's timeout.)
+* *No change is lost between an event and the watch set again.* A change is told when the watch is
+  there again, never before: whoever reads because of it reads later than that, and what changes
+  after it fires anew. (Only a deletion is told at once: the node's return is told when it was found
+  and is watched.) A node found by its parent's list is told when its own watch is there.
+* *What the owner was told to exist is watched, so its end is told.* Somebody may make and delete a
+  node between two looks at its parent; so whatever a read or a multi of the owner's has shown below
+  a recursive watch is watched, too, and told as gone if it is. A node deleted and made again
+  between two looks is told as deleted and created: its czxid says so.
+* *An event that is told before a read's answer happened before that read.* A request of many reads
+  is many requests here: what is told between the first and the last of their answers waits for the
+  last.
+* *Answers of one read are one snapshot* if the server was at the same transaction with the first
+  and the last of them, or if a second pass found the same. It is passed again for a few times at
+  most; after that each read is still no older than the one before it in the request, so reads stand
+  in the order in which they may be believed.
+* *A sync is answered after the events of what was before it*, also where these wait for their
+  watches. (What fires later waits for the next sync: a tree that changes all the time holds up
+  none.)
 
-What it does not keep: an event may be told after an answer that shows it already; changes that follow closely upon one another are told as one; what may not be listed tells nothing of what is below it; and
-a removed watch stays at the server until it fires there once.
+What it does not keep: an event may be told after an answer that shows it already; changes that
+follow closely upon one another are told as one; what may not be listed tells nothing of what is
+below it; and a removed watch stays at the server until it fires there once.
 """
 
 from __future__ import annotations
@@ -28,14 +44,36 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from zkcoord.zk import requests
-from zkcoord.zk.port import Change, Children, Committed, Created, Denied, Fired, Missing, MultiResult, Node, Op, Read, ReadAnswer, ReadDone, ReadResult, Unanswered, WatchMode, ZkError
+from zkcoord.zk.port import (
+    Change,
+    Children,
+    Committed,
+    Created,
+    Denied,
+    Fired,
+    Missing,
+    MultiResult,
+    Node,
+    Op,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Unanswered,
+    WatchMode,
+    ZkError,
+)
 from zkcoord.zk.requests import Request, Result
 
 PASSES_MAX = 5
 CHILDREN_WATCHED_MAX = 200_000
-"""Of one node; what is below a larger one is not watched until the owner has listed it and it is smaller."""
+"""Of one node; what is below a larger one is not watched until the owner has listed it and it is
+smaller.
+"""
 REQUESTS_UNDER_WAY_MAX = 200
-"""At once: enough to keep the server busy, few enough that the last of them is answered within a request's deadline on any machine."""
+"""At once: enough to keep the server busy, few enough that the last of them is answered within a
+request's deadline on any machine.
+"""
 UNSEEN = 0
 """Instead of a node's czxid: it is known by name only, and its stat is on its way."""
 
@@ -52,7 +90,9 @@ class Submit(Protocol):
 
 @dataclass(eq=False)
 class _Way:
-    """Requests that set watches and belong together: `left` of them are not answered yet. Of a walk (`done` given), or of what fired between two syncs (`then`: their answers, which wait)."""
+    """Requests that set watches and belong together: `left` of them are not answered yet. Of a walk
+    (`done` given), or of what fired between two syncs (`then`: their answers, which wait).
+    """
 
     done: Callable[[ReadResult], None] | None = None
     left: int = 0
@@ -85,7 +125,9 @@ class _Held(NamedTuple):
 
 
 class Plain:
-    """Reads and watches of one connection. `tell` is the owner's; `chroot` as of `zkcoord.zk.requests`."""
+    """Reads and watches of one connection. `tell` is the owner's; `chroot` as of
+    `zkcoord.zk.requests`.
+    """
 
     def __init__(self, chroot: str, submit: Submit, tell: Callable[[Fired], None]) -> None:
         self._chroot = chroot
@@ -111,14 +153,24 @@ class Plain:
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         """See `Port`."""
         self._writes += 1
-        self._in_turn(_Held(partial(self._send, requests.multi_request(self._chroot, ops), partial(self._multi_done, done))))
+        self._in_turn(
+            _Held(
+                partial(
+                    self._send,
+                    requests.multi_request(self._chroot, ops),
+                    partial(self._multi_done, done),
+                )
+            )
+        )
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
         if not reads:
             self.sync(done)
         elif len(reads) == 1 and self._may_go_first(reads[0].path):
-            self._submit(requests.single_request(self._chroot, reads[0]), partial(_without_zxid, done))
+            self._submit(
+                requests.single_request(self._chroot, reads[0]), partial(_without_zxid, done)
+            )
         else:
             self._in_turn(_Held(partial(self._pass, _Batch(tuple(reads), done))))
 
@@ -131,17 +183,23 @@ class Plain:
         self._in_turn(_Held(partial(self._begin, path, mode, done), watches=True))
 
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
-        """See `Port`. Nothing is sent for it but a sync: what fires for the path is not told any more."""
+        """See `Port`. Nothing is sent for it but a sync: what fires for the path is not told any
+        more.
+        """
         self._in_turn(_Held(partial(self._end, path, done)))
 
     def closing(self) -> None:
-        """The session is about to be closed: nothing waits for its turn any more, and nothing is watched again."""
+        """The session is about to be closed: nothing waits for its turn any more, and nothing is
+        watched again.
+        """
         self._over = True
         self._release()
         self._pump()
 
     def lost(self) -> None:
-        """The connection is gone: as `closing`, and nothing is told any more but that calls are unanswered."""
+        """The connection is gone: as `closing`, and nothing is told any more but that calls are
+        unanswered.
+        """
         self._lost = True
         self.closing()
 
@@ -152,9 +210,16 @@ class Plain:
         self._release()
 
     def _may_go_first(self, path: str) -> bool:
-        """Whether a read of it alone has no need to wait: no write and no watch is before it, nor is it watched for the first time just now."""
+        """Whether a read of it alone has no need to wait: no write and no watch is before it, nor
+        is it watched for the first time just now.
+        """
         watched = path in self._nodes or path not in self._roots
-        return watched and not self._writes and not any(held.watches for held in self._held) and not self._below_a_root(path)
+        return (
+            watched
+            and not self._writes
+            and not any(held.watches for held in self._held)
+            and not self._below_a_root(path)
+        )
 
     def _release(self) -> None:
         while self._held and (self._over or not self._walks or self._held[0].watches):
@@ -166,7 +231,9 @@ class Plain:
 
     def _pump(self) -> None:
         """What the owner waits for goes first; a walk takes what is left."""
-        while (self._queue or self._walk_queue) and (self._over or self._under_way < REQUESTS_UNDER_WAY_MAX):
+        while (self._queue or self._walk_queue) and (
+            self._over or self._under_way < REQUESTS_UNDER_WAY_MAX
+        ):
             request, done = (self._queue or self._walk_queue).popleft()
             self._under_way += 1
             self._writes -= request.type == requests.MULTI
@@ -218,7 +285,13 @@ class Plain:
         if batch.answered < len(batch.reads):
             return
         whole = len(batch.answers) == len(batch.reads)
-        if whole and zxid != batch.first_zxid and batch.answers != batch.before and batch.passes < PASSES_MAX and not self._over:
+        if (
+            whole
+            and zxid != batch.first_zxid
+            and batch.answers != batch.before
+            and batch.passes < PASSES_MAX
+            and not self._over
+        ):
             batch.before = batch.answers
             self._pass(batch)
             return
@@ -254,9 +327,15 @@ class Plain:
         self._stat(path, None, _Way(done))
 
     def _end(self, path: str, done: Callable[[ReadResult], None]) -> None:
-        answer = ReadDone(()) if self._roots.pop(path, None) is not None else ReadDone((Denied(ZkError.OTHER),))
+        answer = (
+            ReadDone(())
+            if self._roots.pop(path, None) is not None
+            else ReadDone((Denied(ZkError.OTHER),))
+        )
         below = _child(path, "")
-        for node in [n for n in self._nodes if (n == path or n.startswith(below)) and not self._in_scope(n)]:
+        for node in [
+            n for n in self._nodes if (n == path or n.startswith(below)) and not self._in_scope(n)
+        ]:
             del self._nodes[node]
             self._unlisted.discard(node)
         self._sync(lambda result: done(result if isinstance(result, Unanswered) else answer))
@@ -291,7 +370,11 @@ class Plain:
 
     def _stat(self, path: str, change: Change | None, way: _Way) -> None:
         """Watch a node, and look what it is."""
-        self._watching(way, requests.watched_stat_request(self._chroot, path), partial(self._stat_done, path, change, way))
+        self._watching(
+            way,
+            requests.watched_stat_request(self._chroot, path),
+            partial(self._stat_done, path, change, way),
+        )
 
     def _stat_done(self, path: str, change: Change | None, way: _Way, answer: ReadAnswer) -> None:
         if not self._in_scope(path):
@@ -314,7 +397,8 @@ class Plain:
             return
         if known is None and way.walks:
             self._nodes[path] = now
-        elif known != now and not (known == UNSEEN and way.walks):  # then the stat that is on its way says so
+        # then the stat that is on its way says so
+        elif known != now and not (known == UNSEEN and way.walks):
             self._nodes[path] = now
             if known:
                 self._tell_of(Change.DELETED, path)
@@ -325,13 +409,21 @@ class Plain:
             self._list(path, None if way.walks else Change.CREATED, way)
 
     def _list(self, path: str, change: Change | None, way: _Way) -> None:
-        """Watch a node's children, and look who they are. `change` says why: they changed, or the node was made (perhaps with some)."""
-        self._watching(way, requests.watched_names_request(self._chroot, path), partial(self._list_done, path, change, way))
+        """Watch a node's children, and look who they are. `change` says why: they changed, or the
+        node was made (perhaps with some).
+        """
+        self._watching(
+            way,
+            requests.watched_names_request(self._chroot, path),
+            partial(self._list_done, path, change, way),
+        )
 
     def _list_done(self, path: str, change: Change | None, way: _Way, answer: ReadAnswer) -> None:
         if not isinstance(answer, Children):
             return
-        if self._roots.get(path) is WatchMode.PERSISTENT and (change is Change.CHILDREN or (change is Change.CREATED and answer.names)):
+        if self._roots.get(path) is WatchMode.PERSISTENT and (
+            change is Change.CHILDREN or (change is Change.CREATED and answer.names)
+        ):
             self._tell_of(Change.CHILDREN, path)
         if len(answer.names) > CHILDREN_WATCHED_MAX:
             self._unlisted.add(path)
@@ -349,10 +441,14 @@ class Plain:
 
     def _watching(self, way: _Way, request: Request, look: Callable[[ReadAnswer], None]) -> None:
         way.left += 1
-        (self._walk_queue if way.walks else self._queue).append((request, partial(self._watched, way, look)))
+        (self._walk_queue if way.walks else self._queue).append(
+            (request, partial(self._watched, way, look))
+        )
         self._pump()
 
-    def _watched(self, way: _Way, look: Callable[[ReadAnswer], None], result: Result, _zxid: int) -> None:
+    def _watched(
+        self, way: _Way, look: Callable[[ReadAnswer], None], result: Result, _zxid: int
+    ) -> None:
         if not isinstance(result, ReadDone):
             way.lost = True
         elif not self._over:

@@ -1,15 +1,20 @@
 """The whole I/O seam: what zkcoord asks of a ZooKeeper ensemble, and nothing else.
 
-A `Port` is one ZooKeeper session. Every call returns at once; its outcome arrives later through the callback given with the call. Ordering contracts, on which the
-protocol's safety rests:
+A `Port` is one ZooKeeper session. Every call returns at once; its outcome arrives later through the
+callback given with the call. Ordering contracts, on which the protocol's safety rests:
 
-* callbacks and session events are delivered one at a time, on the thread that runs the loop, in the order in which ZooKeeper answered (FIFO per session);
-* a call made while the session is not connected fails at once with `Unanswered`: nothing is queued and run later on another session;
-* when a connection is lost, every call under way ends with `Unanswered` (it may or may not have happened) before the next `Connected`;
-* watches are persistent, and gone after each connection loss: on `Connected` the user adds them again and then reads (watch first, then read);
+* callbacks and session events are delivered one at a time, on the thread that runs the loop, in the
+  order in which ZooKeeper answered (FIFO per session);
+* a call made while the session is not connected fails at once with `Unanswered`: nothing is queued
+  and run later on another session;
+* when a connection is lost, every call under way ends with `Unanswered` (it may or may not have
+  happened) before the next `Connected`;
+* watches are persistent, and gone after each connection loss: on `Connected` the user adds them
+  again and then reads (watch first, then read);
 * a multi is all or nothing; its outcome is named, never raised.
 
-Two implementations exist: `zkcoord.zk.session` (kazoo, the real thing) and the model in tests/sim. Code above this seam is the same in both.
+Two implementations exist: `zkcoord.zk.session` (kazoo, the real thing) and the model in tests/sim.
+Code above this seam is the same in both.
 """
 
 from __future__ import annotations
@@ -42,7 +47,9 @@ PERMISSIONS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
 @dataclass(frozen=True)
 class AclEntry:
-    """One ZooKeeper ACL: permission bits (`PERMISSIONS`: read, write, create, delete, admin), scheme and id. A digest's id ends with a hash of the password, which is shown nowhere."""
+    """One ZooKeeper ACL: permission bits (`PERMISSIONS`: read, write, create, delete, admin),
+    scheme and id. A digest's id ends with a hash of the password, which is shown nowhere.
+    """
 
     perms: int
     scheme: str
@@ -58,7 +65,9 @@ OPEN_ACL: tuple[AclEntry, ...] = (AclEntry(31, "world", "anyone"),)
 
 
 class Stat(NamedTuple):
-    """The part of a znode's stat that zkcoord uses. `ephemeral_owner` is a session id, 0 for a persistent node."""
+    """The part of a znode's stat that zkcoord uses. `ephemeral_owner` is a session id, 0 for a
+    persistent node.
+    """
 
     czxid: int
     mzxid: int
@@ -139,7 +148,9 @@ class Rejected:
 
 @value
 class Unanswered:
-    """No answer: connection lost, deadline passed, or not connected. It may or may not have happened."""
+    """No answer: connection lost, deadline passed, or not connected. It may or may not have
+    happened.
+    """
 
 
 MultiResult = Union[Committed, Rejected, Unanswered]
@@ -193,7 +204,9 @@ ReadAnswer = Union[Node, Children, Missing, Denied]
 
 @value
 class ReadDone:
-    """Answers of one multiRead, in the order of its reads: one snapshot of the server that answered."""
+    """Answers of one multiRead, in the order of its reads: one snapshot of the server that
+    answered.
+    """
 
     answers: tuple[ReadAnswer, ...]
 
@@ -202,7 +215,9 @@ ReadResult = Union[ReadDone, Unanswered]
 
 
 class WatchMode(enum.Enum):
-    """`PERSISTENT`: this node and its list of children. `RECURSIVE`: this node and everything below it, without lists of children."""
+    """`PERSISTENT`: this node and its list of children. `RECURSIVE`: this node and everything below
+    it, without lists of children.
+    """
 
     PERSISTENT = 0
     RECURSIVE = 1
@@ -219,7 +234,9 @@ class Change(enum.Enum):
 
 @value
 class Connected:
-    """The session is (again) usable. `session_id` differs from the last one after an expiry that went unnoticed."""
+    """The session is (again) usable. `session_id` differs from the last one after an expiry that
+    went unnoticed.
+    """
 
     session_id: int
     timeout_ms: int
@@ -227,7 +244,9 @@ class Connected:
 
 @value
 class Suspended:
-    """The connection is gone; the session may live. All watches are gone. `answer_too_large`: it was dropped because an answer was larger than is taken; asking for less at once helps."""
+    """The connection is gone; the session may live. All watches are gone. `answer_too_large`: it
+    was dropped because an answer was larger than is taken; asking for less at once helps.
+    """
 
     answer_too_large: bool = False
 
@@ -244,7 +263,9 @@ class Closed:
 
 @value
 class Refused:
-    """The ensemble cannot be used as configured (chroot missing, authentication failed, not a ZooKeeper ...): one sentence for the user. The port is dead."""
+    """The ensemble cannot be used as configured (chroot missing, authentication failed, not a
+    ZooKeeper ...): one sentence for the user. The port is dead.
+    """
 
     reason: str
 
@@ -270,24 +291,34 @@ class Port(Protocol):
         """Run `reads` (at most `READS_PER_REQUEST_MAX`) as one multiRead."""
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
-        """Make the server that answers this session catch up with the leader; answers `ReadDone(())`."""
+        """Make the server that answers this session catch up with the leader; answers
+        `ReadDone(())`.
+        """
 
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
         """Add a persistent watch (on a path that may not exist yet); answers `ReadDone(())`."""
 
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
-        """Remove this session's watch on `path`; answers `ReadDone(())`, or one `Denied` where there is none."""
+        """Remove this session's watch on `path`; answers `ReadDone(())`, or one `Denied` where
+        there is none.
+        """
 
     def ignore(self, paths: Sequence[str]) -> None:
-        """Tell of nothing below these paths from now on, and again of what is below all others; a lost connection ends that. It asks nothing of the server. A hint: what is on its way is told, and where the
-        server is old, everything."""
+        """Tell of nothing below these paths from now on, and again of what is below all others; a
+        lost connection ends that. It asks nothing of the server. A hint: what is on its way is
+        told, and where the server is old, everything.
+        """
 
     def close(self) -> None:
-        """Close the session: its ephemeral nodes go in one transaction. `Closed` follows, whatever happens."""
+        """Close the session: its ephemeral nodes go in one transaction. `Closed` follows, whatever
+        happens.
+        """
 
 
 class Ensemble(Protocol):
-    """Where sessions come from. `open` returns at once; `Connected` or `Refused` follows through `on_event`."""
+    """Where sessions come from. `open` returns at once; `Connected` or `Refused` follows through
+    `on_event`.
+    """
 
     def open(self, on_event: Callable[[PortEvent], None]) -> Port:
         """Start a new session."""
@@ -302,18 +333,24 @@ MULTI_BYTES_MAX = 512 * 1024
 
 
 def reads_that_fit(reads: Sequence[Read], reads_max: int) -> int:
-    """How many of the first of these reads go into one request: at most `reads_max` and `READS_BYTES_MAX` bytes (of paths that are ASCII), at least one."""
+    """How many of the first of these reads go into one request: at most `reads_max` and
+    `READS_BYTES_MAX` bytes (of paths that are ASCII), at least one.
+    """
     sizes = accumulate([READ_FIXED_BYTES + len(read.path) for read in reads[:reads_max]])
     return max(bisect_right(list(sizes), READS_BYTES_MAX), min(len(reads), 1))
 
 
 def fewer_reads(reads_max: int) -> int:
-    """How many reads to put into a request, after the answer to one with so many was too large: nodes may hold a megabyte each, whatever they should be."""
+    """How many reads to put into a request, after the answer to one with so many was too large:
+    nodes may hold a megabyte each, whatever they should be.
+    """
     return max(1, reads_max // READS_DIVISOR)
 
 
 def encoded_bytes(op: Op) -> int:
-    """Upper bound of an operation's size on the wire, in bytes: what the byte cap of a multi counts."""
+    """Upper bound of an operation's size on the wire, in bytes: what the byte cap of a multi
+    counts.
+    """
     overhead = 64
     data = len(op.data) if isinstance(op, (Create, SetData)) else 0
     acl = acl_bytes(op.acl) if isinstance(op, Create) else 0

@@ -1,7 +1,8 @@
 """`SyncReader`: a synchronous face of a `Port`, for tools that look and write nothing.
 
-Calls block until the answer is there or a deadline has passed. It has a loop and a session of its own; a lost connection is waited out and the reads are sent again (they change
-nothing), an expired session is replaced.
+Calls block until the answer is there or a deadline has passed. It has a loop and a session of its
+own; a lost connection is waited out and the reads are sent again (they change nothing), an expired
+session is replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +17,20 @@ from zkcoord.errors import UnavailableError
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import READS_PER_REQUEST_MAX, Connected, Fired, PortEvent, Read, ReadAnswer, ReadDone, ReadResult, Refused, Suspended, fewer_reads, reads_that_fit
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    Connected,
+    Fired,
+    PortEvent,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Refused,
+    Suspended,
+    fewer_reads,
+    reads_that_fit,
+)
 from zkcoord.zk.session import KazooEnsemble, KazooPort
 
 T = TypeVar("T")
@@ -26,7 +40,9 @@ CLOSE_WAIT_MS = 3_000
 
 
 class SyncReader:
-    """Reads that block. A context manager. Raises `UnavailableError`, one sentence, when ZooKeeper cannot be asked."""
+    """Reads that block. A context manager. Raises `UnavailableError`, one sentence, when ZooKeeper
+    cannot be asked.
+    """
 
     def __init__(self, options: ZkOptions, read_deadline_ms: int = READ_DEADLINE_MS) -> None:
         self._options = options
@@ -45,13 +61,22 @@ class SyncReader:
         self._loop.start()
         self._loop.post(self._open)
         try:
-            self._await_connected(self._options.connect_timeout_ms + self._read_deadline_ms if self._options.connect_timeout_ms else None)
+            self._await_connected(
+                self._options.connect_timeout_ms + self._read_deadline_ms
+                if self._options.connect_timeout_ms
+                else None
+            )
         except BaseException:
             self.close()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -62,7 +87,9 @@ class SyncReader:
         self._loop.join(CLOSE_WAIT_MS / 1000)
 
     def read(self, reads: Sequence[Read]) -> list[ReadAnswer]:
-        """The answers in order. Raises `UnavailableError` when they do not come within the deadline."""
+        """The answers in order. Raises `UnavailableError` when they do not come within the
+        deadline.
+        """
         answers: list[ReadAnswer] = []
         while len(answers) < len(reads):
             answers += self._one(tuple(reads[len(answers) :])).answers
@@ -73,17 +100,27 @@ class SyncReader:
         self._one(())
 
     def _one(self, reads: tuple[Read, ...]) -> ReadDone:
-        """One request with the first of the reads, repeated until it is answered; no reads: a sync."""
+        """One request with the first of the reads, repeated until it is answered; no reads: a
+        sync.
+        """
         until_ms = boot_ms() + self._read_deadline_ms
         while True:
             self._await_connected(max(0, until_ms - boot_ms()))
-            result: ReadResult | None = self._ask(partial(_send, reads[: reads_that_fit(reads, self._reads_max)]), max(1, until_ms - boot_ms()))
+            result: ReadResult | None = self._ask(
+                partial(_send, reads[: reads_that_fit(reads, self._reads_max)]),
+                max(1, until_ms - boot_ms()),
+            )
             if isinstance(result, ReadDone):
                 return result
             if boot_ms() >= until_ms:
-                raise UnavailableError(f"ZooKeeper at {self._options.address} did not answer within {self._read_deadline_ms} ms: look at its servers, then try again")
+                raise UnavailableError(
+                    f"ZooKeeper at {self._options.address} did not answer within"
+                    f" {self._read_deadline_ms} ms: look at its servers, then try again"
+                )
 
-    def _ask(self, send: Callable[[KazooPort, Callable[[T], None]], None], timeout_ms: int) -> T | None:
+    def _ask(
+        self, send: Callable[[KazooPort, Callable[[T], None]], None], timeout_ms: int
+    ) -> T | None:
         """What `send` is answered; None when that takes longer."""
         answered = threading.Event()
         results: list[T] = []
@@ -103,11 +140,17 @@ class SyncReader:
     def _await_connected(self, timeout_ms: int | None) -> None:
         with self._changed:
             timeout_s = None if timeout_ms is None else timeout_ms / 1000
-            there = self._changed.wait_for(lambda: self._connected or bool(self._refusal) or self._loop.stopped.is_set(), timeout_s)
+            there = self._changed.wait_for(
+                lambda: self._connected or bool(self._refusal) or self._loop.stopped.is_set(),
+                timeout_s,
+            )
             if self._refusal:
                 raise UnavailableError(self._refusal)
             if not there or not self._connected:
-                raise UnavailableError(f"there is no connection to ZooKeeper at {self._options.address}: look at its servers, then try again")
+                raise UnavailableError(
+                    f"there is no connection to ZooKeeper at {self._options.address}: look at its"
+                    " servers, then try again"
+                )
 
     # on the loop's thread
 

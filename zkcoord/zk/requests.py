@@ -1,14 +1,20 @@
 """The requests zkcoord sends, as bytes, and their answers as the values of `zkcoord.zk.port`.
 
-kazoo has no MultiRead (opcode 22), no AddWatch (opcode 106) and no RemoveWatches (opcode 18), and its transaction decoder loses results (a falsy one is dropped, an unknown error code raises in the connection's
-thread). So all of them are encoded and decoded here, with kazoo's struct objects and string codecs; `zkcoord.zk.connection` puts them into kazoo's queue. A request is encoded when it
-is made, in the caller's thread: a path that is not UTF-8 raises there, never in the connection's thread.
+kazoo has no MultiRead (opcode 22), no AddWatch (opcode 106) and no RemoveWatches (opcode 18), and
+its transaction decoder loses results (a falsy one is dropped, an unknown error code raises in the
+connection's thread). So all of them are encoded and decoded here, with kazoo's struct objects and
+string codecs; `zkcoord.zk.connection` puts them into kazoo's queue. A request is encoded when it is
+made, in the caller's thread: a path that is not UTF-8 raises there, never in the connection's
+thread.
 
-The chroot is ours, not kazoo's: every path is prefixed here and every answer is stripped here, so that requests kazoo does not know are treated like those it knows.
+The chroot is ours, not kazoo's: every path is prefixed here and every answer is stripped here, so
+that requests kazoo does not know are treated like those it knows.
 
-Errors: ZooKeeper answers with a code per request (`header.err`) and, in a multi, with a code per operation: 0 before the operation that failed, its own code, and RuntimeInconsistency (-2)
-after it. A code that says nothing about the operation (`UNANSWERED_CODES`: session moved, request timed out, throttled ...) becomes `Unanswered`; every other code is a named refusal,
-`ZkError.OTHER` when zkcoord has no use for the difference. No code raises.
+Errors: ZooKeeper answers with a code per request (`header.err`) and, in a multi, with a code per
+operation: 0 before the operation that failed, its own code, and RuntimeInconsistency (-2) after it.
+A code that says nothing about the operation (`UNANSWERED_CODES`: session moved, request timed out,
+throttled ...) becomes `Unanswered`; every other code is a named refusal, `ZkError.OTHER` when
+zkcoord has no use for the difference. No code raises.
 """
 
 from __future__ import annotations
@@ -66,14 +72,18 @@ NAMED_CODES: dict[int, ZkError] = {
 """Error codes that zkcoord tells apart; every other one is `ZkError.OTHER`."""
 
 UNANSWERED_CODES = frozenset({-4, -7, SESSION_EXPIRED, SESSION_MOVED, -122, SASL_REQUIRED, -127})
-"""ConnectionLoss, OperationTimeout, SessionExpired, SessionMoved, RequestTimeout, SessionClosedRequireSaslAuth, ThrottledOp: nothing about the operation itself."""
+"""ConnectionLoss, OperationTimeout, SessionExpired, SessionMoved, RequestTimeout,
+SessionClosedRequireSaslAuth, ThrottledOp: nothing about the operation itself.
+"""
 
 CONNECTION_OVER_CODES = frozenset({SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED})
 """After these the server closes the connection, or nothing sent on it is worth anything."""
 
 END_OF_READS = wire.multiheader_struct.pack(ERROR, True, -1)
 READ_STRUCT = struct.Struct(f"{wire.multiheader_struct.format}i")
-"""How each read of a multiRead and its answer begin: a header, then the length of the path; the length of the data, the number of names, or an error's code."""
+"""How each read of a multiRead and its answer begin: a header, then the length of the path; the
+length of the data, the number of names, or an error's code.
+"""
 
 STAT_STRUCT = struct.Struct("!qq16xii4xq4xi8x")
 """The fields of `Stat` among those of a znode's stat."""
@@ -81,14 +91,18 @@ STAT_STRUCT = struct.Struct("!qq16xii4xq4xi8x")
 _MISSING = Missing()
 
 SINCE_3_6 = frozenset({MULTI_READ, ADD_WATCH, REMOVE_WATCHES})
-"""What older servers answer with `UNIMPLEMENTED`, and by closing the connection (the last one since 3.5)."""
+"""What older servers answer with `UNIMPLEMENTED`, and by closing the connection (the last one since
+3.5).
+"""
 
 Result = Union[MultiResult, ReadResult]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What kazoo's connection needs of a request: an opcode and bytes. `decode(err, body, offset)` makes the answer; it may raise what `struct` and `str.decode` raise on garbage."""
+    """What kazoo's connection needs of a request: an opcode and bytes. `decode(err, body, offset)`
+    makes the answer; it may raise what `struct` and `str.decode` raise on garbage.
+    """
 
     type: int
     payload: bytes
@@ -118,7 +132,7 @@ def relative(chroot: str, path: str) -> str:
     """A path of the server as we know it: the inverse of `absolute`."""
     if not chroot:
         return path
-    return path[len(chroot):] or "/"
+    return path[len(chroot) :] or "/"
 
 
 def multi_request(chroot: str, ops: Sequence[Op]) -> Request:
@@ -188,13 +202,20 @@ def _result_kind(body: bytes, offset: int) -> tuple[int, int]:
 
 
 def read_request(chroot: str, reads: Sequence[Read]) -> Request:
-    """One multiRead. Answer: `ReadDone` with one answer per read, or `Unanswered`. A takeover asks some hundred thousand questions, so as little as possible is done for each."""
+    """One multiRead. Answer: `ReadDone` with one answer per read, or `Unanswered`. A takeover asks
+    some hundred thousand questions, so as little as possible is done for each.
+    """
     parts: list[bytes] = []
     begins = READ_STRUCT.pack
     for read in reads:
         path = read.path
-        ends = f"{chroot}{path}\0".encode() if path != "/" else f"{absolute(chroot, path)}\0".encode()
-        parts += begins(GET_DATA if type(read) is GetData else GET_CHILDREN, False, -1, len(ends) - 1), ends
+        ends = (
+            f"{chroot}{path}\0".encode() if path != "/" else f"{absolute(chroot, path)}\0".encode()
+        )
+        parts += (
+            begins(GET_DATA if type(read) is GetData else GET_CHILDREN, False, -1, len(ends) - 1),
+            ends,
+        )
     parts.append(END_OF_READS)
     count = len(reads)
 
@@ -205,13 +226,16 @@ def read_request(chroot: str, reads: Sequence[Read]) -> Request:
 
 
 def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
-    """A takeover decodes some hundred thousand answers, so this is written to do little for each: whatever its kind, an answer begins with its header and one number."""
+    """A takeover decodes some hundred thousand answers, so this is written to do little for each:
+    whatever its kind, an answer begins with its header and one number.
+    """
     if err in UNANSWERED_CODES:
         return Unanswered()
     if err:
         return ReadDone((Denied(error_of(err)),) * count)
     answers: list[ReadAnswer] = []
-    begins, stat, named = READ_STRUCT.unpack_from, STAT_STRUCT.unpack_from, tuple.__new__  # what makes a `NamedTuple`, without the function around it
+    # what makes a `NamedTuple`, without the function around it
+    begins, stat, named = READ_STRUCT.unpack_from, STAT_STRUCT.unpack_from, tuple.__new__
     head, tail = READ_STRUCT.size, STAT_STRUCT.size
     for _ in range(count):
         kind, is_end, _, number = begins(body, offset)
@@ -235,21 +259,31 @@ def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
 
 def single_request(chroot: str, read: Read) -> Request:
     """One read by itself, for servers without multiRead. Answer: as of `read_request`."""
-    return _plain_request(GET_DATA if isinstance(read, GetData) else GET_CHILDREN, chroot, read.path, watch=False)
+    return _plain_request(
+        GET_DATA if isinstance(read, GetData) else GET_CHILDREN, chroot, read.path, watch=False
+    )
 
 
 def watched_stat_request(chroot: str, path: str) -> Request:
-    """A node's stat, and a watch that fires once: on its data, its end, or that it is made. Answer: as of `read_request`, a `Node` without data."""
+    """A node's stat, and a watch that fires once: on its data, its end, or that it is made. Answer:
+    as of `read_request`, a `Node` without data.
+    """
     return _plain_request(EXISTS, chroot, path, watch=True)
 
 
 def watched_names_request(chroot: str, path: str) -> Request:
-    """The names of a node's children, and a watch that fires once, on these (where there is the node). Answer: as of `read_request`."""
+    """The names of a node's children, and a watch that fires once, on these (where there is the
+    node). Answer: as of `read_request`.
+    """
     return _plain_request(GET_CHILDREN, chroot, path, watch=True)
 
 
 def _plain_request(kind: int, chroot: str, path: str, watch: bool) -> Request:
-    return Request(kind, wire.write_string(absolute(chroot, path)) + bytes([watch]), lambda err, body, offset: _decode_plain(kind, err, body, offset))
+    return Request(
+        kind,
+        wire.write_string(absolute(chroot, path)) + bytes([watch]),
+        lambda err, body, offset: _decode_plain(kind, err, body, offset),
+    )
 
 
 def _decode_plain(kind: int, err: int, body: bytes, offset: int) -> ReadResult:
@@ -282,13 +316,23 @@ def sync_request(chroot: str) -> Request:
 
 
 def watch_request(chroot: str, path: str, mode: WatchMode) -> Request:
-    """Add a persistent watch. Answer: `ReadDone(())`; `ReadDone((Denied(...),))` if the server will not; or `Unanswered`."""
-    return Request(ADD_WATCH, wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(mode.value), _decode_empty)
+    """Add a persistent watch. Answer: `ReadDone(())`; `ReadDone((Denied(...),))` if the server will
+    not; or `Unanswered`.
+    """
+    return Request(
+        ADD_WATCH,
+        wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(mode.value),
+        _decode_empty,
+    )
 
 
 def unwatch_request(chroot: str, path: str) -> Request:
     """Remove the watches on a path. Answer: as of `watch_request`."""
-    return Request(REMOVE_WATCHES, wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(ANY_WATCHER), _decode_empty)
+    return Request(
+        REMOVE_WATCHES,
+        wire.write_string(absolute(chroot, path)) + wire.int_struct.pack(ANY_WATCHER),
+        _decode_empty,
+    )
 
 
 def _decode_empty(err: int, body: bytes, offset: int) -> ReadResult:
@@ -298,18 +342,32 @@ def _decode_empty(err: int, body: bytes, offset: int) -> ReadResult:
 
 
 def refusal_of_first_look(options: ZkOptions, err: int, result: Result) -> str:
-    """What the answer to the first request (the chroot, by a multiRead or by itself) says about the ensemble: the sentence that refuses it, or "". Raises `ValueError` when it says nothing."""
+    """What the answer to the first request (the chroot, by a multiRead or by itself) says about the
+    ensemble: the sentence that refuses it, or "". Raises `ValueError` when it says nothing.
+    """
     where, path = options.address, options.chroot or "/"
     if err == UNIMPLEMENTED:
-        return f"the ZooKeeper at {where} does not know how to read a node: use a server of 3.4 or newer"
+        return (
+            f"the ZooKeeper at {where} does not know how to read a node: use a server of 3.4 or"
+            " newer"
+        )
     if err == SASL_REQUIRED:
-        return f"the ZooKeeper at {where} demands SASL authentication: configure SASL (mechanism, name and password)"
+        return (
+            f"the ZooKeeper at {where} demands SASL authentication: configure SASL (mechanism, name"
+            " and password)"
+        )
     if not isinstance(result, ReadDone):
         raise ValueError(f"the first request was answered with error {err}")
     if isinstance(result.answers[0], Missing):
-        return f"the chroot {path} does not exist at {where}: create it with `create {path}` in zkCli.sh, or correct the path after the last server"
+        return (
+            f"the chroot {path} does not exist at {where}: create it with `create {path}` in"
+            " zkCli.sh, or correct the path after the last server"
+        )
     if result.answers == (Denied(ZkError.NO_AUTH),) and options.chroot:
-        return f"the chroot {path} at {where} may not be read with these credentials: correct user name and password, or ask for read permission"
+        return (
+            f"the chroot {path} at {where} may not be read with these credentials: correct user"
+            " name and password, or ask for read permission"
+        )
     return ""
 
 

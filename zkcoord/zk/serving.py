@@ -1,7 +1,10 @@
 """Whether the servers of an ensemble serve anybody, asked without a session.
 
-A server that belongs to a quorum takes connections and answers the four-letter command srvr with its mode. One that does not run refuses the connection; one that runs without a quorum answers "This ZooKeeper
-instance is not currently serving requests" (ZooKeeper 3.4 to 3.9; srvr is allowed by default). Everything else proves nothing: silence, an unknown name, a command that is not allowed, a TLS error.
+A server that belongs to a quorum takes connections and answers the four-letter command srvr with
+its mode. One that does not run refuses the connection; one that runs without a quorum answers "This
+ZooKeeper instance is not currently serving requests" (ZooKeeper 3.4 to 3.9; srvr is allowed by
+default). Everything else proves nothing: silence, an unknown name, a command that is not allowed, a
+TLS error.
 """
 
 from __future__ import annotations
@@ -34,14 +37,21 @@ def nobody_serves(answers: Collection[Answer]) -> bool:
     return Answer.SERVES not in said and 2 * said.count(Answer.SERVES_NOT) > len(said)
 
 
-def ask_all(servers: Sequence[Server], tls: ssl.SSLContext | None, timeout_s: float) -> list[Answer]:
-    """What each of the servers says now; all are asked at the same time, and each step of each has `timeout_s`."""
+def ask_all(
+    servers: Sequence[Server], tls: ssl.SSLContext | None, timeout_s: float
+) -> list[Answer]:
+    """What each of the servers says now; all are asked at the same time, and each step of each has
+    `timeout_s`.
+    """
     answers = [Answer.UNKNOWN] * len(servers)
 
     def put(number: int, server: Server) -> None:
         answers[number] = ask(server, tls, timeout_s)
 
-    asking = [threading.Thread(target=put, args=(number, server), name="zookeeper-srvr", daemon=True) for number, server in enumerate(servers)]
+    asking = [
+        threading.Thread(target=put, args=(number, server), name="zookeeper-srvr", daemon=True)
+        for number, server in enumerate(servers)
+    ]
     for thread in asking:
         thread.start()
     for thread in asking:
@@ -50,10 +60,15 @@ def ask_all(servers: Sequence[Server], tls: ssl.SSLContext | None, timeout_s: fl
 
 
 def ask(server: Server, tls: ssl.SSLContext | None, timeout_s: float) -> Answer:
-    """What one server says. A name with several addresses serves if one of them does, and serves nobody if none does."""
+    """What one server says. A name with several addresses serves if one of them does, and serves
+    nobody if none does.
+    """
     host, port = server
     try:
-        addresses = {(family, address) for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+        addresses = {
+            (family, address)
+            for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        }
     except OSError:
         return Answer.UNKNOWN
     said = {_ask(family, address, host, tls, timeout_s) for family, address in addresses}
@@ -62,12 +77,16 @@ def ask(server: Server, tls: ssl.SSLContext | None, timeout_s: float) -> Answer:
     return Answer.SERVES_NOT if said == {Answer.SERVES_NOT} else Answer.UNKNOWN
 
 
-def _ask(family: int, address: Any, host: str, tls: ssl.SSLContext | None, timeout_s: float) -> Answer:
+def _ask(
+    family: int, address: Any, host: str, tls: ssl.SSLContext | None, timeout_s: float
+) -> Answer:
     with socket.socket(family, socket.SOCK_STREAM) as plain:
         plain.settimeout(timeout_s)
         try:
             plain.connect(address)
-            with tls.wrap_socket(plain, server_hostname=host) if tls is not None else plain as asked:
+            with (
+                tls.wrap_socket(plain, server_hostname=host) if tls is not None else plain
+            ) as asked:
                 asked.sendall(b"srvr")
                 answer = b""
                 while len(answer) < ANSWER_BYTES_MAX and (more := asked.recv(4096)):

@@ -1,18 +1,27 @@
 """One real ZooKeeper session behind `zkcoord.zk.port.Port`.
 
-Threads: one per port (kazoo's connection thread, see `zkcoord.zk.connection`), which only reads, decodes and posts. `post` is the owner's queue: it takes a thunk, returns at once and never raises; the
-owner's thread runs the thunks in order. Callbacks and events happen nowhere else, also those that are known at once (a call on a session that is not connected): nothing calls back from inside a call.
+Threads: one per port (kazoo's connection thread, see `zkcoord.zk.connection`), which only reads,
+decodes and posts. `post` is the owner's queue: it takes a thunk, returns at once and never raises;
+the owner's thread runs the thunks in order. Callbacks and events happen nowhere else, also those
+that are known at once (a call on a session that is not connected): nothing calls back from inside a
+call.
 
 What is guaranteed, in the order of the owner's queue:
 
-* answers and watch events stand in the order in which the server sent them: a read's answer never overtakes an event that the server sent before it;
-* `Suspended` comes first when a connection is lost, then `Unanswered` for every call under way, then, if the session lives, `Connected`; no call is sent again or on another connection. A call made
-  while `Suspended` and `Connected` are still in the queue belongs to the old connection: it is not sent, and ends `Unanswered` just before that `Connected`;
-* after one of `Expired`, `Closed`, `Refused` no event follows, and every later call ends `Unanswered`;
-* `Closed` follows `close()` within `close_deadline_ms`. A session that cannot be closed at the server by then ends there by its timeout.
+* answers and watch events stand in the order in which the server sent them: a read's answer never
+  overtakes an event that the server sent before it;
+* `Suspended` comes first when a connection is lost, then `Unanswered` for every call under way,
+  then, if the session lives, `Connected`; no call is sent again or on another connection. A call
+  made while `Suspended` and `Connected` are still in the queue belongs to the old connection: it is
+  not sent, and ends `Unanswered` just before that `Connected`;
+* after one of `Expired`, `Closed`, `Refused` no event follows, and every later call ends
+  `Unanswered`;
+* `Closed` follows `close()` within `close_deadline_ms`. A session that cannot be closed at the
+  server by then ends there by its timeout.
 
-A port belongs to the process that opened it: after a fork the child gets `ForkedProcessError` and never touches the socket.
-A black hole is noticed within a third to two thirds of the session timeout when idle, and after `request_deadline_ms` with calls under way.
+A port belongs to the process that opened it: after a fork the child gets `ForkedProcessError` and
+never touches the socket. A black hole is noticed within a third to two thirds of the session
+timeout when idle, and after `request_deadline_ms` with calls under way.
 """
 
 from __future__ import annotations
@@ -65,7 +74,8 @@ T = TypeVar("T")
 class KazooEnsemble:
     """Sessions of one ensemble. Raises `ConfigurationError` when the TLS files cannot be used.
 
-    `options.connect_timeout_ms` bounds the very first connection: when no server answers, the port ends `Refused`. Once one session was there, later ports keep trying.
+    `options.connect_timeout_ms` bounds the very first connection: when no server answers, the port
+    ends `Refused`. Once one session was there, later ports keep trying.
     """
 
     def __init__(self, options: ZkOptions, post: Post) -> None:
@@ -82,16 +92,21 @@ class KazooEnsemble:
 
 
 class KazooPort:
-    """A `Port`. Besides it: what a session's guardian needs (`session_id`, `password`, `timeout_ms`, `connected_server`, `servers`); never log `session_id` or `password`."""
+    """A `Port`. Besides it: what a session's guardian needs (`session_id`, `password`,
+    `timeout_ms`, `connected_server`, `servers`); never log `session_id` or `password`.
+    """
 
-    def __init__(self, ensemble: KazooEnsemble, on_event: Callable[[PortEvent], None], post: Post) -> None:
+    def __init__(
+        self, ensemble: KazooEnsemble, on_event: Callable[[PortEvent], None], post: Post
+    ) -> None:
         self._ensemble = ensemble
         self._options = ensemble.options
         self._on_event = on_event
         self._post = post
         self._pid = Here.pid
         self._generation = 0
-        self._early: list[Callable[[], None]] | None = []  # calls made while a `Connected` waits in the queue; None while they are told
+        # calls made while a `Connected` waits in the queue; None while they are told
+        self._early: list[Callable[[], None]] | None = []
         self._way: Way = Direct(self.chroot, self._submit, self._on_event)
         self._client: EdgeClient
         self._connect_timer: threading.Timer | None = None
@@ -108,7 +123,7 @@ class KazooPort:
 
     @property
     def chroot(self) -> str:
-        """"" or "/a/b": what stands before every path at the server."""
+        """ "" or "/a/b": what stands before every path at the server."""
         return self._options.chroot
 
     def start(self, client: EdgeClient) -> None:
@@ -118,25 +133,40 @@ class KazooPort:
             self._connect_timer = _timer(self._options.connect_timeout_ms, self._unreachable)
         client.start_async()
 
-    # What the owner calls -----------------------------------------------------------------------------------------------------------------------------------------
+    # What the owner calls
+    # ----------------------------------------------------------------------------------------------
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
-        """Run `ops` as one transaction; where there are roles, each node gets the ACL of its place. Over the caps (operations or bytes) it is `Rejected` here with `OTHER`, at the first operation too many: the server would drop the connection instead."""
+        """Run `ops` as one transaction; where there are roles, each node gets the ACL of its place.
+        Over the caps (operations or bytes) it is `Rejected` here with `OTHER`, at the first
+        operation too many: the server would drop the connection instead.
+        """
         self._check_process()
         if self._options.roles is not None:
             ops = self._options.roles.applied(ops)
         over = _first_over_cap(ops)
         if over is not None:
-            log.error("a multi of %d operations and %d bytes is over the caps (%d operations, %d bytes) and was not sent", len(ops), sum(map(encoded_bytes, ops)), OPS_PER_MULTI_MAX, MULTI_BYTES_MAX)
+            log.error(
+                "a multi of %d operations and %d bytes is over the caps (%d operations, %d bytes)"
+                " and was not sent",
+                len(ops),
+                sum(map(encoded_bytes, ops)),
+                OPS_PER_MULTI_MAX,
+                MULTI_BYTES_MAX,
+            )
             self._post(partial(done, Rejected(over, ZkError.OTHER)))
             return
         self._way.multi(ops, done)
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
-        """Run `reads` as one multiRead. Raises `ValueError` for more than `READS_PER_REQUEST_MAX`."""
+        """Run `reads` as one multiRead. Raises `ValueError` for more than
+        `READS_PER_REQUEST_MAX`.
+        """
         self._check_process()
         if len(reads) > READS_PER_REQUEST_MAX:
-            raise ValueError(f"{len(reads)} reads in one request: split them at {READS_PER_REQUEST_MAX}")
+            raise ValueError(
+                f"{len(reads)} reads in one request: split them at {READS_PER_REQUEST_MAX}"
+            )
         self._way.read(reads, done)
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
@@ -145,17 +175,23 @@ class KazooPort:
         self._way.sync(done)
 
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
-        """Add a persistent watch; answers `ReadDone(())`, or one `Denied` if the server will not have it."""
+        """Add a persistent watch; answers `ReadDone(())`, or one `Denied` if the server will not
+        have it.
+        """
         self._check_process()
         self._way.watch(path, mode, done)
 
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
-        """Remove the watch on a path; answers `ReadDone(())`, or one `Denied` where there is none."""
+        """Remove the watch on a path; answers `ReadDone(())`, or one `Denied` where there is
+        none.
+        """
         self._check_process()
         self._way.unwatch(path, done)
 
     def ignore(self, paths: Sequence[str]) -> None:
-        """Drop what is told of nodes below these paths while it is still bytes. On a server before 3.6 every event must be heard: its watch is gone and set again then."""
+        """Drop what is told of nodes below these paths while it is still bytes. On a server before
+        3.6 every event must be heard: its watch is gone and set again then.
+        """
         self._check_process()
         if isinstance(self._way, Direct):
             self._client.ignored = tuple(f"{self.chroot}{path}/".encode() for path in paths)
@@ -166,22 +202,42 @@ class KazooPort:
         self._submit(request, done)
 
     def close(self) -> None:
-        """Close the session after the calls under way; `Closed` follows within `close_deadline_ms`. Closing twice is closing once."""
+        """Close the session after the calls under way; `Closed` follows within `close_deadline_ms`.
+        Closing twice is closing once.
+        """
         self._check_process()
         if self._close_timer is None and not self._client.ended:
             self._close_timer = _timer(self._options.close_deadline_ms, self._close_overdue)
             self._way.closing()
             self._client.shut()
 
-    # What the connection's thread calls (see `zkcoord.zk.observer.Observer`) -----------------------------------------------------------------------------------
+    # What the connection's thread calls (see `zkcoord.zk.observer.Observer`)
+    # -----------------------------------------------------------------------------------
 
-    def connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server) -> None:
+    def connected(
+        self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server
+    ) -> None:
         """The session is usable."""
         self._ensemble.was_reached = True
         if self._connect_timer is not None:
             self._connect_timer.cancel()
-        log.info("connected to ZooKeeper at %s:%d, session timeout %d ms", server[0], server[1], timeout_ms)
-        self._post(partial(self._on_connected, generation, session_id, password, timeout_ms, server, self._client.plain))
+        log.info(
+            "connected to ZooKeeper at %s:%d, session timeout %d ms",
+            server[0],
+            server[1],
+            timeout_ms,
+        )
+        self._post(
+            partial(
+                self._on_connected,
+                generation,
+                session_id,
+                password,
+                timeout_ms,
+                server,
+                self._client.plain,
+            )
+        )
 
     def suspended(self, reason: str, answer_too_large: bool) -> None:
         """The connection is lost."""
@@ -191,7 +247,12 @@ class KazooPort:
     def fired(self, events: Sequence[tuple[Change, str]]) -> None:
         """Watch events."""
         chroot = self.chroot
-        self._post(partial(self._on_fired, [Fired(change, requests.relative(chroot, path)) for change, path in events]))
+        self._post(
+            partial(
+                self._on_fired,
+                [Fired(change, requests.relative(chroot, path)) for change, path in events],
+            )
+        )
 
     def ended(self, end: End, reason: str) -> None:
         """The session is over."""
@@ -204,16 +265,34 @@ class KazooPort:
         else:
             self._over(Closed() if end is End.CLOSED else Expired())
 
-    # Within ---------------------------------------------------------------------------------------------------------------------------------------------------------
+    # Within
+    # ----------------------------------------------------------------------------------------------
 
-    def _on_connected(self, generation: int, session_id: int, password: bytes, timeout_ms: int, server: Server, plain: bool) -> None:
-        self.session_id, self.password, self.timeout_ms, self.connected_server = session_id, password, timeout_ms, server
+    def _on_connected(
+        self,
+        generation: int,
+        session_id: int,
+        password: bytes,
+        timeout_ms: int,
+        server: Server,
+        plain: bool,
+    ) -> None:
+        self.session_id, self.password, self.timeout_ms, self.connected_server = (
+            session_id,
+            password,
+            timeout_ms,
+            server,
+        )
         early, self._early = self._early, None
         for end in early or ():
             end()
         self._early, self._generation = [], generation
         self._client.ignored = ()
-        self._way = Plain(self.chroot, self._submit_dated, self._on_event) if plain else Direct(self.chroot, self._submit, self._on_event)
+        self._way = (
+            Plain(self.chroot, self._submit_dated, self._on_event)
+            if plain
+            else Direct(self.chroot, self._submit, self._on_event)
+        )
         self._on_event(Connected(session_id, timeout_ms))
 
     def _on_fired(self, events: Sequence[Fired]) -> None:
@@ -244,7 +323,9 @@ class KazooPort:
 
         self._send(request, tell, partial(done, Unanswered(), 0))
 
-    def _send(self, request: requests.Request, tell: Callable[[T | None], None], lost: Callable[[], None]) -> None:
+    def _send(
+        self, request: requests.Request, tell: Callable[[T | None], None], lost: Callable[[], None]
+    ) -> None:
         if self._client.submit(Call(request, tell), self._generation):  # type: ignore[arg-type]
             return
         if self._early is None:
@@ -254,7 +335,10 @@ class KazooPort:
 
     def _check_process(self) -> None:
         if Here.pid != self._pid:
-            raise ForkedProcessError("this ZooKeeper session was opened before a fork: open a new one in the child process")
+            raise ForkedProcessError(
+                "this ZooKeeper session was opened before a fork: open a new one in the child"
+                " process"
+            )
 
     def _unreachable(self) -> None:
         if self._client.usable or self._client.ended:
@@ -263,13 +347,25 @@ class KazooPort:
         last = self._client.last_error
         hint = ""
         if SERVER_CLOSED in last:
-            hint = "; a server that closes at once has no quorum, or already serves maxClientCnxns connections from this address"
-        self._client.give_up(End.REFUSED, f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms} ms (last: {last}{hint}): start it, or correct the address (--zookeeper; zookeeper_connect of a consumer)")
+            hint = (
+                "; a server that closes at once has no quorum, or already serves maxClientCnxns"
+                " connections from this address"
+            )
+        self._client.give_up(
+            End.REFUSED,
+            f"no ZooKeeper server answers at {options.address} within {options.connect_timeout_ms}"
+            f" ms (last: {last}{hint}): start it, or correct the address (--zookeeper;"
+            " zookeeper_connect of a consumer)",
+        )
 
     def _close_overdue(self) -> None:
         if self._client.ended:
             return
-        log.warning("the ZooKeeper session could not be closed within %d ms; the server ends it by its timeout", self._options.close_deadline_ms)
+        log.warning(
+            "the ZooKeeper session could not be closed within %d ms; the server ends it by its"
+            " timeout",
+            self._options.close_deadline_ms,
+        )
         self._client.give_up(End.CLOSED, "")
 
 

@@ -1,9 +1,13 @@
-"""Groups as ZooKeeper holds them now, for people and tools: read from outside, by a session that writes nothing.
+"""Groups as ZooKeeper holds them now, for people and tools: read from outside, by a session that
+writes nothing.
 
-`list_groups` and `describe_group` read in rounds: what a round needs to know comes from the one before. Each request of at most `READS_PER_REQUEST_MAX` reads is one snapshot of the server, the
-rounds together are not: a group that is being rebalanced may show an owner that has just left. It begins with a sync, so nothing is older than the call.
+`list_groups` and `describe_group` read in rounds: what a round needs to know comes from the one
+before. Each request of at most `READS_PER_REQUEST_MAX` reads is one snapshot of the server, the
+rounds together are not: a group that is being rebalanced may show an owner that has just left. It
+begins with a sync, so nothing is older than the call.
 
-A state in the metadata is the last coordinator's report. Where the registrations contradict it (no coordinator has looked since), they win: see `shown_state`.
+A state in the metadata is the last coordinator's report. Where the registrations contradict it (no
+coordinator has looked since), they win: see `shown_state`.
 """
 
 from __future__ import annotations
@@ -14,7 +18,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, Union
 
-from zkcoord.core.model import Command, GroupMetadata, GroupState, Malformed, Member, Mode, Owner, Topic, TopicPartition
+from zkcoord.core.model import (
+    Command,
+    GroupMetadata,
+    GroupState,
+    Malformed,
+    Member,
+    Mode,
+    Owner,
+    Topic,
+    TopicPartition,
+)
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.reader import SyncReader
@@ -24,7 +38,9 @@ from zkcoord.znodes.patterns import match_patterns
 from zkcoord.znodes.paths import Layout
 
 CHILDREN_LISTED_MAX = 20_000
-"""A node of a group with more children is not listed: people cannot read that, and it says that something is wrong."""
+"""A node of a group with more children is not listed: people cannot read that, and it says that
+something is wrong.
+"""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,7 +68,9 @@ class GroupListed:
 
 @dataclass(frozen=True)
 class GroupSnapshot:
-    """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of, as far as they exist; `subscribed` the topics of each member with its streams."""
+    """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of,
+    as far as they exist; `subscribed` the topics of each member with its streams.
+    """
 
     group: str
     layout: Layout
@@ -70,7 +88,11 @@ class GroupSnapshot:
 
     def __post_init__(self) -> None:
         by_session = {member.session: name for name, member in self.members.items()}
-        object.__setattr__(self, "holders", {tp: by_session.get(owner.session, "") for tp, owner in self.owners.items()})
+        object.__setattr__(
+            self,
+            "holders",
+            {tp: by_session.get(owner.session, "") for tp, owner in self.owners.items()},
+        )
 
     @property
     def state(self) -> GroupState:
@@ -79,10 +101,22 @@ class GroupSnapshot:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Partitions that are owned, have an offset (readable or not), or are subscribed to, sorted."""
+        """Partitions that are owned, have an offset (readable or not), or are subscribed to,
+        sorted.
+        """
         wanted = {topic for topics in self.subscribed.values() for topic in topics}
-        found = {TopicPartition(name, number) for name in wanted if name in self.topics for number in self.topics[name].partitions}
-        unreadable = {tp for bad in self.malformed if bad.what in ("offset", "owner") and (tp := names.parse_partition(bad.name)) is not None}
+        found = {
+            TopicPartition(name, number)
+            for name in wanted
+            if name in self.topics
+            for number in self.topics[name].partitions
+        }
+        unreadable = {
+            tp
+            for bad in self.malformed
+            if bad.what in ("offset", "owner")
+            and (tp := names.parse_partition(bad.name)) is not None
+        }
         return sorted(found | set(self.owners) | set(self.offsets) | unreadable)
 
     def held_by(self, member: str) -> list[TopicPartition]:
@@ -91,10 +125,16 @@ class GroupSnapshot:
 
 
 def shown_state(metadata: GroupMetadata, members: int) -> GroupState:
-    """The reported state, unless the registrations say that no coordinator has looked since: a group without members is Empty, and one with members is not."""
+    """The reported state, unless the registrations say that no coordinator has looked since: a
+    group without members is Empty, and one with members is not.
+    """
     if members == 0:
         return GroupState.EMPTY
-    return GroupState.PREPARING_REBALANCE if metadata.state in (GroupState.EMPTY, GroupState.DEAD) else metadata.state
+    return (
+        GroupState.PREPARING_REBALANCE
+        if metadata.state in (GroupState.EMPTY, GroupState.DEAD)
+        else metadata.state
+    )
 
 
 def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
@@ -102,7 +142,15 @@ def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
     reader.sync()
     (answer,) = reader.read([GetChildren(layout.groups_root)])
     found = [name for name in _children(answer, layout.groups_root) if names.is_group(name)]
-    answers = iter(reader.read([read for name in found for read in (GetData(layout.group(name)), GetData(layout.ids(name)))]))
+    answers = iter(
+        reader.read(
+            [
+                read
+                for name in found
+                for read in (GetData(layout.group(name)), GetData(layout.ids(name)))
+            ]
+        )
+    )
     groups = []
     for name, data, ids in zip(found, answers, answers):
         if isinstance(data, Missing):
@@ -110,7 +158,16 @@ def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
         bad: list[Malformed] = []
         metadata = _metadata(name, data, bad)
         members = _count(ids, layout.ids(name))
-        groups.append(GroupListed(name, shown_state(metadata, members), members, metadata.generation, metadata.topics, tuple(bad)))
+        groups.append(
+            GroupListed(
+                name,
+                shown_state(metadata, members),
+                members,
+                metadata.generation,
+                metadata.topics,
+                tuple(bad),
+            )
+        )
     return groups
 
 
@@ -118,18 +175,25 @@ def coordinator_seen(reader: SyncReader, layout: Layout) -> CoordinatorSeen:
     """Who leads. Raises `UnavailableError`."""
     leader, epoch = reader.read([GetData(layout.leader), GetData(layout.epoch)])
     value = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
-    return CoordinatorSeen(codec.decode_leader(leader.data) if isinstance(leader, Node) else None, value.epoch if isinstance(value, EpochData) else 0)
+    return CoordinatorSeen(
+        codec.decode_leader(leader.data) if isinstance(leader, Node) else None,
+        value.epoch if isinstance(value, EpochData) else 0,
+    )
 
 
 def describe_group(reader: SyncReader, layout: Layout, group: str) -> GroupSnapshot:
-    """Everything about one group. Raises `UnknownGroupError`, `UnavailableError`; `InvalidGroupError` for a name that no group can have."""
+    """Everything about one group. Raises `UnknownGroupError`, `UnavailableError`;
+    `InvalidGroupError` for a name that no group can have.
+    """
     names.validate_group(group)
     reader.sync()
     return _GroupReading(reader, layout, group).snapshot()
 
 
 class _GroupReading:
-    """The rounds of `describe_group`. `_read` runs one: pairs of what to read and what takes the answer."""
+    """The rounds of `describe_group`. `_read` runs one: pairs of what to read and what takes the
+    answer.
+    """
 
     def __init__(self, reader: SyncReader, layout: Layout, group: str) -> None:
         self.reader = reader
@@ -147,40 +211,121 @@ class _GroupReading:
         """Read it all."""
         layout, group = self.layout, self.group
         seen = coordinator_seen(self.reader, layout)
-        parents = [layout.ids(group), layout.channels(group), layout.owners(group), layout.offsets(group)]
-        node, said, *heads = self.reader.read([GetData(layout.group(group)), GetData(layout.mode(group)), *map(GetData, parents)])
-        if isinstance(node, Missing) and isinstance(heads[0], Missing) and isinstance(heads[-1], Missing):
+        parents = [
+            layout.ids(group),
+            layout.channels(group),
+            layout.owners(group),
+            layout.offsets(group),
+        ]
+        node, said, *heads = self.reader.read(
+            [GetData(layout.group(group)), GetData(layout.mode(group)), *map(GetData, parents)]
+        )
+        if (
+            isinstance(node, Missing)
+            and isinstance(heads[0], Missing)
+            and isinstance(heads[-1], Missing)
+        ):
             raise UnknownGroupError(no_such_group(self.reader, layout, group))
         metadata = _metadata(group, node, self.malformed)
         mode: dict[str, Mode] = {}
         self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
-        members, channels, owned, stored = (self._names(head, path) for head, path in zip(heads, parents))
+        members, channels, owned, stored = (
+            self._names(head, path) for head, path in zip(heads, parents)
+        )
         owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
         nodes: list[tuple[str, str]] = []
         owner_tps: list[TopicPartition] = []
         offset_tps: list[TopicPartition] = []
-        self._read([
-            *((GetData(layout.registration(group, name)), self._taker(self.members, name, partial(_registration, name))) for name in members),
-            *((GetChildren(layout.channel(group, name)), partial(_add_nodes, nodes, name)) for name in channels),
-            *((GetChildren(layout.owner_topic(group, topic)), partial(_add_partitions, owner_tps, topic)) for topic in owned),
-            *((GetChildren(layout.offset_topic(group, topic)), partial(_add_partitions, offset_tps, topic)) for topic in stored),
-        ])
+        self._read(
+            [
+                *(
+                    (
+                        GetData(layout.registration(group, name)),
+                        self._taker(self.members, name, partial(_registration, name)),
+                    )
+                    for name in members
+                ),
+                *(
+                    (GetChildren(layout.channel(group, name)), partial(_add_nodes, nodes, name))
+                    for name in channels
+                ),
+                *(
+                    (
+                        GetChildren(layout.owner_topic(group, topic)),
+                        partial(_add_partitions, owner_tps, topic),
+                    )
+                    for topic in owned
+                ),
+                *(
+                    (
+                        GetChildren(layout.offset_topic(group, topic)),
+                        partial(_add_partitions, offset_tps, topic),
+                    )
+                    for topic in stored
+                ),
+            ]
+        )
         subscribed = _subscribed(self.reader, layout, self.members)
-        wanted = {topic for topics in subscribed.values() for topic in topics} | set(owned) | set(stored)
-        self._read([
-            *((GetData(layout.command(group, name, node)), partial(self._command, name, node)) for name, node in nodes),
-            *((GetData(layout.owner(group, tp)), self._taker(self.owners, tp, partial(_owner, tp))) for tp in owner_tps),
-            *((GetData(layout.offset(group, tp)), self._taker(self.offsets, tp, partial(_offset, tp))) for tp in offset_tps),
-            *((GetData(layout.topic(topic)), self._taker(self.topics, topic, partial(_topic, topic))) for topic in sorted(wanted)),
-        ])
+        wanted = (
+            {topic for topics in subscribed.values() for topic in topics} | set(owned) | set(stored)
+        )
+        self._read(
+            [
+                *(
+                    (GetData(layout.command(group, name, node)), partial(self._command, name, node))
+                    for name, node in nodes
+                ),
+                *(
+                    (
+                        GetData(layout.owner(group, tp)),
+                        self._taker(self.owners, tp, partial(_owner, tp)),
+                    )
+                    for tp in owner_tps
+                ),
+                *(
+                    (
+                        GetData(layout.offset(group, tp)),
+                        self._taker(self.offsets, tp, partial(_offset, tp)),
+                    )
+                    for tp in offset_tps
+                ),
+                *(
+                    (
+                        GetData(layout.topic(topic)),
+                        self._taker(self.topics, topic, partial(_topic, topic)),
+                    )
+                    for topic in sorted(wanted)
+                ),
+            ]
+        )
         commands = {name: tuple(found) for name, found in self.commands.items()}
-        return GroupSnapshot(group, layout, seen, metadata, self.members, commands, self.owners, self.offsets, self.topics, subscribed, tuple(self.malformed), mode.get("mode"))
+        return GroupSnapshot(
+            group,
+            layout,
+            seen,
+            metadata,
+            self.members,
+            commands,
+            self.owners,
+            self.offsets,
+            self.topics,
+            subscribed,
+            tuple(self.malformed),
+            mode.get("mode"),
+        )
 
     def _names(self, head: ReadAnswer, path: str) -> tuple[str, ...]:
         """The names below a node; none, and a note, where there are too many."""
         count = _count(head, path)
         if count > CHILDREN_LISTED_MAX:
-            self.malformed.append(Malformed("group", self.group, f"there are {count} nodes below {path}, more than the {CHILDREN_LISTED_MAX} that are listed"))
+            self.malformed.append(
+                Malformed(
+                    "group",
+                    self.group,
+                    f"there are {count} nodes below {path}, more than the {CHILDREN_LISTED_MAX}"
+                    " that are listed",
+                )
+            )
         if not 0 < count <= CHILDREN_LISTED_MAX:
             return ()
         (answer,) = self.reader.read([GetChildren(path)])
@@ -190,9 +335,19 @@ class _GroupReading:
         for (_, take), answer in zip(pairs, self.reader.read([read for read, _ in pairs])):
             take(answer)
 
-    def _taker(self, into: dict[K, V], key: K, decode: Callable[[Node], V | Malformed | None]) -> Callable[[ReadAnswer], None]:
+    def _taker(
+        self, into: dict[K, V], key: K, decode: Callable[[Node], V | Malformed | None]
+    ) -> Callable[[ReadAnswer], None]:
         def take(answer: ReadAnswer) -> None:
-            value = decode(answer) if isinstance(answer, Node) else Malformed("node", str(key), f"cannot be read ({answer.error.value})") if isinstance(answer, Denied) else None
+            value = (
+                decode(answer)
+                if isinstance(answer, Node)
+                else (
+                    Malformed("node", str(key), f"cannot be read ({answer.error.value})")
+                    if isinstance(answer, Denied)
+                    else None
+                )
+            )
             if isinstance(value, Malformed):
                 self.malformed.append(value)
             elif value is not None:
@@ -213,7 +368,14 @@ def no_such_group(reader: SyncReader, layout: Layout, group: str) -> str:
     here = f"there is no group {group} on this ensemble (layout {layout.name})"
     if near:
         return f"{here}: did you mean {' or '.join(near)}?"
-    return f"{here}: see zkcoord groups list" if isinstance(topics, Children) else f"{here}, and no Kafka either ({layout.topics_root}): correct the chroot at the end of --zookeeper"
+    return (
+        f"{here}: see zkcoord groups list"
+        if isinstance(topics, Children)
+        else (
+            f"{here}, and no Kafka either ({layout.topics_root}): correct the chroot at the end of"
+            " --zookeeper"
+        )
+    )
 
 
 def _registration(name: str, node: Node) -> Member | Malformed:
@@ -229,7 +391,8 @@ def _offset(tp: TopicPartition, node: Node) -> int | Malformed:
 
 
 def _topic(name: str, node: Node) -> Topic | Malformed | None:
-    return codec.decode_topic(name, node.data, node.stat) if node.data else None  # the node exists before the broker writes its partitions
+    # the node exists before the broker writes its partitions
+    return codec.decode_topic(name, node.data, node.stat) if node.data else None
 
 
 def _add_nodes(nodes: list[tuple[str, str]], member: str, answer: ReadAnswer) -> None:
@@ -237,21 +400,35 @@ def _add_nodes(nodes: list[tuple[str, str]], member: str, answer: ReadAnswer) ->
 
 
 def _add_partitions(tps: list[TopicPartition], topic: str, answer: ReadAnswer) -> None:
-    tps.extend(TopicPartition(topic, int(name)) for name in _children(answer, topic) if names.is_number(name))
+    tps.extend(
+        TopicPartition(topic, int(name))
+        for name in _children(answer, topic)
+        if names.is_number(name)
+    )
 
 
 def _metadata(group: str, answer: ReadAnswer, malformed: list[Malformed]) -> GroupMetadata:
     """What the group's node says; nothing where it is missing or malformed, which is then noted."""
-    value: GroupMetadata | Malformed = codec.decode_metadata(group, answer.data) if isinstance(answer, Node) else GroupMetadata()
+    value: GroupMetadata | Malformed = (
+        codec.decode_metadata(group, answer.data) if isinstance(answer, Node) else GroupMetadata()
+    )
     if isinstance(value, Malformed):
         malformed.append(value)
         return GroupMetadata()
     return value
 
 
-def _subscribed(reader: SyncReader, layout: Layout, members: dict[str, Member]) -> dict[str, dict[str, int]]:
-    """Member -> its topics with its streams; wildcards are matched against the topics that exist."""
-    patterns = {member.subscription.pattern for member in members.values() if member.subscription.pattern is not None}
+def _subscribed(
+    reader: SyncReader, layout: Layout, members: dict[str, Member]
+) -> dict[str, dict[str, int]]:
+    """Member -> its topics with its streams; wildcards are matched against the topics that
+    exist.
+    """
+    patterns = {
+        member.subscription.pattern
+        for member in members.values()
+        if member.subscription.pattern is not None
+    }
     existing: list[str] = []
     if patterns:
         (answer,) = reader.read([GetChildren(layout.topics_root)])
@@ -261,22 +438,35 @@ def _subscribed(reader: SyncReader, layout: Layout, members: dict[str, Member]) 
     for name, member in members.items():
         pattern, streams = member.subscription.pattern, member.subscription.streams
         matched = matches.get(pattern) if pattern is not None else None
-        subscribed[name] = dict(member.subscription.topics) if pattern is None else {t: streams for t in sorted(matched)} if isinstance(matched, frozenset) else {}
+        subscribed[name] = (
+            dict(member.subscription.topics)
+            if pattern is None
+            else {t: streams for t in sorted(matched)}
+            if isinstance(matched, frozenset)
+            else {}
+        )
     return subscribed
 
 
 def _children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
-    """The children's names; none where there is no node. Raises `UnavailableError` where they may not be seen: a list with holes would be taken for the truth."""
+    """The children's names; none where there is no node. Raises `UnavailableError` where they may
+    not be seen: a list with holes would be taken for the truth.
+    """
     _allowed(answer, path)
     return answer.names if isinstance(answer, Children) else ()
 
 
 def _count(answer: ReadAnswer, path: str) -> int:
-    """How many children a node has; 0 where there is no node. Raises `UnavailableError` where it may not be seen."""
+    """How many children a node has; 0 where there is no node. Raises `UnavailableError` where it
+    may not be seen.
+    """
     _allowed(answer, path)
     return answer.stat.num_children if isinstance(answer, Node) else 0
 
 
 def _allowed(answer: ReadAnswer, path: str) -> None:
     if isinstance(answer, Denied):
-        raise UnavailableError(f"ZooKeeper does not let this client read {path} ({answer.error.value}): give credentials that may (--zookeeper-user)")
+        raise UnavailableError(
+            f"ZooKeeper does not let this client read {path} ({answer.error.value}): give"
+            " credentials that may (--zookeeper-user)"
+        )

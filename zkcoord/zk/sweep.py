@@ -1,11 +1,13 @@
 """Reading whole groups, level by level, many groups at once.
 
-Levels: the group's node; registrations, channels and requests; commands; owner nodes. Commands are read before owner nodes, and before the names above them: a decision must not see an ack's
-owner nodes as they were before it and its command as it was after.
+Levels: the group's node; registrations, channels and requests; commands; owner nodes. Commands are
+read before owner nodes, and before the names above them: a decision must not see an ack's owner
+nodes as they were before it and its command as it was after.
 
-How many children a node has is asked before their names are (and names are asked for only where there are some): a list that somebody filled with millions of names would be larger than any
-answer, and hold up every other group. A group that is larger than the limits is read no further.
-10,000 groups of 3 members are some 250 requests.
+How many children a node has is asked before their names are (and names are asked for only where
+there are some): a list that somebody filled with millions of names would be larger than any answer,
+and hold up every other group. A group that is larger than the limits is read no further. 10,000
+groups of 3 members are some 250 requests.
 """
 
 from __future__ import annotations
@@ -22,7 +24,19 @@ from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
 from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
-from .port import Children, GetChildren, GetData, Missing, Node, Port, Read, ReadAnswer, ReadDone, ReadResult, reads_that_fit
+from .port import (
+    Children,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    reads_that_fit,
+)
 from .wants import SizeLimits
 
 BAD_NAME = "its name is not printable ASCII of a sensible length"
@@ -36,7 +50,9 @@ REQUESTS_UNDER_WAY_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class GroupRead:
-    """A group that was read: a full delta (None: it does not exist), and its size. `left_alone` says that it was not read to its end."""
+    """A group that was read: a full delta (None: it does not exist), and its size. `left_alone`
+    says that it was not read to its end.
+    """
 
     delta: GroupDelta | None
     registrations: int
@@ -45,7 +61,9 @@ class GroupRead:
 
 
 class GroupDraft(Delta):
-    """One group while it is being read. `filled` holds the paths that have children, of the channels' (`commanded`) their members."""
+    """One group while it is being read. `filled` holds the paths that have children, of the
+    channels' (`commanded`) their members.
+    """
 
     def __init__(self, name: str, limits: SizeLimits) -> None:
         super().__init__()
@@ -70,25 +88,61 @@ class GroupDraft(Delta):
 
     def read(self) -> GroupRead:
         """Everything, as one full delta."""
-        delta = GroupDelta(True, self.members, self.channels, self.commands, self.owners, self.requests, self.metadata, self.mode)
-        return GroupRead(delta if self.exists and self.left_alone is None else None, self.registrations, self.nodes, self.left_alone)
+        delta = GroupDelta(
+            True,
+            self.members,
+            self.channels,
+            self.commands,
+            self.owners,
+            self.requests,
+            self.metadata,
+            self.mode,
+        )
+        return GroupRead(
+            delta if self.exists and self.left_alone is None else None,
+            self.registrations,
+            self.nodes,
+            self.left_alone,
+        )
 
 
 Take = Callable[[GroupDraft, Any, ReadAnswer], None]
 Question = tuple[Read, Take, GroupDraft, Any]
-"""What to read, and what takes the answer: for which group, and for which part of it. (A takeover has hundreds of thousands, so these are plain tuples and functions.)"""
+"""What to read, and what takes the answer: for which group, and for which part of it. (A takeover
+has hundreds of thousands, so these are plain tuples and functions.)
+"""
 
 
 class Sweep:
-    """Reads `groups`, then calls `done` with what was read of each. On a lost connection it simply never ends."""
+    """Reads `groups`, then calls `done` with what was read of each. On a lost connection it simply
+    never ends.
+    """
 
-    def __init__(self, port: Port, layout: Layout, groups: Sequence[str], limits: SizeLimits, reads_max: int, done: Callable[[Mapping[str, GroupRead]], None]) -> None:
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        groups: Sequence[str],
+        limits: SizeLimits,
+        reads_max: int,
+        done: Callable[[Mapping[str, GroupRead]], None],
+    ) -> None:
         self.port = port
         self.layout = layout
         self.drafts = {g: GroupDraft(g, limits) for g in groups}
         self.reads_max = reads_max
         self.done = done
-        self.levels = [self._groups, self._names, self._members, self._nodes, self._commands, self._topics, self._owned, self._partitions, self._owners]
+        self.levels = [
+            self._groups,
+            self._names,
+            self._members,
+            self._nodes,
+            self._commands,
+            self._topics,
+            self._owned,
+            self._partitions,
+            self._owners,
+        ]
         self.questions: Iterator[Question] = iter(())
         self.under_way = 0
 
@@ -101,7 +155,9 @@ class Sweep:
             self._next()
 
     def _next(self) -> None:
-        """Keep some requests under way; a level begins when the one before it is answered to its end."""
+        """Keep some requests under way; a level begins when the one before it is answered to its
+        end.
+        """
         while self.under_way < REQUESTS_UNDER_WAY_MAX:
             batch = list(islice(self.questions, self.reads_max))
             if batch:
@@ -132,7 +188,11 @@ class Sweep:
         self._next()
 
     def _fitting(self) -> Iterable[tuple[str, GroupDraft]]:
-        return ((group, draft) for group, draft in self.drafts.items() if draft.exists and draft.left_alone is None)
+        return (
+            (group, draft)
+            for group, draft in self.drafts.items()
+            if draft.exists and draft.left_alone is None
+        )
 
     def _groups(self) -> Iterable[Question]:
         layout, other = self.layout, self.layout.other_profile()
@@ -140,7 +200,11 @@ class Sweep:
             yield GetData(layout.group(group)), _metadata, draft, group
             yield GetData(layout.mode(group)), _mode, draft, None
             yield GetData(other.ids(group)), _elsewhere, draft, other
-            for path, take in ((layout.ids(group), _size_of_registrations), (layout.channels(group), _size), (layout.requests(group), _size)):
+            for path, take in (
+                (layout.ids(group), _size_of_registrations),
+                (layout.channels(group), _size),
+                (layout.requests(group), _size),
+            ):
                 yield GetData(path), take, draft, path
 
     def _names(self) -> Iterable[Question]:
@@ -174,10 +238,18 @@ class Sweep:
         for group, draft in self._fitting():
             for member, node in list(draft.commands):
                 if names.is_node(node):
-                    yield GetData(self.layout.command(group, member, node)), _command, draft, (member, node)
+                    yield (
+                        GetData(self.layout.command(group, member, node)),
+                        _command,
+                        draft,
+                        (member, node),
+                    )
                 else:
-                    draft.commands[(member, node)] = Malformed("command", f"{member}/{node}", BAD_NAME)
-        for group, draft in self._fitting():  # not earlier: an ack may make a topic's first owner node
+                    draft.commands[(member, node)] = Malformed(
+                        "command", f"{member}/{node}", BAD_NAME
+                    )
+        # not earlier: an ack may make a topic's first owner node
+        for group, draft in self._fitting():
             path = self.layout.owners(group)
             yield GetData(path), _size, draft, path
 
@@ -194,7 +266,9 @@ class Sweep:
     def _partitions(self) -> Iterable[Question]:
         for group, draft in self._fitting():
             for topic in draft.topics:
-                yield from _list(draft, self.layout.owner_topic(group, topic), _partition_numbers, topic)
+                yield from _list(
+                    draft, self.layout.owner_topic(group, topic), _partition_numbers, topic
+                )
 
     def _owners(self) -> Iterable[Question]:
         path_of = self.layout.owner_topic
@@ -223,10 +297,20 @@ def _size_of_registrations(draft: GroupDraft, path: str, answer: ReadAnswer) -> 
 
 
 def _elsewhere(draft: GroupDraft, other: Layout, answer: ReadAnswer) -> None:
-    """The parent of its registrations in the other layout: with any there it is not ours to move, since both have the same offsets."""
+    """The parent of its registrations in the other layout: with any there it is not ours to move,
+    since both have the same offsets.
+    """
     if isinstance(answer, Node) and answer.stat.num_children:
-        where = f"{answer.stat.num_children} registrations in the layout {other.name} ({other.ids(draft.name)})"
-        draft.left_alone = Malformed("group", draft.name, f"it has {where}, and both layouts share its offsets: stop those consumers, or run coordinator and consumers with that layout")
+        where = (
+            f"{answer.stat.num_children} registrations in the layout {other.name}"
+            f" ({other.ids(draft.name)})"
+        )
+        draft.left_alone = Malformed(
+            "group",
+            draft.name,
+            f"it has {where}, and both layouts share its offsets: stop those consumers, or run"
+            " coordinator and consumers with that layout",
+        )
 
 
 def _metadata(draft: GroupDraft, group: str, answer: ReadAnswer) -> None:
@@ -267,7 +351,11 @@ def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
 
 def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.owners.update(dict.fromkeys([TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)]))
+        draft.owners.update(
+            dict.fromkeys(
+                [TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)]
+            )
+        )
 
 
 def _member(draft: GroupDraft, name: str, answer: ReadAnswer) -> None:

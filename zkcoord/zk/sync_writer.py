@@ -1,24 +1,38 @@
 """`SyncWriter`: a `SyncReader` that can also run a multi, for an operator's commands.
 
-A multi is sent once. One that was refused or whose outcome is not known is the caller's to judge: after `sync` it reads what is there now, and decides again.
+A multi is sent once. One that was refused or whose outcome is not known is the caller's to judge:
+after `sync` it reads what is there now, and decides again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zkcoord.zk.port import MULTI_BYTES_MAX, OPS_PER_MULTI_MAX, MultiResult, Op, Unanswered, encoded_bytes
+from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
+    OPS_PER_MULTI_MAX,
+    MultiResult,
+    Op,
+    Unanswered,
+    encoded_bytes,
+)
 from zkcoord.zk.reader import SyncReader
 
 
 class SyncWriter(SyncReader):
-    """Reads and multis that block. A context manager. Raises `UnavailableError`, one sentence, where there is no connection to send on."""
+    """Reads and multis that block. A context manager. Raises `UnavailableError`, one sentence,
+    where there is no connection to send on.
+    """
 
     def multi(self, ops: Sequence[Op]) -> MultiResult:
-        """Run `ops` as one transaction and wait for its outcome; `Unanswered` where none comes in time: it may or may not have happened."""
+        """Run `ops` as one transaction and wait for its outcome; `Unanswered` where none comes in
+        time: it may or may not have happened.
+        """
         assert ops
         self._await_connected(self._read_deadline_ms)
-        result: MultiResult | None = self._ask(lambda port, done: port.multi(tuple(ops), done), self._read_deadline_ms)
+        result: MultiResult | None = self._ask(
+            lambda port, done: port.multi(tuple(ops), done), self._read_deadline_ms
+        )
         return Unanswered() if result is None else result
 
 

@@ -1,7 +1,9 @@
 """What is marked to be read, fairly between groups, and how large each group is.
 
-`Wants` serves the groups in turn: a group that changes all the time delays the others by one request at most. `Sizes` counts the nodes of each group by their events, so that one that grows
-beyond what is read of a group is noticed without listing it; the count is a hint like every event: a whole read, which asks ZooKeeper, decides.
+`Wants` serves the groups in turn: a group that changes all the time delays the others by one
+request at most. `Sizes` counts the nodes of each group by their events, so that one that grows
+beyond what is read of a group is noticed without listing it; the count is a hint like every event:
+a whole read, which asks ZooKeeper, decides.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from zkcoord.core.model import TopicPartition
 
 
 class Want(NamedTuple):
-    """Something to read: `kind` is registration, channel, command, owner, request, mode, topic, topics or groups."""
+    """Something to read: `kind` is registration, channel, command, owner, request, mode, topic,
+    topics or groups.
+    """
 
     kind: str
     group: str = ""
@@ -40,7 +44,9 @@ class Wants:
         self._of.pop(group, None)
 
     def take(self, count: int) -> list[Want]:
-        """At most `count` of them: what the group gives whose turn it is, then other groups as far as they fit as a whole (what one ack changes is marked together and shall be read together)."""
+        """At most `count` of them: what the group gives whose turn it is, then other groups as far
+        as they fit as a whole (what one ack changes is marked together and shall be read together).
+        """
         taken: list[Want] = []
         served: list[str] = []
         for group, wants in self._of.items():
@@ -58,7 +64,9 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class SizeLimits:
-    """How much of one group is read: its registrations, and all its nodes together. A larger group is left alone."""
+    """How much of one group is read: its registrations, and all its nodes together. A larger group
+    is left alone.
+    """
 
     registrations_max: int = 20_000
     nodes_max: int = 200_000
@@ -66,9 +74,17 @@ class SizeLimits:
     def exceeded(self, registrations: int, nodes: int) -> str:
         """What is wrong with a group of this size, as a sentence; empty where nothing is."""
         if registrations > self.registrations_max:
-            return f"it has {registrations} registrations, more than the {self.registrations_max} that are read (registrations_per_group_max): it is left alone and its members keep what they own until the others are removed"
+            return (
+                f"it has {registrations} registrations, more than the {self.registrations_max} that"
+                " are read (registrations_per_group_max): it is left alone and its members keep"
+                " what they own until the others are removed"
+            )
         if nodes > self.nodes_max:
-            return f"it has {nodes} nodes or more, more than the {self.nodes_max} that are read (nodes_per_group_max): it is left alone and its members keep what they own until the others are removed"
+            return (
+                f"it has {nodes} nodes or more, more than the {self.nodes_max} that are read"
+                " (nodes_per_group_max): it is left alone and its members keep what they own until"
+                " the others are removed"
+            )
         return ""
 
 
@@ -84,11 +100,15 @@ class Sizes:
         self._of[group] = [registrations, nodes]
 
     def grew(self, group: str, by: int, registration: bool) -> bool:
-        """A node was made (1) or deleted (-1); whether the group is now larger than what is read of one."""
+        """A node was made (1) or deleted (-1); whether the group is now larger than what is read of
+        one.
+        """
         size = self._of.setdefault(group, [0, 0])
         size[0] += by * registration
         size[1] += by
-        return by > 0 and (size[0] > self.limits.registrations_max or size[1] > self.limits.nodes_max)
+        return by > 0 and (
+            size[0] > self.limits.registrations_max or size[1] > self.limits.nodes_max
+        )
 
     def drop(self, group: str) -> None:
         """The group is gone."""

@@ -1,7 +1,8 @@
 """From the core's writes to fenced multis, and from their outcomes to named events.
 
-Every multi begins with a check of the epoch node's version: a coordinator that was replaced cannot write, however late its request arrives. Nothing is ever retried here: a
-write that was refused or whose outcome is unknown leads to a fresh read and a fresh decision.
+Every multi begins with a check of the epoch node's version: a coordinator that was replaced cannot
+write, however late its request arrives. Nothing is ever retried here: a write that was refused or
+whose outcome is unknown leads to a fresh read and a fresh decision.
 """
 
 from __future__ import annotations
@@ -9,18 +10,57 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from zkcoord.core.events import DeleteChannel, DeleteCommand, DeleteOwner, DeleteRegistration, DeleteRequest, Outcome, PutMetadata, Rescue, Send, Write, WriteOp, Written
+from zkcoord.core.events import (
+    DeleteChannel,
+    DeleteCommand,
+    DeleteOwner,
+    DeleteRegistration,
+    DeleteRequest,
+    Outcome,
+    PutMetadata,
+    Rescue,
+    Send,
+    Write,
+    WriteOp,
+    Written,
+)
 from zkcoord.core.model import GroupMetadata
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
-from .port import (MULTI_BYTES_MAX, OPEN_ACL, OPS_PER_MULTI_MAX, AclEntry, Check, Committed, Create, Created, Delete, MultiResult, Op, Port, Rejected, SetData, ZkError, encoded_bytes)
+from .port import (
+    MULTI_BYTES_MAX,
+    OPEN_ACL,
+    OPS_PER_MULTI_MAX,
+    AclEntry,
+    Check,
+    Committed,
+    Create,
+    Created,
+    Delete,
+    MultiResult,
+    Op,
+    Port,
+    Rejected,
+    SetData,
+    ZkError,
+    encoded_bytes,
+)
 
 
 class Writer:
     """Writes of one term: `fence` is the epoch node's version that the election got."""
 
-    def __init__(self, port: Port, layout: Layout, fence: int, acl: tuple[AclEntry, ...], clock: Callable[[], int], wall_clock: Callable[[], int], emit: Callable[[Written], None]) -> None:
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        fence: int,
+        acl: tuple[AclEntry, ...],
+        clock: Callable[[], int],
+        wall_clock: Callable[[], int],
+        emit: Callable[[Written], None],
+    ) -> None:
         self.port = port
         self.layout = layout
         self.fence = fence
@@ -33,7 +73,9 @@ class Writer:
         """Send one write; `Written` follows through `emit`."""
         ops: list[Op] = [Check(self.layout.epoch, self.fence)]
         for op in write.ops:
-            ops += self._rescue(write.group) if isinstance(op, Rescue) else [self._op(write.group, op)]
+            ops += (
+                self._rescue(write.group) if isinstance(op, Rescue) else [self._op(write.group, op)]
+            )
         assert len(ops) <= OPS_PER_MULTI_MAX, len(ops)
         assert sum(encoded_bytes(op) for op in ops) <= MULTI_BYTES_MAX
         self.port.multi(ops, lambda result: self.emit(self._outcome(write, ops, result)))
@@ -42,7 +84,12 @@ class Writer:
         lay = self.layout
         if isinstance(op, Send):
             c = op.command
-            return Create(lay.command_prefix(group, c.member, c.epoch, c.seq), codec.encode_command(c), sequential=True, acl=self.acl)
+            return Create(
+                lay.command_prefix(group, c.member, c.epoch, c.seq),
+                codec.encode_command(c),
+                sequential=True,
+                acl=self.acl,
+            )
         if isinstance(op, DeleteCommand):
             return Delete(lay.command(group, op.member, op.node))
         if isinstance(op, DeleteRegistration):
@@ -58,21 +105,35 @@ class Writer:
 
     def _rescue(self, group: str) -> list[Op]:
         path = self.layout.rescue(group)
-        return [Create(path, b"", acl=OPEN_ACL), Delete(path)]  # open, as every registration of an old consumer is
+        # open, as every registration of an old consumer is
+        return [Create(path, b"", acl=OPEN_ACL), Delete(path)]
 
     def _dated(self, metadata: GroupMetadata) -> GroupMetadata:
         """The core knows only its own clock; people read the wall's."""
         now, ahead = self.wall_clock(), self.wall_clock() - self.clock()
-        departed = tuple(replace(d, since_ms=max(1, d.since_ms + ahead)) if d.since_ms else d for d in metadata.departed)
+        departed = tuple(
+            replace(d, since_ms=max(1, d.since_ms + ahead)) if d.since_ms else d
+            for d in metadata.departed
+        )
         return replace(metadata, since_ms=now, departed=departed)
 
     def _outcome(self, write: Write, ops: list[Op], result: MultiResult) -> Written:
         now = self.clock()
         if isinstance(result, Committed):
-            nodes = tuple(r.path.rsplit("/", 1)[1] for r in result.results if isinstance(r, Created) and r.path != self.layout.rescue(write.group))
+            nodes = tuple(
+                r.path.rsplit("/", 1)[1]
+                for r in result.results
+                if isinstance(r, Created) and r.path != self.layout.rescue(write.group)
+            )
             return Written(now, write.group, write.token, Outcome.OK, nodes)
         if isinstance(result, Rejected):
             fenced = result.index == 0 and result.error in (ZkError.BAD_VERSION, ZkError.NO_NODE)
             outcome = Outcome.FENCED if fenced else Outcome.REFUSED
-            return Written(now, write.group, write.token, outcome, why=f"{result.error.value} at {ops[result.index].path}")
+            return Written(
+                now,
+                write.group,
+                write.token,
+                outcome,
+                why=f"{result.error.value} at {ops[result.index].path}",
+            )
         return Written(now, write.group, write.token, Outcome.UNKNOWN)

@@ -1,7 +1,8 @@
 """Bytes to values and back, one parser per kind of node. Import from here.
 
-A decoder takes what was read and returns the value or a `Malformed` that names it; it never raises, whatever the bytes, and its cost is bounded by their number. An encoder takes a value that
-its decoder would return; what a user chose is checked there and refused in one sentence.
+A decoder takes what was read and returns the value or a `Malformed` that names it; it never raises,
+whatever the bytes, and its cost is bounded by their number. An encoder takes a value that its
+decoder would return; what a user chose is checked there and refused in one sentence.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Commands: what the coordinator tells a member, as JSON in the member's channel.
 
-The payload's (epoch, seq) orders commands; the node's name orders nothing and is not parsed. A partition's text is `<topic>-<n>` with the number after the last dash. The incarnation is a string,
-because 64-bit numbers do not survive every JSON reader. A start that gives a partition to a thread of another member is malformed: obeying it would create an owner node in
-somebody else's name.
+The payload's (epoch, seq) orders commands; the node's name orders nothing and is not parsed. A
+partition's text is `<topic>-<n>` with the number after the last dash. The incarnation is a string,
+because 64-bit numbers do not survive every JSON reader. A start that gives a partition to a thread
+of another member is malformed: obeying it would create an owner node in somebody else's name.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from typing import Union
 from zkcoord.core.model import Command, Malformed, Option, Thread, TopicPartition
 from zkcoord.znodes import names
 from zkcoord.znodes.small import INCARNATION_CHARS_MAX, is_incarnation
-from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX, JsonObject, Unfit, decimal, free_text, integer, mapping, reading, required, string, strings, to_bytes
+from zkcoord.znodes.strict_json import (
+    USER_DATA_CHARS_MAX,
+    JsonObject,
+    Unfit,
+    decimal,
+    free_text,
+    integer,
+    mapping,
+    reading,
+    required,
+    string,
+    strings,
+    to_bytes,
+)
 
 CODE_CHARS_MAX = 100
 SEEN_CHARS_MAX = 100
@@ -24,7 +38,9 @@ _OPTIONS = {option.value: option for option in Option}
 
 def decode_command(member: str, node: str, data: bytes) -> Union[Command, Malformed]:
     """The command in the node `node` of `member`'s channel. Never raises."""
-    return reading("command", f"{member}/{node}", data, lambda document: _command(member, node, document))
+    return reading(
+        "command", f"{member}/{node}", data, lambda document: _command(member, node, document)
+    )
 
 
 def encode_command(command: Command) -> bytes:
@@ -38,13 +54,19 @@ def encode_command(command: Command) -> bytes:
         "incarnation": str(command.incarnation),
     }
     if command.option is Option.START:
-        document["ownershipMap"] = {str(partition): str(thread) for partition, thread in command.start.items()}
+        document["ownershipMap"] = {
+            str(partition): str(thread) for partition, thread in command.start.items()
+        }
         if command.incarnations:
             document["incarnations"] = dict(command.incarnations)
     elif command.option is Option.STOP:
         document["partitions"] = [str(partition) for partition in command.stop]
     else:
-        document |= {"code": command.code, "fatal": command.fatal, "message": names.printable(command.message, MESSAGE_CHARS_MAX)}
+        document |= {
+            "code": command.code,
+            "fatal": command.fatal,
+            "message": names.printable(command.message, MESSAGE_CHARS_MAX),
+        }
     if command.seen:
         document["seen"] = command.seen
     if command.user_data is not None:
@@ -65,13 +87,19 @@ def _command(member: str, node: str, document: JsonObject) -> Command:
         epoch=integer(document, "epoch"),
         seq=integer(document, "seq"),
         generation=integer(document, "generation"),
-        start=_ownership(member, mapping(document, "ownershipMap")) if option is Option.START else {},
-        incarnations=_incarnations(mapping(document, "incarnations", {})) if option is Option.START else {},
+        start=(
+            _ownership(member, mapping(document, "ownershipMap")) if option is Option.START else {}
+        ),
+        incarnations=(
+            _incarnations(mapping(document, "incarnations", {})) if option is Option.START else {}
+        ),
         stop=_partitions(document) if option is Option.STOP else (),
         code=string(document, "code", CODE_CHARS_MAX) if telling else "",
         fatal=_flag(document, "fatal") if telling else False,
         message=string(document, "message", MESSAGE_CHARS_MAX) if telling else "",
-        user_data=free_text(document, "userData", USER_DATA_CHARS_MAX) if "userData" in document else None,
+        user_data=(
+            free_text(document, "userData", USER_DATA_CHARS_MAX) if "userData" in document else None
+        ),
         seen=string(document, "seen", SEEN_CHARS_MAX, ""),
         node=node,
     )
@@ -89,7 +117,9 @@ def _ownership(member: str, found: JsonObject) -> dict[TopicPartition, Thread]:
 
 def _incarnations(found: JsonObject) -> dict[str, str]:
     for topic in found:
-        if not names.is_topic(topic) or not is_incarnation(string(found, topic, INCARNATION_CHARS_MAX)):
+        if not names.is_topic(topic) or not is_incarnation(
+            string(found, topic, INCARNATION_CHARS_MAX)
+        ):
             raise Unfit(f"the incarnation of {names.shown(topic)} is none")
     return found
 

@@ -1,4 +1,6 @@
-"""What Kafka's brokers write: topics and live brokers. Fields that are not needed are not looked at, since every release added some."""
+"""What Kafka's brokers write: topics and live brokers. Fields that are not needed are not looked
+at, since every release added some.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,17 @@ PORT_MAX = 65_535
 ENDPOINTS_MAX = 64
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
-_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]{1,100})://(\[[0-9A-Fa-f:.%a-z]{0,60}\]|[^\[\]/:\s]{0,255}):([0-9]{1,5})", re.ASCII)
+_ENDPOINT = re.compile(
+    r"([A-Za-z0-9_.-]{1,100})://(\[[0-9A-Fa-f:.%a-z]{0,60}\]|[^\[\]/:\s]{0,255}):([0-9]{1,5})",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerData:
-    """A live broker. `host` and `port` are the plaintext listener's ("" and -1: it has none); `endpoints` maps a listener's name to (host, port), `protocols` to its security protocol."""
+    """A live broker. `host` and `port` are the plaintext listener's ("" and -1: it has none);
+    `endpoints` maps a listener's name to (host, port), `protocols` to its security protocol.
+    """
 
     host: str
     port: int
@@ -34,10 +41,14 @@ class BrokerData:
 
 
 def decode_topic(name: str, data: bytes, stat: Stat) -> Union[Topic, Malformed]:
-    """The topic `name`: its partitions, ascending, and its incarnation (`<czxid>.<topic id>`, or `<czxid>` where the broker writes no id). Never raises."""
+    """The topic `name`: its partitions, ascending, and its incarnation (`<czxid>.<topic id>`, or
+    `<czxid>` where the broker writes no id). Never raises.
+    """
     if not names.is_topic(name):
         return Malformed("topic", name, "Kafka allows no such name")
-    return reading("topic", name, data, lambda document: _topic(name, stat, document), TOPIC_BYTES_MAX)
+    return reading(
+        "topic", name, data, lambda document: _topic(name, stat, document), TOPIC_BYTES_MAX
+    )
 
 
 def decode_broker(name: str, data: bytes) -> Union[BrokerData, Malformed]:
@@ -53,7 +64,9 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
         raise Unfit(f"{names.shown(bad)} is not a partition's number")
     given = document.get("topic_id") or ""
     if type(given) is not str or given and _TOPIC_ID.fullmatch(given) is None:
-        raise Unfit(f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -")
+        raise Unfit(
+            f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
+        )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
     return Topic(name, incarnation, tuple(sorted(map(int, found))), stat.czxid)
 
@@ -63,19 +76,27 @@ def _broker(document: JsonObject) -> BrokerData:
     if host is not None:
         string(document, "host", HOST_CHARS_MAX)
     port = integer(document, "port", -1, PORT_MAX) if "port" in document else -1
-    endpoints, protocols = _endpoints(document.get("endpoints", []), mapping(document, "listener_security_protocol_map", {}))
+    endpoints, protocols = _endpoints(
+        document.get("endpoints", []), mapping(document, "listener_security_protocol_map", {})
+    )
     if not endpoints and not (host and port >= 0):
         raise Unfit("it names no listener")
     return BrokerData(host or "", port, endpoints, protocols)
 
 
-def _endpoints(found: Any, protocols: JsonObject) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
+def _endpoints(
+    found: Any, protocols: JsonObject
+) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
     if type(found) is not list or len(found) > ENDPOINTS_MAX:
         raise Unfit(f"endpoints is not a list of at most {ENDPOINTS_MAX}")
     endpoints: dict[str, tuple[str, int]] = {}
     for text in found:
         match = _ENDPOINT.fullmatch(text) if type(text) is str else None
         if match is None or int(match[3]) > PORT_MAX or match[1] in endpoints:
-            raise Unfit("endpoints holds something that is not LISTENER://host:port, or a listener twice")
+            raise Unfit(
+                "endpoints holds something that is not LISTENER://host:port, or a listener twice"
+            )
         endpoints[match[1]] = (match[2].strip("[]"), int(match[3]))
-    return endpoints, {listener: string(protocols, listener, HOST_CHARS_MAX, listener) for listener in endpoints}
+    return endpoints, {
+        listener: string(protocols, listener, HOST_CHARS_MAX, listener) for listener in endpoints
+    }

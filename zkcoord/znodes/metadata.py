@@ -1,7 +1,10 @@
 """The group node's data: a report for people and a hint for the next coordinator.
 
-Only `departed` is a promise (a static instance gets its partitions back), so when the document is too large for its multi, `ownership` goes first, then the names of topics, then the
-`configuration` that somebody left there, and departed instances last, the longest gone first. Partitions are written as ranges per topic, {"orders": "0-3,7"}: the size follows the number of gaps, not of partitions.
+Only `departed` is a promise (a static instance gets its partitions back), so when the document is
+too large for its multi, `ownership` goes first, then the names of topics, then the `configuration`
+that somebody left there, and departed instances last, the longest gone first. Partitions are
+written as ranges per topic, {"orders": "0-3,7"}: the size follows the number of gaps, not of
+partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +15,18 @@ from typing import Union
 
 from zkcoord.core.model import Cause, Departed, GroupMetadata, GroupState, Malformed, TopicPartition
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Texts, Unfit, integer, mapping, reading, required, string, strings, to_bytes
+from zkcoord.znodes.strict_json import (
+    JsonObject,
+    Texts,
+    Unfit,
+    integer,
+    mapping,
+    reading,
+    required,
+    string,
+    strings,
+    to_bytes,
+)
 
 METADATA_BYTES_MAX = 512 * 1024
 METADATA_WRITTEN_BYTES_MAX = 96 * 1024
@@ -27,27 +41,41 @@ _STATES = {state.value: state for state in GroupState}
 
 
 def decode_metadata(name: str, data: bytes) -> Union[GroupMetadata, Malformed]:
-    """The metadata of the group `name`; an empty node (its first member made it) is a group that nothing is known of. Never raises."""
-    return reading("group metadata", name, data, _metadata, METADATA_BYTES_MAX) if data else GroupMetadata()
+    """The metadata of the group `name`; an empty node (its first member made it) is a group that
+    nothing is known of. Never raises.
+    """
+    return (
+        reading("group metadata", name, data, _metadata, METADATA_BYTES_MAX)
+        if data
+        else GroupMetadata()
+    )
 
 
 def encode_metadata(metadata: GroupMetadata, bytes_max: int = METADATA_WRITTEN_BYTES_MAX) -> bytes:
-    """The group node's data, at most `bytes_max` long: what does not fit is left out in the order that the module's docstring gives."""
+    """The group node's data, at most `bytes_max` long: what does not fit is left out in the order
+    that the module's docstring gives.
+    """
     data = to_bytes(_document(metadata))
     if len(data) > bytes_max:
         metadata = dataclasses.replace(metadata, ownership="")
         data = to_bytes(_document(metadata))
     if len(data) > bytes_max:
         usual = dict.fromkeys(metadata.topics, 1)
-        shorter = tuple(dataclasses.replace(d, topics={}) if d.topics == usual else d for d in metadata.departed)
+        shorter = tuple(
+            dataclasses.replace(d, topics={}) if d.topics == usual else d for d in metadata.departed
+        )
         metadata = dataclasses.replace(metadata, topics=(), departed=shorter)
         data = to_bytes(_document(metadata))
     if len(data) > bytes_max:
         metadata = dataclasses.replace(metadata, configuration={})
         data = to_bytes(_document(metadata))
     while len(data) > bytes_max and metadata.departed:
-        newest = sorted(metadata.departed, key=lambda d: (-d.since_ms, d.instance))[: len(metadata.departed) // 2]
-        metadata = dataclasses.replace(metadata, departed=tuple(sorted(newest, key=lambda d: d.instance)))
+        newest = sorted(metadata.departed, key=lambda d: (-d.since_ms, d.instance))[
+            : len(metadata.departed) // 2
+        ]
+        metadata = dataclasses.replace(
+            metadata, departed=tuple(sorted(newest, key=lambda d: d.instance))
+        )
         data = to_bytes(_document(metadata))
     return data
 
@@ -64,34 +92,55 @@ def _document(metadata: GroupMetadata) -> JsonObject:
         "members": metadata.members,
         "configuration": dict(metadata.configuration),
         "departed": [_departed_document(d, usual) for d in metadata.departed],
-        "cause": {"reason": names.printable(metadata.cause.reason, TEXT_CHARS_MAX), "trigger": names.printable(metadata.cause.trigger, TEXT_CHARS_MAX)},
+        "cause": {
+            "reason": names.printable(metadata.cause.reason, TEXT_CHARS_MAX),
+            "trigger": names.printable(metadata.cause.trigger, TEXT_CHARS_MAX),
+        },
         "since": metadata.since_ms,
         "ownership": names.printable(metadata.ownership, OWNERSHIP_CHARS_MAX),
         "failure": names.printable(metadata.failure, TEXT_CHARS_MAX),
         **({"mode": metadata.mode} if metadata.mode else {}),
-        **({"problems": [names.printable(problem, TEXT_CHARS_MAX) for problem in metadata.problems[:PROBLEMS_MAX]]} if metadata.problems else {}),
+        **(
+            {
+                "problems": [
+                    names.printable(problem, TEXT_CHARS_MAX)
+                    for problem in metadata.problems[:PROBLEMS_MAX]
+                ]
+            }
+            if metadata.problems
+            else {}
+        ),
     }
 
 
 def _departed_document(departed: Departed, usual: dict[str, int]) -> JsonObject:
-    document: JsonObject = {"instance": departed.instance, "since": departed.since_ms, "grace": departed.grace_ms, "partitions": ranges_of(departed.partitions)}
+    document: JsonObject = {
+        "instance": departed.instance,
+        "since": departed.since_ms,
+        "grace": departed.grace_ms,
+        "partitions": ranges_of(departed.partitions),
+    }
     if departed.numbers:
         by_number: dict[int, list[TopicPartition]] = {}
         for partition, number in departed.numbers.items():
             by_number.setdefault(number, []).append(partition)
-        document["threads"] = {str(number): ranges_of(partitions) for number, partitions in sorted(by_number.items())}
+        document["threads"] = {
+            str(number): ranges_of(partitions) for number, partitions in sorted(by_number.items())
+        }
     if departed.topics != usual:
         document["topics"] = dict(departed.topics)
     return document
 
 
-_TEXTS = Texts({
-    "state": (TEXT_CHARS_MAX, None),
-    "assignor": (TEXT_CHARS_MAX, None),
-    "protocol": (TEXT_CHARS_MAX, None),
-    "ownership": (OWNERSHIP_CHARS_MAX, None),
-    "failure": (TEXT_CHARS_MAX, ""),
-})
+_TEXTS = Texts(
+    {
+        "state": (TEXT_CHARS_MAX, None),
+        "assignor": (TEXT_CHARS_MAX, None),
+        "protocol": (TEXT_CHARS_MAX, None),
+        "ownership": (OWNERSHIP_CHARS_MAX, None),
+        "failure": (TEXT_CHARS_MAX, ""),
+    }
+)
 
 
 def _metadata(document: JsonObject) -> GroupMetadata:
@@ -141,7 +190,16 @@ def _departed(document: JsonObject, topics: Iterable[str]) -> tuple[Departed, ..
         numbers = _numbers(mapping(item, "threads", {}), frozenset(partitions))
         streams = _streams(mapping(item, "topics")) if "topics" in item else groups_topics
         grace_ms = integer(item, "grace") if "grace" in item else 0
-        departed.append(Departed(string(item, "instance", TEXT_CHARS_MAX), partitions, integer(item, "since"), grace_ms, numbers, streams))
+        departed.append(
+            Departed(
+                string(item, "instance", TEXT_CHARS_MAX),
+                partitions,
+                integer(item, "since"),
+                grace_ms,
+                numbers,
+                streams,
+            )
+        )
     return tuple(departed)
 
 
@@ -179,7 +237,10 @@ def ranges_of(partitions: Iterable[TopicPartition]) -> dict[str, str]:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return {topic: ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs) for topic, runs in ranges.items()}
+    return {
+        topic: ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+        for topic, runs in ranges.items()
+    }
 
 
 def _partitions(found: JsonObject, budget: int) -> tuple[TopicPartition, ...]:
@@ -195,6 +256,11 @@ def _partitions(found: JsonObject, budget: int) -> tuple[TopicPartition, ...]:
                 raise Unfit(f"the partitions of {names.shown(topic)} are not ranges")
             budget -= int(last) - int(first) + 1
             if budget < 0:
-                raise Unfit(f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions, or threads hold more than their instance")
-            partitions += [TopicPartition(topic, number) for number in range(int(first), int(last) + 1)]
+                raise Unfit(
+                    f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions, or threads"
+                    " hold more than their instance"
+                )
+            partitions += [
+                TopicPartition(topic, number) for number in range(int(first), int(last) + 1)
+            ]
     return tuple(sorted(partitions))

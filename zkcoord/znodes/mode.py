@@ -1,4 +1,6 @@
-"""A group's mode, as JSON in a node of its own below the group: an operator writes it, the coordinator and all members watch it."""
+"""A group's mode, as JSON in a node of its own below the group: an operator writes it, the
+coordinator and all members watch it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ def decode_mode(data: bytes) -> Union[Mode, Malformed]:
 
 def encode_mode(mode: Mode) -> bytes:
     """The node's data."""
-    return to_bytes({"version": 1, "mode": mode.kind.value, "strategy": mode.strategy, "by": names.printable(mode.by, TEXT_CHARS_MAX)})
+    return to_bytes(
+        {
+            "version": 1,
+            "mode": mode.kind.value,
+            "strategy": mode.strategy,
+            "by": names.printable(mode.by, TEXT_CHARS_MAX),
+        }
+    )
 
 
 def _mode(document: JsonObject) -> Mode:

@@ -1,11 +1,15 @@
 """What may be a name: groups, topics, partitions, members, threads.
 
-Names become path components and texts that other programs parse, so the rules are narrow and in one place. Readers use the predicates (a bad name in ZooKeeper is a finding, never
-an error); what a user chose goes through `validate_group` and `chosen_consumer_id`, which raise one sentence.
+Names become path components and texts that other programs parse, so the rules are narrow and in one
+place. Readers use the predicates (a bad name in ZooKeeper is a finding, never an error); what a
+user chose goes through `validate_group` and `chosen_consumer_id`, which raise one sentence.
 
-* Topics and groups: Kafka's characters, at most 249, never `.` or `..` (ZooKeeper refuses them as path components).
-* Members: any printable ASCII without `/`. Old consumers choose freely, but the order of thread ids decides who gets what, and only for ASCII do Java's order and Python's agree.
-* Numbers: ASCII digits without a leading zero. `int()` would also take spaces, signs, underscores and Arabic digits, and `00` is another node than `0`.
+* Topics and groups: Kafka's characters, at most 249, never `.` or `..` (ZooKeeper refuses them as
+  path components).
+* Members: any printable ASCII without `/`. Old consumers choose freely, but the order of thread ids
+  decides who gets what, and only for ASCII do Java's order and Python's agree.
+* Numbers: ASCII digits without a leading zero. `int()` would also take spaces, signs, underscores
+  and Arabic digits, and `00` is another node than `0`.
 """
 
 from __future__ import annotations
@@ -53,13 +57,20 @@ def is_member(name: str) -> bool:
 
 
 def is_node(name: str) -> bool:
-    """Whether this can be the name of a command or a request. What cannot is not read: ZooKeeper takes names of a megabyte, and a thousand of them fit no request."""
+    """Whether this can be the name of a command or a request. What cannot is not read: ZooKeeper
+    takes names of a megabyte, and a thousand of them fit no request.
+    """
     return _NODE.fullmatch(name) is not None
 
 
 def is_number(text: str) -> bool:
     """Whether this is a partition's or a stream's number: 0 to 999,999,999 in its only spelling."""
-    return len(text) <= NUMBER_DIGITS_MAX and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0")
+    return (
+        len(text) <= NUMBER_DIGITS_MAX
+        and text.isdecimal()
+        and text.isascii()
+        and (text[0] != "0" or text == "0")
+    )
 
 
 def is_partition(topic: str, number: str) -> bool:
@@ -68,40 +79,59 @@ def is_partition(topic: str, number: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """Foreign text for a message: printable, in quotes, at most `SHOWN_CHARS_MAX` of its characters."""
+    """Foreign text for a message: printable, in quotes, at most `SHOWN_CHARS_MAX` of its
+    characters.
+    """
     cut = text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "..."
     return ascii(cut)
 
 
 def printable(text: str, chars_max: int) -> str:
-    """Text for a document that only takes printable characters: others become `?`, and the end is cut."""
+    """Text for a document that only takes printable characters: others become `?`, and the end is
+    cut.
+    """
     return "".join(c if c.isprintable() else "?" for c in text[:chars_max])
 
 
 def validate_group(name: str) -> str:
     """The name itself, or `InvalidGroupError` with one sentence that says what to write instead."""
     if name in RESERVED_GROUPS:
-        raise InvalidGroupError(f"the group name {shown(name)} is refused, because tools would take it for a part of the layout: choose a name other than {', '.join(sorted(RESERVED_GROUPS))}")
+        raise InvalidGroupError(
+            f"the group name {shown(name)} is refused, because tools would take it for a part of"
+            f" the layout: choose a name other than {', '.join(sorted(RESERVED_GROUPS))}"
+        )
     if not is_group(name):
-        raise InvalidGroupError(f"the group name {shown(name)} is refused: write 1 to {NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ - (and not only . or ..)")
+        raise InvalidGroupError(
+            f"the group name {shown(name)} is refused: write 1 to {NAME_CHARS_MAX} of the"
+            " characters A-Z a-z 0-9 . _ - (and not only . or ..)"
+        )
     return name
 
 
 def consumer_id(group: str, host: str, epoch_ms: int, nonce: str) -> str:
-    """A new member's name, `<group>_<host>-<epoch ms>-<8 hex>`: new for every ZooKeeper session. Characters of `host` that a name cannot have become `_`."""
+    """A new member's name, `<group>_<host>-<epoch ms>-<8 hex>`: new for every ZooKeeper session.
+    Characters of `host` that a name cannot have become `_`.
+    """
     fit = _UNFIT.sub("_", host)[:HOST_CHARS_MAX] or "localhost"
     return _named(group, fit, epoch_ms, nonce)
 
 
 def chosen_consumer_id(group: str, chosen: str, epoch_ms: int, nonce: str) -> str:
-    """A new member's name with the consumer id that the user chose in the place of the host. Raises `InvalidConsumerIdError`."""
+    """A new member's name with the consumer id that the user chose in the place of the host. Raises
+    `InvalidConsumerIdError`.
+    """
     if _CHOSEN.fullmatch(chosen) is None:
-        raise InvalidConsumerIdError(f"the consumer id {shown(chosen)} is refused: write 1 to {CONSUMER_ID_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
+        raise InvalidConsumerIdError(
+            f"the consumer id {shown(chosen)} is refused: write 1 to {CONSUMER_ID_CHARS_MAX} of the"
+            " characters A-Z a-z 0-9 . _ -"
+        )
     return _named(group, chosen, epoch_ms, nonce)
 
 
 def origin_of(group: str, member: str) -> str:
-    """The host or chosen consumer id in a member's name; empty where the name was not made by the two functions above (an old consumer's is alike, and yields its host)."""
+    """The host or chosen consumer id in a member's name; empty where the name was not made by the
+    two functions above (an old consumer's is alike, and yields its host).
+    """
     prefix = f"{group}_"
     rest = member[len(prefix) :] if member.startswith(prefix) else ""
     head, dash, nonce = rest.rpartition("-")
@@ -117,12 +147,20 @@ def _named(group: str, origin: str, epoch_ms: int, nonce: str) -> str:
 
 @lru_cache(THREADS_KEPT_MAX)
 def parse_thread(text: str) -> Thread | None:
-    """A thread id, `<member>-<n>`; the number is after the LAST dash. None: it is not one. The latest are kept: a thread owns many partitions, and is named once for each."""
+    """A thread id, `<member>-<n>`; the number is after the LAST dash. None: it is not one. The
+    latest are kept: a thread owns many partitions, and is named once for each.
+    """
     member, dash, number = text.rpartition("-")
     return Thread(member, int(number)) if dash and is_member(member) and is_number(number) else None
 
 
 def parse_partition(text: str) -> TopicPartition | None:
-    """A partition's text, `<topic>-<n>`; topics may contain dashes, so the number is after the LAST one. None: it is not one."""
+    """A partition's text, `<topic>-<n>`; topics may contain dashes, so the number is after the LAST
+    one. None: it is not one.
+    """
     match = _PARTITION.fullmatch(text)
-    return TopicPartition(match[1], int(match[2])) if match is not None and match[1] not in _DOTS else None
+    return (
+        TopicPartition(match[1], int(match[2]))
+        if match is not None and match[1] not in _DOTS
+        else None
+    )

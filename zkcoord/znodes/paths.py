@@ -1,11 +1,15 @@
 """Every path of zkcoord, in exactly one place, and back.
 
-A `Layout` is a value: `DRAFT` keeps the paths of the coordinator draft, everything of a group under /consumers/groups/[g]. `ISOLATED` is for ensembles where old consumers or their tools live:
-registrations, owners and offsets stay where those have them, and all else is under /zkcoord, out of their sight. Offsets are at /consumers/[g]/offsets in both, which is why a
-watch on the groups' root never sees a commit; nobody may watch recursively above offsets.
+A `Layout` is a value: `DRAFT` keeps the paths of the coordinator draft, everything of a group under
+/consumers/groups/[g]. `ISOLATED` is for ensembles where old consumers or their tools live:
+registrations, owners and offsets stay where those have them, and all else is under /zkcoord, out of
+their sight. Offsets are at /consumers/[g]/offsets in both, which is why a watch on the groups' root
+never sees a commit; nobody may watch recursively above offsets.
 
-Paths are relative to the connection's chroot. `locate` is the inverse of the builders: it gives what a path is, and `Elsewhere` for whatever is not ours or has a name that cannot be
-(`zkcoord.znodes.names`). A member's name is only known to be a path component: `decode_registration` judges it, so that a bad one is reported with its group.
+Paths are relative to the connection's chroot. `locate` is the inverse of the builders: it gives
+what a path is, and `Elsewhere` for whatever is not ours or has a name that cannot be
+(`zkcoord.znodes.names`). A member's name is only known to be a path component:
+`decode_registration` judges it, so that a bad one is reported with its group.
 """
 
 from __future__ import annotations
@@ -152,14 +156,33 @@ class Elsewhere:
 
 
 Where = Union[
-    LeaderAt, EpochAt, GroupAt, ModeAt, IdsAt, RegistrationAt, ChannelsAt, ChannelAt, CommandAt, RequestAt, PublicationAt, OwnersAt, OwnerTopicAt, OwnerAt, TopicsAt, TopicAt, BrokersAt,
-    BrokerAt, Elsewhere,
+    LeaderAt,
+    EpochAt,
+    GroupAt,
+    ModeAt,
+    IdsAt,
+    RegistrationAt,
+    ChannelsAt,
+    ChannelAt,
+    CommandAt,
+    RequestAt,
+    PublicationAt,
+    OwnersAt,
+    OwnerTopicAt,
+    OwnerAt,
+    TopicsAt,
+    TopicAt,
+    BrokersAt,
+    BrokerAt,
+    Elsewhere,
 ]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is. `home` holds ids and owners of the groups as [home]/[g]/ids, `groups_root` their metadata and channels; in the draft layout they are the same."""
+    """Where everything is. `home` holds ids and owners of the groups as [home]/[g]/ids,
+    `groups_root` their metadata and channels; in the draft layout they are the same.
+    """
 
     name: str
     leader: str
@@ -171,7 +194,9 @@ class Layout:
 
     @property
     def epoch(self) -> str:
-        """The node whose data is the epoch and whose version fences the coordinator: the groups' root."""
+        """The node whose data is the epoch and whose version fences the coordinator: the groups'
+        root.
+        """
         return self.groups_root
 
     def group(self, group: str) -> str:
@@ -179,11 +204,15 @@ class Layout:
         return f"{self.groups_root}/{group}"
 
     def mode(self, group: str) -> str:
-        """Whether the group is shared with old consumers: an operator's word, for coordinator and members."""
+        """Whether the group is shared with old consumers: an operator's word, for coordinator and
+        members.
+        """
         return f"{self.groups_root}/{group}/mode"
 
     def rescue(self, group: str) -> str:
-        """A registration that is made and deleted in one multi, so that nobody ever reads it: old consumers look again at a change below ids."""
+        """A registration that is made and deleted in one multi, so that nobody ever reads it: old
+        consumers look again at a change below ids.
+        """
         return f"{self.home}/{group}/ids/zkcoord-rescue"
 
     def ids(self, group: str) -> str:
@@ -235,7 +264,9 @@ class Layout:
         return f"{self.group(group)}/plans"
 
     def replayed_plan(self, group: str, incarnation: int, number: int) -> str:
-        """The plan that takes the place of plan `number` of the member `incarnation`, which is gone."""
+        """The plan that takes the place of plan `number` of the member `incarnation`, which is
+        gone.
+        """
         return f"{self.replayed_plans(group)}/{incarnation}-{number}"
 
     def owners(self, group: str) -> str:
@@ -251,7 +282,9 @@ class Layout:
         return f"{self.home}/{group}/owners/{partition.topic}/{partition.partition}"
 
     def owner_fixed_bytes(self, group: str, chroot: str = "") -> int:
-        """Bytes of an owner node's full path without the topic's name and the partition's digits: what a session's cap counts for each node, beside those."""
+        """Bytes of an owner node's full path without the topic's name and the partition's digits:
+        what a session's cap counts for each node, beside those.
+        """
         return len(f"{chroot}{self.home}/{group}/owners//".encode())
 
     def offsets(self, group: str) -> str:
@@ -259,7 +292,9 @@ class Layout:
         return f"{CONSUMERS}/{group}/offsets"
 
     def offset_topic(self, group: str, topic: str) -> str:
-        """The parent of a topic's offsets; its data is the topic's incarnation that they belong to."""
+        """The parent of a topic's offsets; its data is the topic's incarnation that they belong
+        to.
+        """
         return f"{CONSUMERS}/{group}/offsets/{topic}"
 
     def offset(self, group: str, partition: TopicPartition) -> str:
@@ -297,7 +332,9 @@ class Layout:
         return tuple(dict.fromkeys((f"{self.groups_root}/{group}", f"{self.home}/{group}")))
 
     def group_above(self, path: str) -> str:
-        """The first component below the root of groups, where a path has more than that; else "". Nothing is checked: this is for what `locate` is too thorough for."""
+        """The first component below the root of groups, where a path has more than that; else "".
+        Nothing is checked: this is for what `locate` is too thorough for.
+        """
         for root in (self.groups_root, self.home):
             if path.startswith(f"{root}/"):
                 group, slash, _ = path[len(root) + 1 :].partition("/")
@@ -317,7 +354,11 @@ class Layout:
         for root in (self.groups_root, self.home, TOPICS, BROKERS):
             if path == root or path.startswith(f"{root}/"):
                 parts = path[len(root) + 1 :].split("/") if path != root else []
-                return _in_kafka(path, root, parts) if root in (TOPICS, BROKERS) else self._in_groups(path, root, parts)
+                return (
+                    _in_kafka(path, root, parts)
+                    if root in (TOPICS, BROKERS)
+                    else self._in_groups(path, root, parts)
+                )
         return Elsewhere(path)
 
     def _in_groups(self, path: str, root: str, parts: list[str]) -> Where:
@@ -352,12 +393,16 @@ LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (Layout.DRAFT, L
 def layout_named(name: str) -> Layout:
     """The layout of this name, or `ConfigurationError`."""
     if name not in LAYOUTS:
-        raise ConfigurationError(f"the layout {names.shown(name)} does not exist: write {' or '.join(LAYOUTS)}")
+        raise ConfigurationError(
+            f"the layout {names.shown(name)} does not exist: write {' or '.join(LAYOUTS)}"
+        )
     return LAYOUTS[name]
 
 
 def parents(path: str) -> tuple[str, ...]:
-    """The ancestors of a path that may have to be created, from the root down, without the path itself."""
+    """The ancestors of a path that may have to be created, from the root down, without the path
+    itself.
+    """
     parts = path.split("/")[1:-1]
     return tuple("/" + "/".join(parts[: n + 1]) for n in range(len(parts)))
 

@@ -1,7 +1,9 @@
 """Wildcard subscriptions, matched at the edge: the core only ever sees sets of topics.
 
-Patterns are consumers' input, so the engine is RE2: linear time whatever the pattern, bounded memory. A pattern must match a topic's whole name. A black list is the complement. Kafka's
-internal topics are part of a match only where the pattern says so (a static subscription may always name them). RE2 has no look-around and no back-references; the few old consumers that use those are
+Patterns are consumers' input, so the engine is RE2: linear time whatever the pattern, bounded
+memory. A pattern must match a topic's whole name. A black list is the complement. Kafka's internal
+topics are part of a match only where the pattern says so (a static subscription may always name
+them). RE2 has no look-around and no back-references; the few old consumers that use those are
 reported as malformed.
 """
 
@@ -29,15 +31,23 @@ def check_regex(regex: str) -> Union[str, Malformed]:
     return compiled if isinstance(compiled, Malformed) else regex
 
 
-def match_patterns(patterns: Iterable[Pattern], topics: Iterable[str]) -> dict[Pattern, frozenset[str]]:
-    """All `topics` that each pattern covers. A pattern that does not compile covers nothing: `decode_registration` has reported its member before it can get here."""
+def match_patterns(
+    patterns: Iterable[Pattern], topics: Iterable[str]
+) -> dict[Pattern, frozenset[str]]:
+    """All `topics` that each pattern covers. A pattern that does not compile covers nothing:
+    `decode_registration` has reported its member before it can get here.
+    """
     every = list(topics)
     usual = [t for t in every if t not in INTERNAL_TOPICS]
-    return {pattern: _matches(pattern, every if pattern.internal else usual) for pattern in patterns}
+    return {
+        pattern: _matches(pattern, every if pattern.internal else usual) for pattern in patterns
+    }
 
 
 def as_old_consumers_read(regex: str) -> str:
-    """An old consumer's expression as its own readers understand it: a comma means or, spaces and outer quotes go."""
+    """An old consumer's expression as its own readers understand it: a comma means or, spaces and
+    outer quotes go.
+    """
     return regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
 
 
@@ -52,7 +62,9 @@ def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:
 @functools.lru_cache(maxsize=REGEXES_CACHED_MAX)
 def _compiled(regex: str) -> Union[re2._Regexp, Malformed]:
     if not 0 < len(regex) <= REGEX_CHARS_MAX:
-        return Malformed("pattern", shown(regex), f"a pattern has 1 to {REGEX_CHARS_MAX} characters")
+        return Malformed(
+            "pattern", shown(regex), f"a pattern has 1 to {REGEX_CHARS_MAX} characters"
+        )
     options = re2.Options()
     options.max_mem = REGEX_MEMORY_BYTES_MAX
     options.log_errors = False

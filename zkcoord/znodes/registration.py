@@ -1,13 +1,18 @@
 """Registrations: what a consumer says about itself, readable by old consumers too.
 
-An old consumer reads every registration of its group and dies of a bad one, so ours stay within what it accepts: `version` 1, `subscription` {topic: streams} (or {regex: streams}
-with `pattern` white_list or black_list), `timestamp` as a string, and everything else as strings. Lists are comma-joined; assignor and protocol names contain no comma. The expression
-is escaped once (JSON's own escaping). The field `zkcoord`, our protocol's version, tells ours from an old consumer's registration, which has none of the extras.
+An old consumer reads every registration of its group and dies of a bad one, so ours stay within
+what it accepts: `version` 1, `subscription` {topic: streams} (or {regex: streams} with `pattern`
+white_list or black_list), `timestamp` as a string, and everything else as strings. Lists are
+comma-joined; assignor and protocol names contain no comma. The expression is escaped once (JSON's
+own escaping). The field `zkcoord`, our protocol's version, tells ours from an old consumer's
+registration, which has none of the extras.
 
-Reading is lenient only where old writers force it: an unknown `pattern` word of a legacy registration means static, `version` and `timestamp` are not looked at, and a legacy expression is normalised as its
-own readers do (comma means or, spaces and outer quotes go).
+Reading is lenient only where old writers force it: an unknown `pattern` word of a legacy
+registration means static, `version` and `timestamp` are not looked at, and a legacy expression is
+normalised as its own readers do (comma means or, spaces and outer quotes go).
 
-Both ways apply the same rules: what `encode_registration` refuses (`InvalidSubscriptionError`) is what `decode_registration` would call malformed.
+Both ways apply the same rules: what `encode_registration` refuses (`InvalidSubscriptionError`) is
+what `decode_registration` would call malformed.
 """
 
 from __future__ import annotations
@@ -22,7 +27,19 @@ from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
 from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
-from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX, JsonObject, Texts, Unfit, free_text, integer, mapping, number_in, reading, string, to_bytes
+from zkcoord.znodes.strict_json import (
+    USER_DATA_CHARS_MAX,
+    JsonObject,
+    Texts,
+    Unfit,
+    free_text,
+    integer,
+    mapping,
+    number_in,
+    reading,
+    string,
+    to_bytes,
+)
 
 PROTOCOL_VERSION = 1
 COOPERATIVE = "cooperative"
@@ -42,11 +59,17 @@ _PATTERN_KINDS = {kind.value: kind for kind in PatternKind}
 
 
 def decode_registration(name: str, data: bytes, stat: Stat) -> Union[Member, Malformed]:
-    """The member that the registration `name` (its last path component) stands for. Never raises."""
+    """The member that the registration `name` (its last path component) stands for. Never
+    raises.
+    """
     if not names.is_member(name):
-        return Malformed("registration", name, "its name is not printable ASCII of a sensible length")
+        return Malformed(
+            "registration", name, "its name is not printable ASCII of a sensible length"
+        )
     if stat.ephemeral_owner == 0:
-        return Malformed("registration", name, "it is not ephemeral, so it would outlive its consumer")
+        return Malformed(
+            "registration", name, "it is not ephemeral, so it would outlive its consumer"
+        )
     return reading("registration", name, data, lambda document: _member(name, stat, document))
 
 
@@ -64,11 +87,15 @@ def encode_registration(
     client: str = "",
     host: str = "",
 ) -> bytes:
-    """A registration's data. Raises `InvalidSubscriptionError`, one sentence, for what no reader could use."""
+    """A registration's data. Raises `InvalidSubscriptionError`, one sentence, for what no reader
+    could use.
+    """
     pattern = subscription.pattern
     document: JsonObject = {
         "version": 1,
-        "subscription": dict(subscription.topics) if pattern is None else {pattern.regex: subscription.streams},
+        "subscription": (
+            dict(subscription.topics) if pattern is None else {pattern.regex: subscription.streams}
+        ),
         "pattern": PatternKind.STATIC.value if pattern is None else pattern.kind.value,
         "timestamp": str(timestamp_ms),
         "zkcoord": str(PROTOCOL_VERSION),
@@ -86,36 +113,56 @@ def encode_registration(
     if pattern is not None and pattern.internal:
         document[INTERNAL] = YES
     data = to_bytes(document)
-    back = reading("registration", "", data, lambda read: _member("", _NO_STAT, read), SUBSCRIPTION_BYTES_MAX)
+    back = reading(
+        "registration", "", data, lambda read: _member("", _NO_STAT, read), SUBSCRIPTION_BYTES_MAX
+    )
     if isinstance(back, Malformed):
-        raise InvalidSubscriptionError(f"this consumer cannot be registered, because {back.reason}: correct its subscription or options")
+        raise InvalidSubscriptionError(
+            f"this consumer cannot be registered, because {back.reason}: correct its subscription"
+            " or options"
+        )
     return data
 
 
 _NO_STAT = Stat(0, 0, 0, 0, 0, 0)
 
 
-_TEXTS = Texts({
-    "zkcoord": (TEXT_CHARS_MAX, None),
-    "pattern": (TEXT_CHARS_MAX, None),
-    "assignors": (LIST_CHARS_MAX, ""),
-    "protocols": (LIST_CHARS_MAX, COOPERATIVE),
-    "process": (TEXT_CHARS_MAX, ""),
-    "grace_ms": (TEXT_CHARS_MAX, str(GRACE_MS)),
-    "rebalance_timeout_ms": (TEXT_CHARS_MAX, str(REBALANCE_TIMEOUT_MS)),
-    "client": (TEXT_CHARS_MAX, ""),
-    "host": (TEXT_CHARS_MAX, ""),
-})
+_TEXTS = Texts(
+    {
+        "zkcoord": (TEXT_CHARS_MAX, None),
+        "pattern": (TEXT_CHARS_MAX, None),
+        "assignors": (LIST_CHARS_MAX, ""),
+        "protocols": (LIST_CHARS_MAX, COOPERATIVE),
+        "process": (TEXT_CHARS_MAX, ""),
+        "grace_ms": (TEXT_CHARS_MAX, str(GRACE_MS)),
+        "rebalance_timeout_ms": (TEXT_CHARS_MAX, str(REBALANCE_TIMEOUT_MS)),
+        "client": (TEXT_CHARS_MAX, ""),
+        "host": (TEXT_CHARS_MAX, ""),
+    }
+)
 
 
 def _member(name: str, stat: Stat, document: JsonObject) -> Member:
     if "zkcoord" not in document:
-        return Member(name, stat.czxid, stat.ephemeral_owner, _subscription(document, string(document, "pattern", TEXT_CHARS_MAX), legacy=True), legacy=True)
-    zkcoord, pattern, assignors, protocols, process, grace, timeout, client, host = _TEXTS.read(document)
-    names_of_assignors, names_of_protocols, grace_ms, rebalance_timeout_ms = _options(zkcoord, assignors, protocols, grace, timeout)
+        return Member(
+            name,
+            stat.czxid,
+            stat.ephemeral_owner,
+            _subscription(document, string(document, "pattern", TEXT_CHARS_MAX), legacy=True),
+            legacy=True,
+        )
+    zkcoord, pattern, assignors, protocols, process, grace, timeout, client, host = _TEXTS.read(
+        document
+    )
+    names_of_assignors, names_of_protocols, grace_ms, rebalance_timeout_ms = _options(
+        zkcoord, assignors, protocols, grace, timeout
+    )
     instance = string(document, "instance", TEXT_CHARS_MAX) if "instance" in document else None
     if instance is not None and not names.is_topic(instance):
-        raise Unfit(f"the instance id is not 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -")
+        raise Unfit(
+            f"the instance id is not 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9"
+            " . _ -"
+        )
     return Member(  # by position: names take longer than all else that making one does
         name,
         stat.czxid,
@@ -163,7 +210,9 @@ def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription
 
 @lru_cache(OPTIONS_KEPT_MAX)
 def _to_one(topic: str, streams: int) -> Subscription:
-    """The subscription to one topic; `streams` is no bool. The latest are kept: the members of a group share theirs."""
+    """The subscription to one topic; `streams` is no bool. The latest are kept: the members of a
+    group share theirs.
+    """
     found = {topic: streams}
     integer(found, topic, 1, STREAMS_MAX)
     if not names.is_topic(topic):
@@ -172,10 +221,19 @@ def _to_one(topic: str, streams: int) -> Subscription:
 
 
 @lru_cache(OPTIONS_KEPT_MAX)
-def _options(zkcoord: str, assignors: str, protocols: str, grace: str, timeout: str) -> tuple[tuple[str, ...], tuple[str, ...], int, int]:
-    """Assignors, protocols, grace and rebalance timeout (ms). The latest are kept: nearly all members of all groups have one of a few sets of options."""
+def _options(
+    zkcoord: str, assignors: str, protocols: str, grace: str, timeout: str
+) -> tuple[tuple[str, ...], tuple[str, ...], int, int]:
+    """Assignors, protocols, grace and rebalance timeout (ms). The latest are kept: nearly all
+    members of all groups have one of a few sets of options.
+    """
     number_in(zkcoord, "zkcoord")
-    return _words("assignors", assignors), _words("protocols", protocols), number_in(grace, "grace_ms", DURATION_MS_MAX), number_in(timeout, "rebalance_timeout_ms", DURATION_MS_MAX)
+    return (
+        _words("assignors", assignors),
+        _words("protocols", protocols),
+        number_in(grace, "grace_ms", DURATION_MS_MAX),
+        number_in(timeout, "rebalance_timeout_ms", DURATION_MS_MAX),
+    )
 
 
 def _words(key: str, text: str) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""An operator's request to the coordinator: a persistent sequential node below the group, which the coordinator deletes when it has taken it up."""
+"""An operator's request to the coordinator: a persistent sequential node below the group, which the
+coordinator deletes when it has taken it up.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ from typing import Union
 
 from zkcoord.core.model import Malformed, Request, RequestKind
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Unfit, integer, reading, required, string, to_bytes
+from zkcoord.znodes.strict_json import (
+    JsonObject,
+    Unfit,
+    integer,
+    reading,
+    required,
+    string,
+    to_bytes,
+)
 
 BY_CHARS_MAX = 255
 
@@ -20,7 +30,14 @@ def decode_request(node: str, data: bytes) -> Union[Request, Malformed]:
 
 def encode_request(request: Request) -> bytes:
     """A request's data."""
-    return to_bytes({"version": 1, "request": request.kind.value, "fresh": request.fresh, "by": names.printable(request.by, BY_CHARS_MAX)})
+    return to_bytes(
+        {
+            "version": 1,
+            "request": request.kind.value,
+            "fresh": request.fresh,
+            "by": names.printable(request.by, BY_CHARS_MAX),
+        }
+    )
 
 
 def _request(document: JsonObject) -> Request:

@@ -1,4 +1,6 @@
-"""The small nodes: owner, offset, a topic's incarnation beside its offsets, epoch, leader. Owners and offsets are plain text, byte for byte what old consumers write."""
+"""The small nodes: owner, offset, a topic's incarnation beside its offsets, epoch, leader. Owners
+and offsets are plain text, byte for byte what old consumers write.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from typing import Union
 from zkcoord.core.model import Malformed, Owner, Thread, TopicPartition
 from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import INT64_MAX, JsonObject, decimal, integer, reading, string, to_bytes
+from zkcoord.znodes.strict_json import (
+    INT64_MAX,
+    JsonObject,
+    decimal,
+    integer,
+    reading,
+    string,
+    to_bytes,
+)
 
 OFFSET_MAX = INT64_MAX
 LEASE_MS_MAX = 2**31 - 1
@@ -31,8 +41,10 @@ class Vacant:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsOf:
-    """Which incarnation of a topic the offsets stored beside it belong to: all of them, or, with `newer_only` (the topic was made again), those that were written in or after the
-    transaction that wrote this (an older one belongs to the topic before, and counts as absent)."""
+    """Which incarnation of a topic the offsets stored beside it belong to: all of them, or, with
+    `newer_only` (the topic was made again), those that were written in or after the transaction
+    that wrote this (an older one belongs to the topic before, and counts as absent).
+    """
 
     incarnation: str
     newer_only: bool = False
@@ -40,8 +52,10 @@ class OffsetsOf:
 
 @dataclass(frozen=True, slots=True)
 class EpochData:
-    """The epoch node: the newest epoch, the protocol's version, and the longest lease that its coordinator lets members have. `older_lease_ms` is the longest that an earlier one did, where
-    that is longer (0: it is not): a member that has not been commanded since counts on it still."""
+    """The epoch node: the newest epoch, the protocol's version, and the longest lease that its
+    coordinator lets members have. `older_lease_ms` is the longest that an earlier one did, where
+    that is longer (0: it is not): a member that has not been commanded since counts on it still.
+    """
 
     epoch: int
     protocol: int
@@ -49,14 +63,18 @@ class EpochData:
     older_lease_ms: int = 0
 
     def older_than(self, lease_max_ms: int) -> int:
-        """What the next coordinator, whose own lease is `lease_max_ms`, has to say of older ones."""
+        """What the next coordinator, whose own lease is `lease_max_ms`, has to say of older
+        ones.
+        """
         longest = max(self.lease_max_ms, self.older_lease_ms)
         return longest if longest > lease_max_ms else 0
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderData:
-    """The leader node: who coordinates. `brokerid` names the broker it lives beside ("" = none), host and port its HTTP endpoint (port 0 = none)."""
+    """The leader node: who coordinates. `brokerid` names the broker it lives beside ("" = none),
+    host and port its HTTP endpoint (port 0 = none).
+    """
 
     brokerid: str
     host: str
@@ -65,14 +83,22 @@ class LeaderData:
     timestamp_ms: int
 
 
-def decode_owner(name: Union[str, TopicPartition], data: bytes, stat: Stat) -> Union[Owner, Malformed]:
+def decode_owner(
+    name: Union[str, TopicPartition], data: bytes, stat: Stat
+) -> Union[Owner, Malformed]:
     """The owner of the partition `name`. Never raises."""
     if stat.ephemeral_owner == 0:
-        return Malformed("owner", str(name), "it is not ephemeral, so it would outlive its consumer")
+        return Malformed(
+            "owner", str(name), "it is not ephemeral, so it would outlive its consumer"
+        )
     if not 0 < len(data) <= OWNER_BYTES_MAX or not data.isascii():
         return Malformed("owner", str(name), f"not 1 to {OWNER_BYTES_MAX} bytes of ASCII")
     thread = names.parse_thread(data.decode("ascii"))
-    return Malformed("owner", str(name), "not a thread id, <member>-<n>") if thread is None else Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
+    return (
+        Malformed("owner", str(name), "not a thread id, <member>-<n>")
+        if thread is None
+        else Owner(stat.ephemeral_owner, thread, stat.version, stat.czxid)
+    )
 
 
 def encode_owner(thread: Thread) -> bytes:
@@ -81,9 +107,13 @@ def encode_owner(thread: Thread) -> bytes:
 
 
 def decode_offset(name: str, data: bytes) -> Union[int, Malformed]:
-    """The next offset to consume of the partition `name`: ASCII digits and nothing else, up to 2^63-1. Never raises."""
+    """The next offset to consume of the partition `name`: ASCII digits and nothing else, up to
+    2^63-1. Never raises.
+    """
     if _OFFSET.fullmatch(data) is None or int(data) > OFFSET_MAX:
-        return Malformed("offset", name, "empty" if not data else "not a decimal number from 0 to 2^63-1")
+        return Malformed(
+            "offset", name, "empty" if not data else "not a decimal number from 0 to 2^63-1"
+        )
     return int(data)
 
 
@@ -99,14 +129,20 @@ def is_incarnation(text: str) -> bool:
 
 
 def decode_incarnation(name: str, data: bytes) -> Union[OffsetsOf, Vacant, Malformed]:
-    """Which incarnation of the topic `name` its stored offsets belong to (the data of offsets/[topic]); `Vacant` where an old consumer made the node. Never raises."""
+    """Which incarnation of the topic `name` its stored offsets belong to (the data of
+    offsets/[topic]); `Vacant` where an old consumer made the node. Never raises.
+    """
     if not data:
         return Vacant()
     text = data[: INCARNATION_CHARS_MAX + 2].decode("ascii", "replace")
     newer = text.endswith(NEWER_ONLY)
     text = text.removesuffix(NEWER_ONLY)
     if not is_incarnation(text):
-        return Malformed("offsets", name, f"not a topic's incarnation of at most {INCARNATION_CHARS_MAX} characters")
+        return Malformed(
+            "offsets",
+            name,
+            f"not a topic's incarnation of at most {INCARNATION_CHARS_MAX} characters",
+        )
     return OffsetsOf(text, newer)
 
 
@@ -117,14 +153,24 @@ def encode_incarnation(offsets: OffsetsOf) -> bytes:
 
 
 def decode_epoch(data: bytes) -> Union[EpochData, Vacant, Malformed]:
-    """The epoch node's data; `Vacant` where it is empty, as a member or a tool that only made the path leaves it. Never raises."""
+    """The epoch node's data; `Vacant` where it is empty, as a member or a tool that only made the
+    path leaves it. Never raises.
+    """
     return reading("epoch", "epoch", data, _epoch) if data else Vacant()
 
 
 def encode_epoch(epoch: EpochData) -> bytes:
     """The epoch node's data."""
     older = {"older_lease_ms": epoch.older_lease_ms} if epoch.older_lease_ms else {}
-    return to_bytes({"version": 1, "epoch": epoch.epoch, "protocol": epoch.protocol, "lease_max_ms": epoch.lease_max_ms, **older})
+    return to_bytes(
+        {
+            "version": 1,
+            "epoch": epoch.epoch,
+            "protocol": epoch.protocol,
+            "lease_max_ms": epoch.lease_max_ms,
+            **older,
+        }
+    )
 
 
 def decode_leader(data: bytes) -> Union[LeaderData, Malformed]:
@@ -135,14 +181,28 @@ def decode_leader(data: bytes) -> Union[LeaderData, Malformed]:
 def encode_leader(leader: LeaderData) -> bytes:
     """The leader node's data."""
     return to_bytes(
-        {"version": 1, "brokerid": leader.brokerid, "host": leader.host, "port": leader.port, "epoch": leader.epoch, "timestamp": str(leader.timestamp_ms)}
+        {
+            "version": 1,
+            "brokerid": leader.brokerid,
+            "host": leader.host,
+            "port": leader.port,
+            "epoch": leader.epoch,
+            "timestamp": str(leader.timestamp_ms),
+        }
     )
 
 
 def _epoch(document: JsonObject) -> EpochData:
     integer(document, "version", 1, 1)
-    older = integer(document, "older_lease_ms", 0, LEASE_MS_MAX) if "older_lease_ms" in document else 0
-    return EpochData(integer(document, "epoch", 1), integer(document, "protocol", 1), integer(document, "lease_max_ms", 1, LEASE_MS_MAX), older)
+    older = (
+        integer(document, "older_lease_ms", 0, LEASE_MS_MAX) if "older_lease_ms" in document else 0
+    )
+    return EpochData(
+        integer(document, "epoch", 1),
+        integer(document, "protocol", 1),
+        integer(document, "lease_max_ms", 1, LEASE_MS_MAX),
+        older,
+    )
 
 
 def _leader(document: JsonObject) -> LeaderData:

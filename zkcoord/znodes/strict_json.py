@@ -1,13 +1,17 @@
 """JSON from anybody: one strict reader that never raises, and field readers that say what is wrong.
 
-`json.loads` takes UTF-16, NaN, 1e999, duplicate keys (the last wins), lone surrogates (which raise later, when printed) and nesting that ends in RecursionError. Here a document is UTF-8, an
-object, of bounded size and depth, with unique keys and numbers of at most 19 digits; whatever else comes is a `Reason`. The bounds are checked before the parser runs, in linear
-time, so that no document can cost more than its size.
+`json.loads` takes UTF-16, NaN, 1e999, duplicate keys (the last wins), lone surrogates (which raise
+later, when printed) and nesting that ends in RecursionError. Here a document is UTF-8, an object,
+of bounded size and depth, with unique keys and numbers of at most 19 digits; whatever else comes is
+a `Reason`. The bounds are checked before the parser runs, in linear time, so that no document can
+cost more than its size.
 
-Nearly all documents are good, and a new coordinator reads tens of thousands. So a fast parser (orjson) reads them first, and what it says is taken where it cannot differ; whatever is
-unusual goes to the library's parser, which says what is wrong.
+Nearly all documents are good, and a new coordinator reads tens of thousands. So a fast parser
+(orjson) reads them first, and what it says is taken where it cannot differ; whatever is unusual
+goes to the library's parser, which says what is wrong.
 
-The field readers raise `Unfit`, which only `reading` catches: inside this package an exception is the shortest way out of a half-read document, outside of it there is none.
+The field readers raise `Unfit`, which only `reading` catches: inside this package an exception is
+the shortest way out of a half-read document, outside of it there is none.
 """
 
 from __future__ import annotations
@@ -35,7 +39,8 @@ INT64_MAX = 2**63 - 1
 JsonObject = dict[str, Any]
 T = TypeVar("T")
 
-# The closing quote is optional so that an unterminated string matches too: the scan never starts over and stays linear.
+# The closing quote is optional so that an unterminated string matches too: the scan never starts
+# over and stays linear.
 _STRING = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)
 _NOT_BRACKETS = bytes(b for b in range(256) if b not in b"[]{}")
 
@@ -80,15 +85,24 @@ def to_bytes(document: JsonObject) -> bytes:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def reading(what: str, name: str, data: bytes, read: Callable[[JsonObject], T], bytes_max: int = DOCUMENT_BYTES_MAX) -> Union[T, Malformed]:
-    """Parse and read a document; `what` and `name` say in a `Malformed` what it should have been."""
+def reading(
+    what: str,
+    name: str,
+    data: bytes,
+    read: Callable[[JsonObject], T],
+    bytes_max: int = DOCUMENT_BYTES_MAX,
+) -> Union[T, Malformed]:
+    """Parse and read a document; `what` and `name` say in a `Malformed` what it should have
+    been.
+    """
     document = strict_json(data, bytes_max)
     if isinstance(document, Reason):
         return Malformed(what, name, document.text)
     try:
         return read(document)
     except Unfit as unfit:
-        return Malformed(what, name, printable(str(unfit), REASON_CHARS_MAX))  # it may quote a foreign key
+        # it may quote a foreign key
+        return Malformed(what, name, printable(str(unfit), REASON_CHARS_MAX))
 
 
 def required(document: JsonObject, key: str) -> Any:
@@ -119,7 +133,9 @@ def number_in(text: str, key: str, high: int = INT64_MAX) -> int:
 
 
 def string(document: JsonObject, key: str, chars_max: int, default: str | None = None) -> str:
-    """A field that must be a string without control characters; `default` where it is absent, required without one."""
+    """A field that must be a string without control characters; `default` where it is absent,
+    required without one.
+    """
     value = document.get(key, default) if default is not None else required(document, key)
     if type(value) is not str or len(value) > chars_max:
         raise Unfit(f"{key} is not a string of at most {chars_max} characters")
@@ -129,9 +145,12 @@ def string(document: JsonObject, key: str, chars_max: int, default: str | None =
 
 
 class Texts:
-    """Several string fields, read at once: `fields` maps each to its most characters and its default (None: it is required).
+    """Several string fields, read at once: `fields` maps each to its most characters and its
+    default (None: it is required).
 
-    A new coordinator reads tens of thousands of documents; that all of them are good is found out with a fraction of the work that it takes to say which one is not."""
+    A new coordinator reads tens of thousands of documents; that all of them are good is found out
+    with a fraction of the work that it takes to say which one is not.
+    """
 
     def __init__(self, fields: Mapping[str, tuple[int, str | None]]) -> None:
         self._fields = dict(fields)
@@ -148,10 +167,19 @@ class Texts:
             values = self._pick({**self._defaults, **document})
         try:
             all_of_them = "".join(values)
-            good = all_of_them.isprintable() and (len(all_of_them) <= self._short or max(map(len, values)) <= self._short)
+            good = all_of_them.isprintable() and (
+                len(all_of_them) <= self._short or max(map(len, values)) <= self._short
+            )
         except TypeError:  # a value that is no string, or a required field that is missing
             good = False
-        return values if good else tuple(string(document, key, chars_max, default) for key, (chars_max, default) in self._fields.items())
+        return (
+            values
+            if good
+            else tuple(
+                string(document, key, chars_max, default)
+                for key, (chars_max, default) in self._fields.items()
+            )
+        )
 
 
 def free_text(document: JsonObject, key: str, chars_max: int) -> str:
@@ -175,11 +203,20 @@ def strings(document: JsonObject, key: str, chars_max: int) -> list[str]:
     value = required(document, key)
     if type(value) is not list:
         raise Unfit(f"{key} is not a list")
-    return [item if type(item) is str and len(item) <= chars_max and item.isprintable() else string({key: item}, key, chars_max) for item in value]
+    return [
+        (
+            item
+            if type(item) is str and len(item) <= chars_max and item.isprintable()
+            else string({key: item}, key, chars_max)
+        )
+        for item in value
+    ]
 
 
 def _usual(data: bytes) -> JsonObject | None:
-    """The object, if it would be written just so: then no key is there twice (the last would be kept), no number was rounded, and both parsers agree. None: the other one shall say."""
+    """The object, if it would be written just so: then no key is there twice (the last would be
+    kept), no number was rounded, and both parsers agree. None: the other one shall say.
+    """
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -188,7 +225,9 @@ def _usual(data: bytes) -> JsonObject | None:
 
 
 def _shallow(data: bytes) -> bool:
-    """Whether brackets outside of strings are nested at most `DOCUMENT_DEPTH_MAX` deep. (Brackets that do not match count as deep.)"""
+    """Whether brackets outside of strings are nested at most `DOCUMENT_DEPTH_MAX` deep. (Brackets
+    that do not match count as deep.)
+    """
     if data.count(b"{") + data.count(b"[") <= DOCUMENT_DEPTH_MAX:
         return True  # most documents; whether they match is the parser's business
     brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
@@ -223,4 +262,9 @@ def _bounded(text: str) -> int:
     return int(text)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_bounded)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_refuse_constant,
+    parse_float=_finite,
+    parse_int=_bounded,
+)

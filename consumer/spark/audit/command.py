@@ -1,6 +1,7 @@
 """The command line of the audit: options, a Spark session, the answer.
 
-Exit status: 0 nothing is wrong, 1 something is (the last line says what), 2 what was given cannot be used (one sentence says why).
+Exit status: 0 nothing is wrong, 1 something is (the last line says what), 2 what was given cannot
+be used (one sentence says why).
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from zkcoord.errors import ConfigurationError, ZkcoordError
 from zkcoord.verdict.rules import EXAMPLES_MAX, Rule
 
 EXIT_CLEAN, EXIT_FOUND, EXIT_UNUSABLE = 0, 1, 2
-EPILOG = "rules:\n" + "\n".join(f"  {rule.value}: {rule.definition}" for rule in Rule) + """
+EPILOG = (
+    "rules:\n"
+    + "\n".join(f"  {rule.value}: {rule.definition}" for rule in Rule)
+    + """
 
 examples:
   python -m consumer.spark.audit --journal build/reports/demo-journals/run
   python -m consumer.spark.audit --journal journals --records /data/orders --plan screen --json
 """
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,19 +48,80 @@ def positive(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(prog="python -m consumer.spark.audit", description="Was anything lost, duplicated, owned twice, delivered without ownership, or set back? Judged by Spark from what a group's processes wrote down.", epilog=EPILOG,
-               formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    p.add_argument("--journal", type=Path, required=True, metavar="DIR", help="holds consumers/NAME.jsonl and, where they exist, producers/, coordinators/, scenario/")
-    p.add_argument("--records", type=Path, metavar="DIR", help="what came out: anything that Spark reads with the columns topic, partition, offset (and member, where known)")
-    p.add_argument("--format", default="parquet", help="of the records, as Spark names it (default: parquet)")
-    p.add_argument("--plan", choices=[plan.value for plan in Plan], default=Plan.EXACT.value, help="exact: nothing is missed; screen: sums of 65,536 offsets first, exact where they are not right (default: exact)")
-    p.add_argument("--order", choices=[order.value for order in Order], default=Order.AUTO.value,
-                   help="of ownerships: by zookeeper's versions, or by time, which needs hosts whose clocks agree (default: by time on one host, else zookeeper's where the journal tells it)")
-    p.add_argument("--examples", type=positive, default=EXAMPLES_MAX, metavar="N", help=f"findings to tell of each rule and partition; all are counted (default: {EXAMPLES_MAX})")
-    p.add_argument("--exactly-once", action="store_true", help="excuse nothing: what a fenced or transactional sink promises")
+    p = Parser(
+        prog="python -m consumer.spark.audit",
+        description=(
+            "Was anything lost, duplicated, owned twice, delivered without ownership, or set back?"
+            " Judged by Spark from what a group's processes wrote down."
+        ),
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    p.add_argument(
+        "--journal",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help=(
+            "holds consumers/NAME.jsonl and, where they exist, producers/, coordinators/, scenario/"
+        ),
+    )
+    p.add_argument(
+        "--records",
+        type=Path,
+        metavar="DIR",
+        help=(
+            "what came out: anything that Spark reads with the columns topic, partition, offset"
+            " (and member, where known)"
+        ),
+    )
+    p.add_argument(
+        "--format", default="parquet", help="of the records, as Spark names it (default: parquet)"
+    )
+    p.add_argument(
+        "--plan",
+        choices=[plan.value for plan in Plan],
+        default=Plan.EXACT.value,
+        help=(
+            "exact: nothing is missed; screen: sums of 65,536 offsets first, exact where they are"
+            " not right (default: exact)"
+        ),
+    )
+    p.add_argument(
+        "--order",
+        choices=[order.value for order in Order],
+        default=Order.AUTO.value,
+        help=(
+            "of ownerships: by zookeeper's versions, or by time, which needs hosts whose clocks"
+            " agree (default: by time on one host, else zookeeper's where the journal tells it)"
+        ),
+    )
+    p.add_argument(
+        "--examples",
+        type=positive,
+        default=EXAMPLES_MAX,
+        metavar="N",
+        help=(
+            "findings to tell of each rule and partition; all are counted (default:"
+            f" {EXAMPLES_MAX})"
+        ),
+    )
+    p.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="excuse nothing: what a fenced or transactional sink promises",
+    )
     p.add_argument("--json", action="store_true", help="a JSON document instead of the table")
-    p.add_argument("--master", help="Spark's master (default: what spark-submit says, else all processors of this machine)")
-    p.add_argument("--memory", default="2g", help="of Spark's driver, where it runs here (default: 2g)")
+    p.add_argument(
+        "--master",
+        help=(
+            "Spark's master (default: what spark-submit says, else all processors of this machine)"
+        ),
+    )
+    p.add_argument(
+        "--memory", default="2g", help="of Spark's driver, where it runs here (default: 2g)"
+    )
     return p
 
 
@@ -70,10 +136,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         facts.journal_files(args.journal)
         if args.records is not None and not args.records.exists():
-            raise ConfigurationError(f"There is no {args.records}: --records takes a folder that Spark can read, with the columns topic, partition and offset.")
+            raise ConfigurationError(
+                f"There is no {args.records}: --records takes a folder that Spark can read, with"
+                " the columns topic, partition and offset."
+            )
         with session("zkcoord audit", args.master, args.memory) as spark:
-            found = audit(spark, Options(args.journal, args.records, args.format, Plan(args.plan), Order(args.order), args.examples, args.exactly_once))
-        lines = [json.dumps(report(found), indent=1)] if args.json else [*table(found), found.verdict.sentence]
+            found = audit(
+                spark,
+                Options(
+                    args.journal,
+                    args.records,
+                    args.format,
+                    Plan(args.plan),
+                    Order(args.order),
+                    args.examples,
+                    args.exactly_once,
+                ),
+            )
+        lines = (
+            [json.dumps(report(found), indent=1)]
+            if args.json
+            else [*table(found), found.verdict.sentence]
+        )
         print("\n".join(lines), flush=True)
     except ZkcoordError as error:
         print(error, file=sys.stderr)

@@ -1,7 +1,10 @@
-"""Journals into rows: each line by the parser of its kind of process (`zkcoord.verdict.lines`), the same as the demo's verdict uses.
+"""Journals into rows: each line by the parser of its kind of process (`zkcoord.verdict.lines`), the
+same as the demo's verdict uses.
 
-A journal is a folder with `consumers/NAME.jsonl` and, as far as they are there, `producers/NAME.jsonl`, `coordinators/NAME/*.jsonl` and `scenario/NAME.jsonl`. A line that is not what it should be is counted; the last line of
-a process that was killed may lack its end, which is no reason to count it.
+A journal is a folder with `consumers/NAME.jsonl` and, as far as they are there,
+`producers/NAME.jsonl`, `coordinators/NAME/*.jsonl` and `scenario/NAME.jsonl`. A line that is not
+what it should be is counted; the last line of a process that was killed may lack its end, which is
+no reason to count it.
 """
 
 from __future__ import annotations
@@ -23,16 +26,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-PARSERS: dict[str, Parse] = {CONSUMERS: lines.consumer, PRODUCERS: lines.producer, COORDINATORS: lines.coordinator, SCENARIO: lines.scenario}
+PARSERS: dict[str, Parse] = {
+    CONSUMERS: lines.consumer,
+    PRODUCERS: lines.producer,
+    COORDINATORS: lines.coordinator,
+    SCENARIO: lines.scenario,
+}
 
 
 def journal_files(folder: Path) -> dict[str, list[Path]]:
-    """The files of each kind of process. Raises `ConfigurationError` where there is no consumer's."""
+    """The files of each kind of process. Raises `ConfigurationError` where there is no
+    consumer's.
+    """
     if not folder.is_dir():
-        raise ConfigurationError(f"There is no folder {folder}: --journal takes a folder with consumers/NAME.jsonl and, where they exist, producers/, coordinators/ and scenario/.")
+        raise ConfigurationError(
+            f"There is no folder {folder}: --journal takes a folder with consumers/NAME.jsonl and,"
+            " where they exist, producers/, coordinators/ and scenario/."
+        )
     found = {role: record_files(folder / role) for role in PARSERS}
     if not found[CONSUMERS]:
-        raise ConfigurationError(f"{folder} holds no consumers/NAME.jsonl: --journal takes the folder above that, where each consumer's JSON lines are a file.")
+        raise ConfigurationError(
+            f"{folder} holds no consumers/NAME.jsonl: --journal takes the folder above that, where"
+            " each consumer's JSON lines are a file."
+        )
     return found
 
 
@@ -44,7 +60,11 @@ def rows_of(spark: SparkSession, files: dict[str, list[Path]]) -> DataFrame:
     for rank, (role, paths) in enumerate(files.items()):
         if not paths:
             continue
-        text = spark.read.text([uri(path) for path in paths]).select(F.col("value"), F.input_file_name().alias("file"), F.monotonically_increasing_id().alias("line"))
+        text = spark.read.text([uri(path) for path in paths]).select(
+            F.col("value"),
+            F.input_file_name().alias("file"),
+            F.monotonically_increasing_id().alias("line"),
+        )
         rows = text.mapInArrow(parsing(role, rank), SCHEMA)
         found = rows if found is None else found.unionAll(rows)
     assert found is not None, "there is a consumer's file at least"
@@ -71,16 +91,32 @@ def process_of(file: str) -> str:
     return unquote(file.rpartition("/")[2]).removesuffix(".jsonl")
 
 
-def _of_line(value: str, process: str, line: int, role: str, rank: int, rows: list[Row], alive: dict[str, int]) -> None:
-    """Add what a line says. `alive`: when consumers last did something that the rules know; that one wrote a notice afterwards does not say that it held anything then."""
+def _of_line(
+    value: str,
+    process: str,
+    line: int,
+    role: str,
+    rank: int,
+    rows: list[Row],
+    alive: dict[str, int],
+) -> None:
+    """Add what a line says. `alive`: when consumers last did something that the rules know; that
+    one wrote a notice afterwards does not say that it held anything then.
+    """
     try:
         told: Line = json.loads(value)
-        said = [row for row in (row_of(fact, rank, line) for fact in PARSERS[role](process, told)) if row is not None]
+        said = [
+            row
+            for row in (row_of(fact, rank, line) for fact in PARSERS[role](process, told))
+            if row is not None
+        ]
         rows += said
         if role == CONSUMERS and said:
             alive[process] = max(alive.get(process, 0), int(told["t"]))
         elif role == COORDINATORS and told["kind"] == "lost":
-            rows.append(Row("", 0, 0, int(told["t"]), rank, line, Kind.HOLE, process, int(told["records"])))
+            rows.append(
+                Row("", 0, 0, int(told["t"]), rank, line, Kind.HOLE, process, int(told["records"]))
+            )
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
         if value.endswith("}"):
             rows.append(Row("", 0, 0, 0, rank, line, Kind.UNREADABLE, process))
@@ -93,4 +129,7 @@ def table(rows: Sequence[Row]) -> pa.RecordBatch:
     types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
     fields = [column.split() for column in SCHEMA.split(", ")]
     columns = zip(*rows) if rows else [()] * len(fields)
-    return pa.RecordBatch.from_arrays([pa.array(values, types[kind]) for values, (_, kind) in zip(columns, fields)], names=[name for name, _ in fields])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, types[kind]) for values, (_, kind) in zip(columns, fields)],
+        names=[name for name, _ in fields],
+    )

@@ -1,11 +1,14 @@
 """Rows in the order in which the rules want them.
 
-By time, where all processes that wrote them share a clock (their first lines name one host). Else by ZooKeeper: each row of a member belongs to the ownership that the member's own lines say it was in (a stay: from a claim to the next one of
-the same member), stays are ordered by the lowest version of the offset that they tell of, which their claims wrote, and no time of one host is compared with one of another. A stay that tells of no version and handed out
-nothing says nothing.
+By time, where all processes that wrote them share a clock (their first lines name one host). Else
+by ZooKeeper: each row of a member belongs to the ownership that the member's own lines say it was
+in (a stay: from a claim to the next one of the same member), stays are ordered by the lowest
+version of the offset that they tell of, which their claims wrote, and no time of one host is
+compared with one of another. A stay that tells of no version and handed out nothing says nothing.
 
-How a member ended. What a scenario or the member itself says counts. A member whose lines just end is taken for killed when it last did something (a zombie may wake, see that its lease is over, and die before
-it can write down what it lost).
+How a member ended. What a scenario or the member itself says counts. A member whose lines just end
+is taken for killed when it last did something (a zombie may wake, see that its lease is over, and
+die before it can write down what it lost).
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ class Order(enum.Enum):
 
 @dataclass
 class Processes:
-    """What the lines say of the processes themselves. `unordered`: ownerships of which ZooKeeper's order is not told."""
+    """What the lines say of the processes themselves. `unordered`: ownerships of which ZooKeeper's
+    order is not told.
+    """
 
     hosts: set[str] = field(default_factory=set)
     unordered: int = 0
@@ -44,12 +49,18 @@ class Processes:
     ended: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def choose(self, wanted: Order, untold: Callable[[], int]) -> Order:
-        """TIME or ZOOKEEPER. `untold` counts the stays that cannot be ordered. Raises `ConfigurationError` where ZooKeeper's order is wanted and not told."""
+        """TIME or ZOOKEEPER. `untold` counts the stays that cannot be ordered. Raises
+        `ConfigurationError` where ZooKeeper's order is wanted and not told.
+        """
         if wanted is Order.TIME or (wanted is Order.AUTO and len(self.hosts) <= 1):
             return Order.TIME
         self.unordered = untold()
         if wanted is Order.ZOOKEEPER and self.unordered:
-            raise ConfigurationError(f"{self.unordered} of the ownerships in the journal do not say where they stand in ZooKeeper's order (`orders` in the consumers' lines): use --order time, if all hosts' clocks agree.")
+            raise ConfigurationError(
+                f"{self.unordered} of the ownerships in the journal do not say where they stand in"
+                " ZooKeeper's order (`orders` in the consumers' lines): use --order time, if all"
+                " hosts' clocks agree."
+            )
         return Order.TIME if self.unordered else Order.ZOOKEEPER
 
 
@@ -58,13 +69,17 @@ def processes_of(rows: DataFrame) -> Processes:
     from pyspark.sql import functions as F
 
     found = Processes()
-    few = rows.where(F.col("kind") >= int(Kind.ENDED)).select("t", "kind", "member", "a", "b", "text")
+    few = rows.where(F.col("kind") >= int(Kind.ENDED)).select(
+        "t", "kind", "member", "a", "b", "text"
+    )
     for t, kind, member, a, b, text in few.collect():
         if kind == Kind.ALIVE:
             found.last_ns[member] = max(t, found.last_ns.get(member, 0))
         elif kind == Kind.ENDED:
             before = found.ended.get(member)
-            found.ended[member] = (t, text) if before is None or text == End.KILLED.value else before
+            found.ended[member] = (
+                (t, text) if before is None or text == End.KILLED.value else before
+            )
         elif kind == Kind.STARTED:
             found.hosts.add(text)
         elif kind == Kind.REBALANCED:
@@ -78,29 +93,56 @@ def processes_of(rows: DataFrame) -> Processes:
 
 
 def stays(rows: DataFrame) -> DataFrame:
-    """The rows of members with `stay` (counted for each partition and member; 0: before any claim) and `begun`, the lowest version that the stay tells of, null for none."""
+    """The rows of members with `stay` (counted for each partition and member; 0: before any claim)
+    and `begun`, the lowest version that the stay tells of, null for none.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    own = Window.partitionBy("topic", "number", "member").orderBy("t", "rank", "line").rowsBetween(Window.unboundedPreceding, 0)
-    counted = rows.where((F.col("kind") < int(Kind.ENDED)) & (F.col("member") != "")).withColumn("stay", F.sum(F.when(F.col("kind") == int(Kind.ASSIGNED), 1).otherwise(0)).over(own))
-    return counted.withColumn("begun", F.min(F.when(F.col("orders") != UNKNOWN, F.col("orders"))).over(Window.partitionBy("topic", "number", "member", "stay")))
+    own = (
+        Window.partitionBy("topic", "number", "member")
+        .orderBy("t", "rank", "line")
+        .rowsBetween(Window.unboundedPreceding, 0)
+    )
+    counted = rows.where((F.col("kind") < int(Kind.ENDED)) & (F.col("member") != "")).withColumn(
+        "stay", F.sum(F.when(F.col("kind") == int(Kind.ASSIGNED), 1).otherwise(0)).over(own)
+    )
+    return counted.withColumn(
+        "begun",
+        F.min(F.when(F.col("orders") != UNKNOWN, F.col("orders"))).over(
+            Window.partitionBy("topic", "number", "member", "stay")
+        ),
+    )
 
 
 def untold(rows: DataFrame) -> int:
     """How many stays handed something out and tell of no version."""
     from pyspark.sql import functions as F
 
-    return stays(rows).where((F.col("stay") > 0) & F.col("begun").isNull() & (F.col("kind") == int(Kind.DELIVERED))).select("topic", "number", "member", "stay").distinct().count()
+    return (
+        stays(rows)
+        .where(
+            (F.col("stay") > 0) & F.col("begun").isNull() & (F.col("kind") == int(Kind.DELIVERED))
+        )
+        .select("topic", "number", "member", "stay")
+        .distinct()
+        .count()
+    )
 
 
 def ends_of(processes: Processes) -> list[Row]:
     """ENDED rows of members whose lines just end."""
-    return [Row("", 0, 0, t, 0, AFTER_ALL, int(Kind.ENDED), member, text=End.KILLED.value) for member, t in processes.last_ns.items() if member not in processes.ended]
+    return [
+        Row("", 0, 0, t, 0, AFTER_ALL, int(Kind.ENDED), member, text=End.KILLED.value)
+        for member, t in processes.last_ns.items()
+        if member not in processes.ended
+    ]
 
 
 def in_order(spark: SparkSession, rows: DataFrame, order: Order, more_ends: list[Row]) -> DataFrame:
-    """The rows of partitions, with their blocks; how members ended is told to each partition that they had."""
+    """The rows of partitions, with their blocks; how members ended is told to each partition that
+    they had.
+    """
     from pyspark.sql import functions as F
 
     columns = rows.columns
@@ -108,13 +150,29 @@ def in_order(spark: SparkSession, rows: DataFrame, order: Order, more_ends: list
     if more_ends:
         ends = ends.unionAll(spark.createDataFrame([tuple(row) for row in more_ends], SCHEMA))
     of_partitions = rows.where(F.col("kind") < int(Kind.ENDED))
-    had = of_partitions.where(F.col("kind") == int(Kind.ASSIGNED)).select("member", "topic", "number").distinct()
-    released = ends.drop("topic", "number").join(had, "member").withColumn("kind", F.lit(int(Kind.RELEASED))).select(*columns)
+    had = (
+        of_partitions.where(F.col("kind") == int(Kind.ASSIGNED))
+        .select("member", "topic", "number")
+        .distinct()
+    )
+    released = (
+        ends.drop("topic", "number")
+        .join(had, "member")
+        .withColumn("kind", F.lit(int(Kind.RELEASED)))
+        .select(*columns)
+    )
     facts = of_partitions.unionAll(released)
     if order is Order.TIME:
         return facts
     of_members = stays(facts).where((F.col("stay") == 0) | F.col("begun").isNotNull())
-    of_members = of_members.withColumn("block", F.when(F.col("stay") == 0, F.lit(BEFORE_ALL + 1)).otherwise(F.col("begun")))
-    of_members = of_members.withColumn("orders", F.when(F.col("kind") == int(Kind.ASSIGNED), F.col("begun")).otherwise(F.col("orders")))
-    others = facts.where((F.col("member") == "") & (F.col("kind") != int(Kind.STORED))).withColumn("block", F.lit(BEFORE_ALL).cast("long"))
+    of_members = of_members.withColumn(
+        "block", F.when(F.col("stay") == 0, F.lit(BEFORE_ALL + 1)).otherwise(F.col("begun"))
+    )
+    of_members = of_members.withColumn(
+        "orders",
+        F.when(F.col("kind") == int(Kind.ASSIGNED), F.col("begun")).otherwise(F.col("orders")),
+    )
+    others = facts.where((F.col("member") == "") & (F.col("kind") != int(Kind.STORED))).withColumn(
+        "block", F.lit(BEFORE_ALL).cast("long")
+    )
     return of_members.select(*columns).unionAll(others.select(*columns))

@@ -1,4 +1,6 @@
-"""One audit from folders to a verdict. Everything that is large stays in Spark; the driver gets a few rows for each process, and a report for each partition."""
+"""One audit from folders to a verdict. Everything that is large stays in Spark; the driver gets a
+few rows for each process, and a report for each partition.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What is audited, and how. `examples_max`: findings that are told of each rule and partition; all are counted. `exactly_once`: nothing is excused by a kill."""
+    """What is audited, and how. `examples_max`: findings that are told of each rule and partition;
+    all are counted. `exactly_once`: nothing is excused by a kill.
+    """
 
     journal: Path
     records: Path | None = None
@@ -44,7 +48,9 @@ class Audit:
 def audit(spark: SparkSession, options: Options) -> Audit:
     """The audit of what the options name. Raises `ConfigurationError` for what cannot be read."""
     files = facts.journal_files(options.journal)
-    records = None if options.records is None else output.read(spark, options.records, options.format)
+    records = (
+        None if options.records is None else output.read(spark, options.records, options.format)
+    )
     rows = facts.rows_of(spark, files).persist()
     try:
         processes = processes_of(rows)
@@ -62,5 +68,9 @@ def judged(rows: DataFrame, records: DataFrame | None, options: Options) -> Verd
     if records is not None:
         rows = rows.unionAll(output.rows_of(records, options.plan).select(*rows.columns))
     sorted_rows = rows.repartition("topic", "number").sortWithinPartitions(*PLACE)
-    reports = sorted_rows.mapInArrow(folding(records is not None, options.examples_max, not options.exactly_once), REPORT_SCHEMA).collect()
-    return Verdict(sorted((report_of(report) for (report,) in reports), key=lambda report: report.partition))
+    reports = sorted_rows.mapInArrow(
+        folding(records is not None, options.examples_max, not options.exactly_once), REPORT_SCHEMA
+    ).collect()
+    return Verdict(
+        sorted((report_of(report) for (report,) in reports), key=lambda report: report.partition)
+    )

@@ -1,4 +1,6 @@
-"""A Spark session of one's own, quiet and local unless told otherwise; or the one of spark-submit."""
+"""A Spark session of one's own, quiet and local unless told otherwise; or the one of
+spark-submit.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,18 @@ SHUFFLE_PARTITIONS = 16
 
 @contextmanager
 def session(name: str, master: str | None, memory: str) -> Iterator[SparkSession]:
-    """A session for the block. Raises `ConfigurationError` where Spark is not installed or does not start, `StackError` where there is no Java."""
+    """A session for the block. Raises `ConfigurationError` where Spark is not installed or does not
+    start, `StackError` where there is no Java.
+    """
     try:
         import pyarrow  # noqa: F401 (asked for by each task)
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise ConfigurationError(f"The audit needs Spark, and {error.name} is not installed: pip install 'zkcoord[spark]'.") from None
+        raise ConfigurationError(
+            f"The audit needs Spark, and {error.name} is not installed: pip install"
+            " 'zkcoord[spark]'."
+        ) from None
     builder = SparkSession.builder.appName(name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
@@ -41,7 +48,11 @@ def session(name: str, master: str | None, memory: str) -> Iterator[SparkSession
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
-        raise ConfigurationError(f"Spark does not start ({str(error).splitlines()[0] if str(error) else type(error).__name__}): look at --master, --memory and Java.") from error
+        raise ConfigurationError(
+            "Spark does not start"
+            f" ({str(error).splitlines()[0] if str(error) else type(error).__name__}): look at"
+            " --master, --memory and Java."
+        ) from error
     try:
         yield spark
     finally:
@@ -54,7 +65,17 @@ def uri(path: Path) -> str:
 
 
 def settings(memory: str) -> dict[str, str]:
-    """For a session on this machine. Address and bind address belong together: with one alone larger results of tasks cannot be fetched."""
+    """For a session on this machine. Address and bind address belong together: with one alone
+    larger results of tasks cannot be fetched.
+    """
     return {
-        "spark.driver.memory": memory, "spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS), "spark.sql.execution.arrow.maxRecordsPerBatch": "20000", "spark.sql.session.timeZone": "UTC"}
+        "spark.driver.memory": memory,
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.session.timeZone": "UTC",
+    }

@@ -19,7 +19,9 @@ TIMESTAMP, KIND, LIST = arrow_type("timestamp"), arrow_type("timestampType"), ar
 
 
 class Chunk(NamedTuple):
-    """What came of one partition: `columns` (those that differ from record to record and are wanted, at least), where the next record begins, and whether that is the end of the range."""
+    """What came of one partition: `columns` (those that differ from record to record and are
+    wanted, at least), where the next record begins, and whether that is the end of the range.
+    """
 
     rows: int
     columns: Mapping[str, pa.Array]
@@ -28,8 +30,11 @@ class Chunk(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """How an engine that has Python objects gets at the fields of a run of its records, field by field: a Python statement per record would cost as much as all else together. `time` gives (kind, milliseconds since 1970), where
-    `kinds` are those of the producer (0), of the broker (1) and of none (-1); no headers are None or empty."""
+    """How an engine that has Python objects gets at the fields of a run of its records, field by
+    field: a Python statement per record would cost as much as all else together. `time` gives
+    (kind, milliseconds since 1970), where `kinds` are those of the producer (0), of the broker (1)
+    and of none (-1); no headers are None or empty.
+    """
 
     key: Callable[[Sequence[Any]], Iterable[bytes | None]]
     value: Callable[[Sequence[Any]], Iterable[bytes | None]]
@@ -52,11 +57,16 @@ class Batches:
 
     def batch(self, chunk: Chunk) -> pa.RecordBatch:
         """At most `ROWS_MAX` rows."""
-        arrays = [self._same[name].slice(0, chunk.rows) if name in self._same else chunk.columns[name] for name in self._schema.names]
+        arrays = [
+            self._same[name].slice(0, chunk.rows) if name in self._same else chunk.columns[name]
+            for name in self._schema.names
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def arrays_of(records: Sequence[Any], offsets: array[int], columns: Sequence[str], fields: Fields) -> dict[str, pa.Array]:
+def arrays_of(
+    records: Sequence[Any], offsets: array[int], columns: Sequence[str], fields: Fields
+) -> dict[str, pa.Array]:
     """Of Python objects, one at least, whose offsets are known."""
     rows = len(records)
     found: dict[str, pa.Array] = {}
@@ -69,11 +79,21 @@ def arrays_of(records: Sequence[Any], offsets: array[int], columns: Sequence[str
     if "timestamp" in columns or "timestampType" in columns:
         times = list(fields.time(records))
         if "timestamp" in columns:
-            found["timestamp"] = fixed(MILLISECONDS, rows, array("q", map(itemgetter(1), times))).cast(TIMESTAMP)
+            found["timestamp"] = fixed(
+                MILLISECONDS, rows, array("q", map(itemgetter(1), times))
+            ).cast(TIMESTAMP)
         if "timestampType" in columns:
-            found["timestampType"] = fixed(KIND, rows, array("i", map(fields.kinds.__getitem__, map(itemgetter(0), times))))
+            found["timestampType"] = fixed(
+                KIND, rows, array("i", map(fields.kinds.__getitem__, map(itemgetter(0), times)))
+            )
     if HEADERS in columns:
-        found[HEADERS] = pa.array([[{"key": name, "value": value} for name, value in pairs] if pairs else None for pairs in fields.headers(records)], LIST)
+        found[HEADERS] = pa.array(
+            [
+                [{"key": name, "value": value} for name, value in pairs] if pairs else None
+                for pairs in fields.headers(records)
+            ],
+            LIST,
+        )
     return found
 
 
@@ -84,7 +104,11 @@ Bytes = tuple[bytes, bytes, Any]
 def binary(kind: pa.DataType, rows: int, column: Bytes) -> pa.Array:
     """Bytes or texts; nothing is copied."""
     offsets, data, valid = column
-    return pa.Array.from_buffers(kind, rows, [None if valid is None else pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        kind,
+        rows,
+        [None if valid is None else pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)],
+    )
 
 
 def fixed(kind: pa.DataType, rows: int, data: bytes | array[int]) -> pa.Array:
@@ -93,10 +117,25 @@ def fixed(kind: pa.DataType, rows: int, data: bytes | array[int]) -> pa.Array:
 
 
 def headers(rows: int, count: int, entries: Bytes, names: Bytes, contents: Bytes) -> pa.Array:
-    """Lists of (name, content). Names that are no UTF-8 get its replacement characters, as in Java."""
+    """Lists of (name, content). Names that are no UTF-8 get its replacement characters, as in
+    Java.
+    """
     offsets, _, valid = entries
     keys = binary(pa.string(), count, names)
     if not names[1].isascii():
-        keys = pa.array([bytes(name).decode("utf-8", "replace") for name in binary(pa.binary(), count, names).to_pylist()], pa.string())
-    pairs = pa.StructArray.from_arrays([keys, binary(pa.binary(), count, contents)], fields=list(LIST.value_type))
-    return pa.Array.from_buffers(LIST, rows, [None if valid is None else pa.py_buffer(valid), pa.py_buffer(offsets)], children=[pairs])
+        keys = pa.array(
+            [
+                bytes(name).decode("utf-8", "replace")
+                for name in binary(pa.binary(), count, names).to_pylist()
+            ],
+            pa.string(),
+        )
+    pairs = pa.StructArray.from_arrays(
+        [keys, binary(pa.binary(), count, contents)], fields=list(LIST.value_type)
+    )
+    return pa.Array.from_buffers(
+        LIST,
+        rows,
+        [None if valid is None else pa.py_buffer(valid), pa.py_buffer(offsets)],
+        children=[pairs],
+    )

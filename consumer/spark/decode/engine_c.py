@@ -23,12 +23,17 @@ def load() -> tuple[Any, str]:
     try:
         cimpl = importlib.import_module("confluent_kafka.cimpl")
     except ImportError:
-        raise EngineUnavailableError("the engine c needs confluent-kafka: pip install 'zkcoord[spark]'") from None
+        raise EngineUnavailableError(
+            "the engine c needs confluent-kafka: pip install 'zkcoord[spark]'"
+        ) from None
     try:
         extension = importlib.import_module("consumer.spark.decode._rdk")
         return extension, extension.load(cimpl.__file__)
     except ImportError as e:
-        raise EngineUnavailableError(f"the engine c is not built for this Python ({e}): install zkcoord where there is a C compiler and Python's headers") from None
+        raise EngineUnavailableError(
+            f"the engine c is not built for this Python ({e}): install zkcoord where there is a C"
+            " compiler and Python's headers"
+        ) from None
 
 
 class CHandle:
@@ -48,7 +53,13 @@ class CHandle:
     def open(self, wanted: PlannedRange, start: int, columns: Sequence[str]) -> CChannel:
         """Fetch from `start` on."""
         try:
-            return CChannel(self._extension, self._client.open(wanted.topic, wanted.partition, start, wanted.end), wanted, start, columns)
+            return CChannel(
+                self._extension,
+                self._client.open(wanted.topic, wanted.partition, start, wanted.end),
+                wanted,
+                start,
+                columns,
+            )
         except self._extension.KafkaError as e:
             raise read_error(e.args[0], e.args[2], f"{wanted.topic}-{wanted.partition}") from None
 
@@ -62,7 +73,11 @@ class CHandle:
 
     def trouble(self) -> ReadError | None:
         """What happened to the handle since the last call, where no waiting cures it."""
-        found = [read_error(code, text, self.brokers) for code, _, text in self._client.errors() if code in TROUBLE]
+        found = [
+            read_error(code, text, self.brokers)
+            for code, _, text in self._client.errors()
+            if code in TROUBLE
+        ]
         return found[0] if found else None
 
     def close(self) -> None:
@@ -73,12 +88,22 @@ class CHandle:
 class CChannel:
     """One partition that is being fetched."""
 
-    def __init__(self, extension: Any, part: Any, wanted: PlannedRange, start: int, columns: Sequence[str]) -> None:
+    def __init__(
+        self, extension: Any, part: Any, wanted: PlannedRange, start: int, columns: Sequence[str]
+    ) -> None:
         self._extension = extension
         self._part = part
         self._wanted = wanted
         self._columns = columns
-        self._want = sum(flag for name, flag in (("key", extension.WANT_KEY), ("value", extension.WANT_VALUE), (HEADERS, extension.WANT_HEADERS)) if name in columns)
+        self._want = sum(
+            flag
+            for name, flag in (
+                ("key", extension.WANT_KEY),
+                ("value", extension.WANT_VALUE),
+                (HEADERS, extension.WANT_HEADERS),
+            )
+            if name in columns
+        )
         self.position = start
 
     def take(self, timeout_s: float) -> Chunk | None:
@@ -86,11 +111,17 @@ class CChannel:
         try:
             found = self._part.read(ROWS_MAX, BATCH_BYTES, int(timeout_s * 1000), self._want)
         except self._extension.KafkaError as e:
-            raise read_error(e.args[0], e.args[2], f"{self._wanted.topic}-{self._wanted.partition}") from None
+            raise read_error(
+                e.args[0], e.args[2], f"{self._wanted.topic}-{self._wanted.partition}"
+            ) from None
         if found is None:
             return None
         rows, self.position, ended, key, value, offset, time, kind, of_headers = found
-        columns: dict[str, pa.Array] = {"offset": fixed(pa.int64(), rows, offset), "timestamp": fixed(TIMESTAMP, rows, time), "timestampType": fixed(KIND, rows, kind)}
+        columns: dict[str, pa.Array] = {
+            "offset": fixed(pa.int64(), rows, offset),
+            "timestamp": fixed(TIMESTAMP, rows, time),
+            "timestampType": fixed(KIND, rows, kind),
+        }
         if key is not None:
             columns["key"] = binary(pa.binary(), rows, key)
         if value is not None:

@@ -1,4 +1,6 @@
-"""The engine without a compiler: confluent-kafka's Python messages. All that is read of one handle comes by one queue."""
+"""The engine without a compiler: confluent-kafka's Python messages. All that is read of one handle
+comes by one queue.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def _headers(messages: Sequence[Message]) -> Iterable[Sequence[tuple[str, bytes 
         try:
             yield message.headers()
         except UnicodeDecodeError:
-            raise CorruptRecordError(f"{message.topic()}-{message.partition()}: the record at {message.offset()} has a header whose name is no UTF-8, which this engine cannot read: use the engine c") from None
+            raise CorruptRecordError(
+                f"{message.topic()}-{message.partition()}: the record at {message.offset()} has a"
+                " header whose name is no UTF-8, which this engine cannot read: use the engine c"
+            ) from None
 
 
 FIELDS = Fields(
@@ -36,8 +41,13 @@ FIELDS = Fields(
     value=lambda messages: map(Message.value, messages),
     offset=lambda messages: map(Message.offset, messages),
     time=lambda messages: map(Message.timestamp, messages),
-    kinds={confluent_kafka.TIMESTAMP_NOT_AVAILABLE: -1, confluent_kafka.TIMESTAMP_CREATE_TIME: 0, confluent_kafka.TIMESTAMP_LOG_APPEND_TIME: 1},
-    headers=_headers)
+    kinds={
+        confluent_kafka.TIMESTAMP_NOT_AVAILABLE: -1,
+        confluent_kafka.TIMESTAMP_CREATE_TIME: 0,
+        confluent_kafka.TIMESTAMP_LOG_APPEND_TIME: 1,
+    },
+    headers=_headers,
+)
 
 
 class _Log:
@@ -58,7 +68,9 @@ class ConfluentHandle:
         self._troubles: list[KafkaError] = []
         self._channels: dict[tuple[str, int], Queued] = {}
         try:
-            self._consumer = confluent_kafka.Consumer({**told, "group.id": GROUP, "error_cb": self._troubles.append, "logger": _Log()})
+            self._consumer = confluent_kafka.Consumer(
+                {**told, "group.id": GROUP, "error_cb": self._troubles.append, "logger": _Log()}
+            )
         except (KafkaException, ValueError, TypeError) as e:
             raise ConsumerOptionError(f"librdkafka refuses a kafka. option: {_said(e)}") from None
 
@@ -87,10 +99,17 @@ class ConfluentHandle:
 
     def _spread(self, messages: Sequence[Message]) -> None:
         """To their channels. Almost always all are records of one partition."""
-        if not any(map(Message.error, messages)) and len(set(map(Message.partition, messages))) == 1 and len(set(map(Message.topic, messages))) == 1:
+        if (
+            not any(map(Message.error, messages))
+            and len(set(map(Message.partition, messages))) == 1
+            and len(set(map(Message.topic, messages))) == 1
+        ):
             self._records(messages[0].topic(), messages[0].partition(), messages)
             return
-        for (topic, partition, is_record), run in groupby(messages, lambda message: (message.topic(), message.partition(), message.error() is None)):
+        for (topic, partition, is_record), run in groupby(
+            messages,
+            lambda message: (message.topic(), message.partition(), message.error() is None),
+        ):
             if is_record:
                 self._records(topic, partition, list(run))
             else:
@@ -112,7 +131,9 @@ class ConfluentHandle:
     def bounds(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
         """The first offset that is there and the one after the last that can be read."""
         try:
-            found = self._consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition), timeout_s)
+            found = self._consumer.get_watermark_offsets(
+                confluent_kafka.TopicPartition(topic, partition), timeout_s
+            )
         except KafkaException as e:
             error = e.args[0]
             raise read_error(error.code(), error.str(), f"{topic}-{partition}") from None
@@ -123,7 +144,11 @@ class ConfluentHandle:
     def trouble(self) -> ReadError | None:
         """What happened to the handle since the last call, where no waiting cures it."""
         events, self._troubles[:] = list(self._troubles), []
-        found = [read_error(event.code(), event.str(), self.brokers) for event in events if event.code() in TROUBLE]
+        found = [
+            read_error(event.code(), event.str(), self.brokers)
+            for event in events
+            if event.code() in TROUBLE
+        ]
         return found[0] if found else None
 
     def close(self) -> None:

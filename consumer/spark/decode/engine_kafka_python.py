@@ -1,4 +1,6 @@
-"""The engine without confluent-kafka: kafka-python's consumer. The slowest, and pure Python; lz4, zstd and snappy need their packages."""
+"""The engine without confluent-kafka: kafka-python's consumer. The slowest, and pure Python; lz4,
+zstd and snappy need their packages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from kafka.structs import TopicPartition
 from consumer.errors import ConsumerOptionError
 from consumer.spark.decode.arrays import Fields
 from consumer.spark.decode.engines import Queued
-from consumer.spark.decode.errors import ADVICE, CorruptRecordError, NoBrokerError, NotAllowedError, PositionGoneError, ReadError, TopicUnknownError
+from consumer.spark.decode.errors import (
+    ADVICE,
+    CorruptRecordError,
+    NoBrokerError,
+    NotAllowedError,
+    PositionGoneError,
+    ReadError,
+    TopicUnknownError,
+)
 from consumer.spark.decode.settings import kafka_python_settings
 from consumer.spark.ranges import PlannedRange
 
@@ -23,9 +33,14 @@ FIELDS = Fields(
     key=lambda records: map(attrgetter("key"), records),
     value=lambda records: map(attrgetter("value"), records),
     offset=lambda records: map(attrgetter("offset"), records),
-    time=lambda records: ((record.timestamp_type, record.timestamp) if record.timestamp is not None else (-1, -1) for record in records),  # records of the oldest format have none
+    # records of the oldest format have none
+    time=lambda records: (
+        (record.timestamp_type, record.timestamp) if record.timestamp is not None else (-1, -1)
+        for record in records
+    ),
     kinds={-1: -1, 0: 0, 1: 1},
-    headers=lambda records: map(attrgetter("headers"), records))
+    headers=lambda records: map(attrgetter("headers"), records),
+)
 BY_ERROR: tuple[tuple[type[BaseException], type[ReadError]], ...] = (
     (kafka_errors.OffsetOutOfRangeError, PositionGoneError),
     (kafka_errors.UnknownTopicOrPartitionError, TopicUnknownError),
@@ -69,8 +84,13 @@ class KafkaPythonHandle:
         except (kafka_errors.KafkaConfigurationError, AssertionError, ValueError) as e:
             raise ConsumerOptionError(f"kafka-python refuses a kafka. option: {e}") from None
         except kafka_errors.KafkaError as e:
-            if told.get("security_protocol", "PLAINTEXT") != "PLAINTEXT" and any(map(_listens, told["bootstrap_servers"])):  # kafka-python does not say why a broker hangs up
-                raise NotAllowedError(f"{self.brokers}: {ADVICE[NotAllowedError]} (it takes connections and hangs up)") from None
+            # kafka-python does not say why a broker hangs up
+            if told.get("security_protocol", "PLAINTEXT") != "PLAINTEXT" and any(
+                map(_listens, told["bootstrap_servers"])
+            ):
+                raise NotAllowedError(
+                    f"{self.brokers}: {ADVICE[NotAllowedError]} (it takes connections and hangs up)"
+                ) from None
             raise named(e, self.brokers) from None
 
     def open(self, wanted: PlannedRange, start: int, columns: Sequence[str]) -> Queued:
@@ -103,7 +123,8 @@ class KafkaPythonHandle:
 
     def _note_position(self, tp: TopicPartition, channel: Queued) -> None:
         """Control records and what was compacted away move the position only."""
-        position = self._consumer._subscription.assignment[tp].position  # the public method waits for the broker
+        # the public method waits for the broker
+        position = self._consumer._subscription.assignment[tp].position
         if position is not None:
             channel.seen(position.offset)
 
@@ -114,7 +135,10 @@ class KafkaPythonHandle:
             low = self._consumer.beginning_offsets([tp], timeout_ms=timeout_s * 1000)[tp]
             high = self._consumer.end_offsets([tp], timeout_ms=timeout_s * 1000)[tp]
         except kafka_errors.KafkaError as e:
-            if isinstance(e, kafka_errors.KafkaTimeoutError) and partition not in (self._consumer._cluster.partitions_for_topic(topic) or ()):  # what is known without asking: the public method waits
+            # what is known without asking: the public method waits
+            if isinstance(e, kafka_errors.KafkaTimeoutError) and partition not in (
+                self._consumer._cluster.partitions_for_topic(topic) or ()
+            ):
                 e = kafka_errors.UnknownTopicOrPartitionError()
             raise named(e, f"{topic}-{partition}") from None
         return int(low), int(high)
@@ -126,5 +150,3 @@ class KafkaPythonHandle:
     def close(self) -> None:
         """Close the connections."""
         self._consumer.close()
-
-

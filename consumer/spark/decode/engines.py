@@ -24,12 +24,16 @@ ENGINES = ("c", "confluent", "kafka-python")
 
 
 class Channel(Protocol):
-    """One partition that is being fetched; `position` is where its next record begins at the earliest."""
+    """One partition that is being fetched; `position` is where its next record begins at the
+    earliest.
+    """
 
     position: int
 
     def take(self, timeout_s: float) -> Chunk | None:
-        """What is there, or comes within the time; None when nothing did. Records at or behind the end of the range are not given. Raises `ReadError`."""
+        """What is there, or comes within the time; None when nothing did. Records at or behind the
+        end of the range are not given. Raises `ReadError`.
+        """
         ...
 
     def close(self) -> None:
@@ -38,7 +42,9 @@ class Channel(Protocol):
 
 
 class Handle(Protocol):
-    """Connections to the brokers. `ahead`: how many ranges it may fetch before their turn. Not for two threads at a time."""
+    """Connections to the brokers. `ahead`: how many ranges it may fetch before their turn. Not for
+    two threads at a time.
+    """
 
     ahead: int
 
@@ -47,7 +53,9 @@ class Handle(Protocol):
         ...
 
     def bounds(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-        """The first offset that is there and the one after the last that can be read. Raises `ReadError`."""
+        """The first offset that is there and the one after the last that can be read. Raises
+        `ReadError`.
+        """
         ...
 
     def trouble(self) -> ReadError | None:
@@ -68,10 +76,21 @@ class _Block(NamedTuple):
 
 
 class Queued:
-    """A channel of an engine whose client brings the records of all partitions by one queue: `pump` (seconds to wait at most) puts them into the channels by `add`, `seen` and `fail`. They are converted as they come, a run of them at
-    a time, so that the client's objects live for a moment only."""
+    """A channel of an engine whose client brings the records of all partitions by one queue: `pump`
+    (seconds to wait at most) puts them into the channels by `add`, `seen` and `fail`. They are
+    converted as they come, a run of them at a time, so that the client's objects live for a moment
+    only.
+    """
 
-    def __init__(self, wanted: PlannedRange, start: int, columns: Sequence[str], fields: Fields, pump: Callable[[float], None], stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wanted: PlannedRange,
+        start: int,
+        columns: Sequence[str],
+        fields: Fields,
+        pump: Callable[[float], None],
+        stop: Callable[[], None],
+    ) -> None:
         self.position = start
         self._end = wanted.end
         self._columns = columns
@@ -85,12 +104,20 @@ class Queued:
         self._open = True
 
     def add(self, records: Sequence[Any]) -> None:
-        """The next records, one at least. Raises `CorruptRecordError` for what the client cannot decode."""
+        """The next records, one at least. Raises `CorruptRecordError` for what the client cannot
+        decode.
+        """
         offsets = array("q", self._fields.offset(records))
         inside = len(offsets) if offsets[-1] < self._end else bisect_left(offsets, self._end)
         for at in range(0, inside, ROWS_MAX):
             until = min(at + ROWS_MAX, inside)
-            self._blocks.append(_Block(until - at, arrays_of(records[at:until], offsets[at:until], self._columns, self._fields), offsets[until - 1] + 1))
+            self._blocks.append(
+                _Block(
+                    until - at,
+                    arrays_of(records[at:until], offsets[at:until], self._columns, self._fields),
+                    offsets[until - 1] + 1,
+                )
+            )
         self._rows += inside
         self.seen(offsets[-1] + 1)
 
@@ -107,10 +134,16 @@ class Queued:
     def take(self, timeout_s: float) -> Chunk | None:
         """As `Channel` says."""
         until = time.monotonic() + timeout_s
-        while not self._blocks and self._error is None and self._reached == self.position and time.monotonic() < until:
+        while (
+            not self._blocks
+            and self._error is None
+            and self._reached == self.position
+            and time.monotonic() < until
+        ):
             self._pump(max(0.0, until - time.monotonic()))
         before = 0
-        while before < self._rows < ROWS_MAX and self._open and self._error is None:  # and what came with it
+        # and what came with it
+        while before < self._rows < ROWS_MAX and self._open and self._error is None:
             before = self._rows
             self._pump(0.0)
         if self._blocks:
@@ -132,7 +165,14 @@ class Queued:
             rows += taken[-1].rows
         self._rows -= rows
         self.position = taken[-1].end if self._blocks else self._reached
-        columns = {name: pa.concat_arrays([block.columns[name] for block in taken]) if len(taken) > 1 else only for name, only in taken[0].columns.items()}
+        columns = {
+            name: (
+                pa.concat_arrays([block.columns[name] for block in taken])
+                if len(taken) > 1
+                else only
+            )
+            for name, only in taken[0].columns.items()
+        }
         return Chunk(rows, columns, self.position, self.position >= self._end)
 
     def close(self) -> None:
@@ -148,7 +188,9 @@ class Queued:
 
 
 def make_handle(engine: str, settings: Mapping[str, str]) -> Handle:
-    """A handle of this engine. Raises `EngineUnavailableError`, `ConsumerOptionError`, `ReadError`."""
+    """A handle of this engine. Raises `EngineUnavailableError`, `ConsumerOptionError`,
+    `ReadError`.
+    """
     if engine == "c":
         from consumer.spark.decode.engine_c import CHandle
 
@@ -163,9 +205,13 @@ def make_handle(engine: str, settings: Mapping[str, str]) -> Handle:
 
 
 def choose(engine: str) -> tuple[str, str]:
-    """(the engine to use, why), of one of `ENGINES` or auto. Raises `ConsumerOptionError` for another name and `EngineUnavailableError` where it cannot be used."""
+    """(the engine to use, why), of one of `ENGINES` or auto. Raises `ConsumerOptionError` for
+    another name and `EngineUnavailableError` where it cannot be used.
+    """
     if engine not in (*ENGINES, "auto"):
-        raise ConsumerOptionError(f"engine is {engine!r}: use auto, {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
+        raise ConsumerOptionError(
+            f"engine is {engine!r}: use auto, {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
+        )
     if engine == "kafka-python":
         return engine, "it was asked for"
     reason = "it was asked for"
@@ -181,5 +227,7 @@ def choose(engine: str) -> tuple[str, str]:
     if importlib.util.find_spec("confluent_kafka") is not None:
         return "confluent", reason
     if engine == "confluent":
-        raise EngineUnavailableError("the engine confluent needs confluent-kafka: pip install 'zkcoord[spark]'")
+        raise EngineUnavailableError(
+            "the engine confluent needs confluent-kafka: pip install 'zkcoord[spark]'"
+        )
     return "kafka-python", reason

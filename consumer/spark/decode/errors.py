@@ -1,17 +1,24 @@
 """What can stop a range from being read, by name.
 
-    ConsumerError
-    └── ReadError                    a range cannot be read; the message is one sentence that names the partition
-        ├── TopicUnknownError        the topic was deleted, or never was
-        ├── OutOfRangeError          the range begins behind the end of the log: it was made again, or cut
-        ├── DataLossError            records of the range are gone before they were read: retention, or a log that was cut
-        ├── OpenTransactionError     the range ends behind the beginning of an open transaction, with read_committed           (retriable)
-        ├── CorruptRecordError       a record on the broker's disk is damaged, or cannot be decompressed here
-        ├── NotAllowedError          the broker refuses this user: credentials, TLS or permissions
-        ├── NoBrokerError            no broker answers                                                                  (retriable)
-        └── StalledError             the broker has the records and does not send them                                  (retriable)
-    ConfigurationError
-    └── EngineUnavailableError       the engine that was asked for cannot be used here
+ConsumerError
+└── ReadError                    a range cannot be read; the message is one sentence that names
+                                 the partition
+    ├── TopicUnknownError        the topic was deleted, or never was
+    ├── OutOfRangeError          the range begins behind the end of the log: it was made again,
+    │                            or cut
+    ├── DataLossError            records of the range are gone before they were read: retention,
+    │                            or a log that was cut
+    ├── OpenTransactionError     the range ends behind the beginning of an open transaction,
+    │                            with read_committed           (retriable)
+    ├── CorruptRecordError       a record on the broker's disk is damaged, or cannot be
+    │                            decompressed here
+    ├── NotAllowedError          the broker refuses this user: credentials, TLS or permissions
+    ├── NoBrokerError            no broker answers
+    │                            (retriable)
+    └── StalledError             the broker has the records and does not send them
+                                 (retriable)
+ConfigurationError
+└── EngineUnavailableError       the engine that was asked for cannot be used here
 """
 
 from __future__ import annotations
@@ -69,7 +76,9 @@ class EngineUnavailableError(ConfigurationError):
 
 
 class PositionGoneError(ReadError):
-    """The broker has nothing at the position: the bounds of the log say which error it is. Never leaves this package."""
+    """The broker has nothing at the position: the bounds of the log say which error it is. Never
+    leaves this package.
+    """
 
 
 # librdkafka's codes; what is not here is a ReadError with librdkafka's words.
@@ -99,9 +108,15 @@ BY_CODE: Mapping[int, type[ReadError]] = {
     78: NoBrokerError,  # OFFSET_NOT_AVAILABLE
 }
 ADVICE: Mapping[type[ReadError], str] = {
-    TopicUnknownError: "the topic does not exist (any more): make it again or take it out of the subscription",
-    CorruptRecordError: "a record cannot be decoded: look at the broker's log of this partition, or begin behind it",
-    NotAllowedError: "the broker refuses this client: correct the security settings or the permissions",
+    TopicUnknownError: (
+        "the topic does not exist (any more): make it again or take it out of the subscription"
+    ),
+    CorruptRecordError: (
+        "a record cannot be decoded: look at the broker's log of this partition, or begin behind it"
+    ),
+    NotAllowedError: (
+        "the broker refuses this client: correct the security settings or the permissions"
+    ),
     NoBrokerError: "no broker answers: check the brokers and kafka.bootstrap.servers",
 }
 TROUBLE = frozenset({-169, -181, 58})

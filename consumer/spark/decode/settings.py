@@ -1,6 +1,8 @@
-"""The settings of a reader: librdkafka's names, with the values that make ranges fast, and the same for kafka-python where it has them.
+"""The settings of a reader: librdkafka's names, with the values that make ranges fast, and the same
+for kafka-python where it has them.
 
-What a user gives wins, but for what the reading itself depends on (`FIXED`). Checksums are verified and transactions are not looked at unless asked, as Spark's own Kafka source does.
+What a user gives wins, but for what the reading itself depends on (`FIXED`). Checksums are verified
+and transactions are not looked at unless asked, as Spark's own Kafka source does.
 """
 
 from __future__ import annotations
@@ -14,19 +16,27 @@ DEFAULTS: Mapping[str, str] = {
     "client.id": "zkcoord-spark",
     "isolation.level": "read_uncommitted",
     "check.crcs": "true",
-    # A range is open only while it is read: a fetch that waits for more than there is would only delay the next range, and a second's rest of a full queue (the default) the same one.
+    # A range is open only while it is read: a fetch that waits for more than there is would only
+    # delay the next range, and a second's rest of a full queue (the default) the same one.
     "fetch.wait.max.ms": "5",
     "fetch.queue.backoff.ms": "2",
     "fetch.error.backoff.ms": "50",
     "fetch.message.max.bytes": "1048576",
     "fetch.max.bytes": "52428800",
-    # One limit on what is queued: bytes, and two partitions at most are open at a time. What is fetched beyond the end of a range is thrown away, and is no more than this and one fetch; smaller fetches would be too many for large records.
+    # One limit on what is queued: bytes, and two partitions at most are open at a time. What is
+    # fetched beyond the end of a range is thrown away, and is no more than this and one fetch;
+    # smaller fetches would be too many for large records.
     "queued.min.messages": "10000000",
     "queued.max.messages.kbytes": "2048",
     "topic.metadata.refresh.interval.ms": "60000",
     "reconnect.backoff.max.ms": "1000",
 }
-FIXED: Mapping[str, str] = {"enable.partition.eof": "true", "auto.offset.reset": "error", "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
+FIXED: Mapping[str, str] = {
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+}
 GROUP = "zkcoord-spark"
 BOOTSTRAP_MS = 10_000
 
@@ -77,27 +87,49 @@ KAFKA_PYTHON: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ssl.key.password": ("ssl_password", _same),
     "ssl.crl.location": ("ssl_crlfile", _same),
     "ssl.cipher.suites": ("ssl_ciphers", _same),
-    "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", lambda value: value.lower() == "https"),
+    "ssl.endpoint.identification.algorithm": (
+        "ssl_check_hostname",
+        lambda value: value.lower() == "https",
+    ),
     "sasl.mechanism": ("sasl_mechanism", _same),
     "sasl.mechanisms": ("sasl_mechanism", _same),
     "sasl.username": ("sasl_plain_username", _same),
     "sasl.password": ("sasl_plain_password", _same),
     "sasl.kerberos.service.name": ("sasl_kerberos_service_name", _same),
 }
-LIBRDKAFKA_ALONE = frozenset({"fetch.queue.backoff.ms", "queued.min.messages", "queued.max.messages.kbytes", "group.id", *FIXED})
+LIBRDKAFKA_ALONE = frozenset(
+    {
+        "fetch.queue.backoff.ms",
+        "queued.min.messages",
+        "queued.max.messages.kbytes",
+        "group.id",
+        *FIXED,
+    }
+)
 
 
 def kafka_python_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """The same for kafka-python's consumer. Raises `ConsumerOptionError` for what it cannot be told."""
+    """The same for kafka-python's consumer. Raises `ConsumerOptionError` for what it cannot be
+    told.
+    """
     found: dict[str, Any] = {}
     for name, value in librdkafka_settings(given).items():
         if name in LIBRDKAFKA_ALONE:
             continue
         if name not in KAFKA_PYTHON:
-            raise ConsumerOptionError(f"kafka.{name} cannot be used with the engine kafka-python: leave it out, or pip install confluent-kafka")
+            raise ConsumerOptionError(
+                f"kafka.{name} cannot be used with the engine kafka-python: leave it out, or pip"
+                " install confluent-kafka"
+            )
         theirs, read = KAFKA_PYTHON[name]
         try:
             found[theirs] = read(value)
         except ValueError:
             raise ConsumerOptionError(f"kafka.{name} is {value!r}, which is no number") from None
-    return {**found, "group_id": None, "auto_offset_reset": "none", "enable_auto_commit": False, "bootstrap_timeout_ms": BOOTSTRAP_MS}
+    return {
+        **found,
+        "group_id": None,
+        "auto_offset_reset": "none",
+        "enable_auto_commit": False,
+        "bootstrap_timeout_ms": BOOTSTRAP_MS,
+    }

@@ -1,4 +1,6 @@
-"""Make visible what departed applications of a group have committed, and clean away what they have only staged: for readers that do not want to wait until an application runs again."""
+"""Make visible what departed applications of a group have committed, and clean away what they have
+only staged: for readers that do not want to wait until an application runs again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ exit status: 0 done, 1 it could not be done, 2 the command line is wrong.
 
 examples:
   python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory /data/orders
-  python -m consumer.spark.sink --config zkcoord.toml --group billing --directory hdfs:///warehouse/orders    # Hadoop as Spark finds it: HADOOP_CONF_DIR
+  # # Hadoop as Spark finds it: HADOOP_CONF_DIR
+  python -m consumer.spark.sink --config zkcoord.toml --group billing --directory hdfs:///warehouse/orders
 """
 
 
@@ -34,7 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
     parser = Parser(prog=PROG, description=__doc__, epilog=EPILOG)
     parser.add_argument("--group", required=True, help="the group whose applications write there")
-    parser.add_argument("--directory", required=True, metavar="DIR", help="the sink's directory, as its applications name it: a path, or a URI of HDFS")
+    parser.add_argument(
+        "--directory",
+        required=True,
+        metavar="DIR",
+        help="the sink's directory, as its applications name it: a path, or a URI of HDFS",
+    )
     add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     try:
         sys.stdout.write(finish(parser.parse_args(argv)) + "\n")
@@ -49,7 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def finish(args: argparse.Namespace) -> str:
     """Recover once; what is to be said about it. Raises `ZkcoordError`."""
     settings = resolve(Use.GROUPS, vars(args), os.environ)
-    options, layout, group = zk_options(settings), layout_named(settings.text("layout")), validate_group(args.group)
+    options, layout, group = (
+        zk_options(settings),
+        layout_named(settings.text("layout")),
+        validate_group(args.group),
+    )
     files = _files(args.directory)
     keeper = Keeper(options)
     try:
@@ -58,7 +70,11 @@ def finish(args: argparse.Namespace) -> str:
         left = committed(place, keeper)
     finally:
         keeper.close()
-    return f"{before} committed batches of {group} were not visible, {left} are not now" + (" (those of applications that live, or write to another directory, are theirs to finish)" if left else "")
+    return f"{before} committed batches of {group} were not visible, {left} are not now" + (
+        " (those of applications that live, or write to another directory, are theirs to finish)"
+        if left
+        else ""
+    )
 
 
 def _files(directory: str) -> Files:
@@ -66,7 +82,10 @@ def _files(directory: str) -> Files:
     if urlsplit(directory).scheme in ("", "file"):
         files = local_files(directory)
         if not files.root.is_dir():
-            raise ConfigurationError(f"--directory is {directory!a}, and there is no such directory: name the one that the applications write to")
+            raise ConfigurationError(
+                f"--directory is {directory!a}, and there is no such directory: name the one that"
+                " the applications write to"
+            )
         return files
     from pyspark.sql import SparkSession
 

@@ -1,6 +1,8 @@
-"""A sink's directory: the few things that publishing asks of a file system. Atomic rename is what it rests on, so stores that copy instead are refused.
+"""A sink's directory: the few things that publishing asks of a file system. Atomic rename is what
+it rests on, so stores that copy instead are refused.
 
-`LocalFiles` is a path that driver and executors share (one machine, NFS); `HadoopFiles` is HDFS, through Hadoop's client in Spark's driver. Paths are relative to the directory, with `/`.
+`LocalFiles` is a path that driver and executors share (one machine, NFS); `HadoopFiles` is HDFS,
+through Hadoop's client in Spark's driver. Paths are relative to the directory, with `/`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ WRITING = ".writing"
 
 
 class Files(Protocol):
-    """A sink's directory. `uri` is how Spark names it, the same for every process that writes there."""
+    """A sink's directory. `uri` is how Spark names it, the same for every process that writes
+    there.
+    """
 
     uri: str
 
@@ -46,18 +50,26 @@ class Files(Protocol):
 
 
 def files_at(directory: str, spark: SparkSession) -> Files:
-    """The directory, as a path or a URI. Raises `SinkRefusedError` where its store has no atomic rename."""
+    """The directory, as a path or a URI. Raises `SinkRefusedError` where its store has no atomic
+    rename.
+    """
     scheme = urlsplit(directory).scheme or urlsplit(_default_uri(spark)).scheme
     if scheme == "file":
         return local_files(directory)
     if scheme in HADOOP_SCHEMES:
         return HadoopFiles(directory, spark)
-    raise SinkRefusedError(f"the fenced sink cannot write to {directory!r}: {scheme} has no atomic rename; use a directory on HDFS or on a file system that all share ({', '.join(('file', *HADOOP_SCHEMES))})")
+    raise SinkRefusedError(
+        f"the fenced sink cannot write to {directory!r}: {scheme} has no atomic rename; use a"
+        " directory on HDFS or on a file system that all share"
+        f" ({', '.join(('file', *HADOOP_SCHEMES))})"
+    )
 
 
 def local_files(directory: str) -> LocalFiles:
     """A directory of this machine, or one that all share, as a path or a `file:` URI."""
-    return LocalFiles(Path(urlsplit(directory).path if directory.startswith("file:") else directory))
+    return LocalFiles(
+        Path(urlsplit(directory).path if directory.startswith("file:") else directory)
+    )
 
 
 def is_hidden(name: str) -> bool:
@@ -112,7 +124,11 @@ class LocalFiles:
         found = []
         for place, folders, names in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not is_hidden(name)]
-            found += [(Path(place) / name).relative_to(self.root / folder).as_posix() for name in names if not is_hidden(name)]
+            found += [
+                (Path(place) / name).relative_to(self.root / folder).as_posix()
+                for name in names
+                if not is_hidden(name)
+            ]
         return tuple(sorted(found))
 
 
@@ -138,7 +154,10 @@ class HadoopFiles:
             stream.close()
         self._fs.delete(target, False)
         if not self._fs.rename(beside, target):
-            raise SinkError(f"{self.uri}/{path} could not be written: look at the file system's permissions and space")
+            raise SinkError(
+                f"{self.uri}/{path} could not be written: look at the file system's permissions and"
+                " space"
+            )
 
     def fetch(self, path: str) -> bytes | None:
         """A file's bytes."""
@@ -157,12 +176,21 @@ class HadoopFiles:
             if self._renamed(source, target):
                 return Moved.NOW
         if self._fs.exists(self._at(source)):
-            raise SinkError(f"{self.uri}/{source} could not be moved to {target}: look at the file system's permissions")
+            raise SinkError(
+                f"{self.uri}/{source} could not be moved to {target}: look at the file system's"
+                " permissions"
+            )
         return Moved.BEFORE if self._fs.exists(self._at(target)) else Moved.NEITHER
 
     def folders(self, path: str) -> tuple[str, ...]:
         """Names in a folder."""
-        return tuple(sorted(status.getPath().getName() for status in self._fs.listStatus(self._at(path)))) if self._fs.exists(self._at(path)) else ()
+        return (
+            tuple(
+                sorted(status.getPath().getName() for status in self._fs.listStatus(self._at(path)))
+            )
+            if self._fs.exists(self._at(path))
+            else ()
+        )
 
     def remove(self, path: str) -> None:
         """Remove a folder."""
@@ -172,7 +200,11 @@ class HadoopFiles:
         """What Spark would read."""
         found = []
         within = self._fs.makeQualified(self._at(folder)).toString() + "/"
-        files = self._fs.listFiles(self._at(folder), True) if self._fs.exists(self._at(folder)) else None
+        files = (
+            self._fs.listFiles(self._at(folder), True)
+            if self._fs.exists(self._at(folder))
+            else None
+        )
         while files is not None and files.hasNext():
             path = files.next().getPath().toString().removeprefix(within)
             if not any(map(is_hidden, path.split("/"))):
@@ -195,9 +227,18 @@ class HadoopFiles:
 
 def _jvm(spark: SparkSession) -> Any:
     if not hasattr(spark, "_jvm"):
-        raise SinkRefusedError("the fenced sink runs in the driver of a classic Spark session, and this is a Spark Connect client: run the application with spark-submit")
+        raise SinkRefusedError(
+            "the fenced sink runs in the driver of a classic Spark session, and this is a Spark"
+            " Connect client: run the application with spark-submit"
+        )
     return spark._jvm
 
 
 def _default_uri(spark: SparkSession) -> str:
-    return str(_jvm(spark).org.apache.hadoop.fs.FileSystem.getDefaultUri(spark.sparkContext._jsc.hadoopConfiguration()).toString())  # type: ignore[union-attr]
+    return str(
+        _jvm(spark)
+        .org.apache.hadoop.fs.FileSystem.getDefaultUri(
+            spark.sparkContext._jsc.hadoopConfiguration()
+        )
+        .toString()
+    )  # type: ignore[union-attr]

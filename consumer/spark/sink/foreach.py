@@ -1,11 +1,16 @@
 """Sinks for `writeStream.foreachBatch(...)` that write only while the fence holds.
 
-* `fenced_parquet(directory)`: exactly once. Spark writes each batch into a staging folder; one transaction in ZooKeeper advances the offsets and names the files; then they are moved to where readers see them.
-* `fenced_ranges(write)`: exactly once, where `write(df, batch_id, ranges)` keeps the ranges' fence (`PlannedRange.owner`) and ends in its own transaction, as docs/examples/spark_sql_sink.py does.
-* `fenced(write)`: for any `write(df, batch_id)`. It is not called for a batch that is fenced already, and its offsets are advanced right after it. What can be written twice is a batch whose writer died, or was fenced, between the
-  two: at most one planned batch per partition and crash.
+* `fenced_parquet(directory)`: exactly once. Spark writes each batch into a staging folder; one
+  transaction in ZooKeeper advances the offsets and names the files; then they are moved to where
+  readers see them.
+* `fenced_ranges(write)`: exactly once, where `write(df, batch_id, ranges)` keeps the ranges' fence
+  (`PlannedRange.owner`) and ends in its own transaction, as docs/examples/spark_sql_sink.py does.
+* `fenced(write)`: for any `write(df, batch_id)`. It is not called for a batch that is fenced
+  already, and its offsets are advanced right after it. What can be written twice is a batch whose
+  writer died, or was fenced, between the two: at most one planned batch per partition and crash.
 
-All run in the driver of a classic Spark session. Each raises `FencedBatchError` for a batch that must not be written any more: the query ends, and started again it goes on where the group stands.
+All run in the driver of a classic Spark session. Each raises `FencedBatchError` for a batch that
+must not be written any more: the query ends, and started again it goes on where the group stands.
 """
 
 from __future__ import annotations
@@ -36,7 +41,9 @@ WriteRanges = Callable[["DataFrame", int, tuple[PlannedRange, ...]], None]
 
 
 class FencedFunction:
-    """What `foreachBatch` calls. `zk` is how ZooKeeper is reached where more than the source's connect string is needed (TLS, credentials)."""
+    """What `foreachBatch` calls. `zk` is how ZooKeeper is reached where more than the source's
+    connect string is needed (TLS, credentials).
+    """
 
     def __init__(self, zk: ZkOptions | None = None) -> None:
         self._zk = zk
@@ -45,7 +52,9 @@ class FencedFunction:
         self._lock = threading.Lock()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
-        """One batch. Raises `FencedBatchError`, `SinkRefusedError`, `DamagedSinkError`, `UnavailableError`."""
+        """One batch. Raises `FencedBatchError`, `SinkRefusedError`, `DamagedSinkError`,
+        `UnavailableError`.
+        """
         found = planned(df)
         if not found.plan.group:
             return  # Spark's first batch, before anything was planned: there are no rows
@@ -71,7 +80,13 @@ class FencedFunction:
 class FencedParquet(FencedFunction):
     """See `fenced_parquet`."""
 
-    def __init__(self, directory: str, partition_by: Sequence[str], options: dict[str, Any], zk: ZkOptions | None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        partition_by: Sequence[str],
+        options: dict[str, Any],
+        zk: ZkOptions | None,
+    ) -> None:
         super().__init__(zk)
         self._directory = directory
         self._partition_by = tuple(partition_by)
@@ -84,14 +99,21 @@ class FencedParquet(FencedFunction):
         """Recover what departed owners of newly claimed partitions have left, then publish."""
         if self._files is None:
             self._files = files_at(self._directory, df.sparkSession)
-        files, place = self._files, steps.Place(batch.layout, batch.group, self._files.uri, keeper.options.acl)
+        files, place = (
+            self._files,
+            steps.Place(batch.layout, batch.group, self._files.uri, keeper.options.acl),
+        )
         if self._watch is None or not self._watch.is_alive():
             self._watch = Watch(place, Keeper(keeper.options), files, lambda: self._active())
             self._watch.start()
         claims = {(r.topic, r.partition, r.owner) for r in batch.ranges}
         if not claims <= self._recovered:
             perform(steps.recover(place, batch.incarnation), keeper, files)
-            self._recovered = claims | {claim for claim in self._recovered if claim[:2] not in {known[:2] for known in claims}}
+            self._recovered = claims | {
+                claim
+                for claim in self._recovered
+                if claim[:2] not in {known[:2] for known in claims}
+            }
         if batch.ranges:
             self._publish(df, keeper, place, batch, files)
         else:
@@ -109,10 +131,14 @@ class FencedParquet(FencedFunction):
             self._watch = None
         super().close()
 
-    def _publish(self, df: DataFrame, keeper: Keeper, place: steps.Place, batch: Batch, files: Files) -> None:
+    def _publish(
+        self, df: DataFrame, keeper: Keeper, place: steps.Place, batch: Batch, files: Files
+    ) -> None:
         def stage(folder: str) -> tuple[str, ...]:
             writer = df.write.mode("error").options(**self._options)
-            (writer.partitionBy(*self._partition_by) if self._partition_by else writer).parquet(f"{files.uri}/{folder}")
+            (writer.partitionBy(*self._partition_by) if self._partition_by else writer).parquet(
+                f"{files.uri}/{folder}"
+            )
             return files.written(folder)
 
         perform(steps.publish(place, batch, secrets.token_hex(NONCE_BYTES)), keeper, files, stage)
@@ -131,22 +157,35 @@ class Fenced(FencedFunction):
             return
         self._write(df, batch.number, batch.ranges)
         if batch.ranges:
-            perform(steps.commit(steps.Place(batch.layout, batch.group, "", keeper.options.acl), batch), keeper)
+            perform(
+                steps.commit(steps.Place(batch.layout, batch.group, "", keeper.options.acl), batch),
+                keeper,
+            )
 
 
-def fenced_parquet(directory: str, partition_by: Sequence[str] = (), zk: ZkOptions | None = None, **options: Any) -> FencedParquet:
-    """A function for `foreachBatch` that writes Parquet files into `directory`, each record exactly once. `options` are those of Spark's Parquet writer (`compression`, ...). All applications of a group that write to one
-    directory share it; it is HDFS or a file system that all see, since it rests on atomic rename."""
+def fenced_parquet(
+    directory: str, partition_by: Sequence[str] = (), zk: ZkOptions | None = None, **options: Any
+) -> FencedParquet:
+    """A function for `foreachBatch` that writes Parquet files into `directory`, each record exactly
+    once. `options` are those of Spark's Parquet writer (`compression`, ...). All applications of a
+    group that write to one directory share it; it is HDFS or a file system that all see, since it
+    rests on atomic rename.
+    """
     return FencedParquet(directory, partition_by, options, zk)
 
 
 def fenced(write: Write, zk: ZkOptions | None = None) -> Fenced:
-    """`write`, called only for a batch that may still be written; its offsets are advanced right after it."""
+    """`write`, called only for a batch that may still be written; its offsets are advanced right
+    after it.
+    """
     return Fenced(lambda df, batch_id, _ranges: write(df, batch_id), zk)
 
 
 def fenced_ranges(write: WriteRanges, zk: ZkOptions | None = None) -> Fenced:
-    """The same for a `write` that keeps the fence in a transaction of its own: it is given the ranges of the batch, each with its fence (`owner`, which rises with each claim of the partition)."""
+    """The same for a `write` that keeps the fence in a transaction of its own: it is given the
+    ranges of the batch, each with its fence (`owner`, which rises with each claim of the
+    partition).
+    """
     return Fenced(write, zk)
 
 
@@ -154,4 +193,12 @@ def batch_of(found: Planned, batch_id: int) -> Batch:
     """The sink's view of a plan."""
     plan = found.plan
     ranges = tuple(sorted(r for r in plan.ranges if r.rows))
-    return Batch(layout_named(plan.layout), plan.group, plan.member, plan.incarnation, batch_id, ranges, found.query)
+    return Batch(
+        layout_named(plan.layout),
+        plan.group,
+        plan.member,
+        plan.incarnation,
+        batch_id,
+        ranges,
+        found.query,
+    )

@@ -1,6 +1,8 @@
-"""Effects of the sink, carried out: a ZooKeeper session of the driver's own, which is no member and owns nothing, and the sink's directory.
+"""Effects of the sink, carried out: a ZooKeeper session of the driver's own, which is no member and
+owns nothing, and the sink's directory.
 
-The session proves nothing by itself: every write checks the registration of the member that planned the batch. So it may be lost and replaced at any time.
+The session proves nothing by itself: every write checks the registration of the member that planned
+the batch. So it may be lost and replaced at any time.
 """
 
 from __future__ import annotations
@@ -56,8 +58,15 @@ class Keeper:
             return self._writer
 
 
-def perform(work: Generator[steps.Effect, Any, R], keeper: Keeper, files: Files | None = None, stage: Callable[[str], Sequence[str]] | None = None) -> R:
-    """Do what `work` says, to its end. `stage` writes the batch into a folder of the sink and gives the files' paths relative to it; both may be left out where `work` has nothing to do with files."""
+def perform(
+    work: Generator[steps.Effect, Any, R],
+    keeper: Keeper,
+    files: Files | None = None,
+    stage: Callable[[str], Sequence[str]] | None = None,
+) -> R:
+    """Do what `work` says, to its end. `stage` writes the batch into a folder of the sink and gives
+    the files' paths relative to it; both may be left out where `work` has nothing to do with files.
+    """
     answer: Any = None
     while True:
         try:
@@ -67,7 +76,12 @@ def perform(work: Generator[steps.Effect, Any, R], keeper: Keeper, files: Files 
         answer = carry_out(effect, keeper, files, stage)
 
 
-def carry_out(effect: steps.Effect, keeper: Keeper, files: Files | None, stage: Callable[[str], Sequence[str]] | None) -> Any:
+def carry_out(
+    effect: steps.Effect,
+    keeper: Keeper,
+    files: Files | None,
+    stage: Callable[[str], Sequence[str]] | None,
+) -> Any:
     """One effect, and its answer."""
     if isinstance(effect, steps.Look):
         return keeper.look(effect.reads)

@@ -1,11 +1,19 @@
-"""Names and documents of staged batches, pure: the manifest that lists a batch's files, the intent that names the manifest, and where everything lies below a sink's directory.
+"""Names and documents of staged batches, pure: the manifest that lists a batch's files, the intent
+that names the manifest, and where everything lies below a sink's directory.
 
-    part-....parquet                                      what readers see: [incarnation]-[n]-[name that Spark gave], in the folders that partitionBy makes
-    _zkcoord/[group]/staging/[incarnation]/[n]-[nonce]/   one attempt of one batch: its files as Spark wrote them, and `_manifest.json`; of a batch without ranges [incarnation] is query-[query]
-    _zkcoord/[group]/batches/[query]-[n]                  a batch without ranges that was published: its offsets cannot say so
+    part-....parquet                                      what readers see: [incarnation]-[n]-[name
+                                                          that Spark gave], in the folders that
+                                                          partitionBy makes
+    _zkcoord/[group]/staging/[incarnation]/[n]-[nonce]/   one attempt of one batch: its files as
+                                                          Spark wrote them, and `_manifest.json`; of
+                                                          a batch without ranges [incarnation] is
+                                                          query-[query]
+    _zkcoord/[group]/batches/[query]-[n]                  a batch without ranges that was published:
+                                                          its offsets cannot say so
 
-Spark reads no name that begins with an underscore, so nothing is visible before it is moved out. Paths are relative to the sink's directory, with `/`. What is read back was written by somebody else, so it is
-checked before anything is moved by it: no path leads out of the sink's directory.
+Spark reads no name that begins with an underscore, so nothing is visible before it is moved out.
+Paths are relative to the sink's directory, with `/`. What is read back was written by somebody
+else, so it is checked before anything is moved by it: no path leads out of the sink's directory.
 """
 
 from __future__ import annotations
@@ -17,7 +25,15 @@ from typing import Any, Union
 from consumer.spark.sink.batch import Batch
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Unfit, integer, reading, required, string, to_bytes
+from zkcoord.znodes.strict_json import (
+    JsonObject,
+    Unfit,
+    integer,
+    reading,
+    required,
+    string,
+    to_bytes,
+)
 
 ROOT = "_zkcoord"
 MANIFEST = "_manifest.json"
@@ -30,7 +46,9 @@ MARKER = "_marker"
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a committed batch's node says: the sink's directory (as its writer calls it), the manifest's path in it, and the SHA-256 of its bytes."""
+    """What a committed batch's node says: the sink's directory (as its writer calls it), the
+    manifest's path in it, and the SHA-256 of its bytes.
+    """
 
     directory: str
     manifest: str
@@ -39,7 +57,9 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A staged batch. `files` maps where a file lies to where it goes; `ranges` are (topic, partition, start, end), for people and audits."""
+    """A staged batch. `files` maps where a file lies to where it goes; `ranges` are (topic,
+    partition, start, end), for people and audits.
+    """
 
     batch: str
     ranges: tuple[tuple[str, int, int, int], ...]
@@ -73,7 +93,14 @@ def manifest_of(batch: Batch, folder: str, staged: tuple[str, ...]) -> Manifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """A manifest's bytes."""
-    return to_bytes({"version": 1, "batch": manifest.batch, "ranges": [list(r) for r in manifest.ranges], "files": [list(move) for move in manifest.files]})
+    return to_bytes(
+        {
+            "version": 1,
+            "batch": manifest.batch,
+            "ranges": [list(r) for r in manifest.ranges],
+            "files": [list(move) for move in manifest.files],
+        }
+    )
 
 
 def decode_manifest(name: str, data: bytes) -> Union[Manifest, Malformed]:
@@ -83,7 +110,14 @@ def decode_manifest(name: str, data: bytes) -> Union[Manifest, Malformed]:
 
 def encode_intent(intent: Intent) -> bytes:
     """An intent node's data."""
-    return to_bytes({"version": 1, "directory": intent.directory, "manifest": intent.manifest, "digest": intent.digest})
+    return to_bytes(
+        {
+            "version": 1,
+            "directory": intent.directory,
+            "manifest": intent.manifest,
+            "digest": intent.digest,
+        }
+    )
 
 
 def decode_intent(node: str, data: bytes) -> Union[Intent, Malformed]:
@@ -109,7 +143,10 @@ def is_incarnation(text: str) -> bool:
 
 def _manifest(document: JsonObject) -> Manifest:
     integer(document, "version", 1, 1)
-    ranges = tuple((str(topic), _number(partition), _number(start), _number(end)) for topic, partition, start, end in _rows(document, "ranges", 4))
+    ranges = tuple(
+        (str(topic), _number(partition), _number(start), _number(end))
+        for topic, partition, start, end in _rows(document, "ranges", 4)
+    )
     files = tuple((_path(source), _path(target)) for source, target in _rows(document, "files", 2))
     return Manifest(string(document, "batch", names.NODE_CHARS_MAX), ranges, files)
 
@@ -119,7 +156,9 @@ def _intent(document: JsonObject) -> Intent:
     directory = required(document, "directory")
     if type(directory) is not str or not 0 < len(directory) <= PATH_CHARS_MAX:
         raise Unfit(f"directory is not a string of 1 to {PATH_CHARS_MAX} characters")
-    return Intent(directory, _path(required(document, "manifest")), string(document, "digest", DIGEST_CHARS))
+    return Intent(
+        directory, _path(required(document, "manifest")), string(document, "digest", DIGEST_CHARS)
+    )
 
 
 def _rows(document: JsonObject, key: str, size: int) -> list[list[Any]]:
@@ -138,6 +177,12 @@ def _number(value: Any) -> int:
 
 def _path(path: Any) -> str:
     """A path that stays below the sink's directory."""
-    if type(path) is not str or not path or len(path) > PATH_CHARS_MAX or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+    if (
+        type(path) is not str
+        or not path
+        or len(path) > PATH_CHARS_MAX
+        or "\0" in path
+        or any(part in ("", ".", "..") for part in path.split("/"))
+    ):
         raise Unfit("a path does not stay below the directory")
     return path

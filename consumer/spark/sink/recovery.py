@@ -1,6 +1,8 @@
-"""Recovery without a claim: what a departed application has committed becomes visible also where nobody reads its partitions any more, or where no application runs at all.
+"""Recovery without a claim: what a departed application has committed becomes visible also where
+nobody reads its partitions any more, or where no application runs at all.
 
-A `Watch` looks every few seconds whether anything is committed and not yet visible, which is one read; `python -m consumer.spark.sink` does it once, for readers and operators.
+A `Watch` looks every few seconds whether anything is committed and not yet visible, which is one
+read; `python -m consumer.spark.sink` does it once, for readers and operators.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ WATCH_EVERY_S = 10.0
 
 
 def recover(place: steps.Place, keeper: Keeper, files: Files) -> int:
-    """Finish and clean what departed members of the group have left; how many batches were committed and not finished before, those of living members included. Raises `DamagedSinkError`, `UnavailableError`."""
+    """Finish and clean what departed members of the group have left; how many batches were
+    committed and not finished before, those of living members included. Raises `DamagedSinkError`,
+    `UnavailableError`.
+    """
     waiting = committed(place, keeper)
     perform(steps.recover(place, 0), keeper, files)
     return waiting
@@ -37,7 +42,14 @@ def committed(place: steps.Place, keeper: Keeper) -> int:
 class Watch(threading.Thread):
     """Looks after a sink's directory while its query is `active`."""
 
-    def __init__(self, place: steps.Place, keeper: Keeper, files: Files, active: Callable[[], bool], every_s: float = WATCH_EVERY_S) -> None:
+    def __init__(
+        self,
+        place: steps.Place,
+        keeper: Keeper,
+        files: Files,
+        active: Callable[[], bool],
+        every_s: float = WATCH_EVERY_S,
+    ) -> None:
         super().__init__(name="sink-watch", daemon=True)
         self._place = place
         self._keeper = keeper
@@ -53,7 +65,13 @@ class Watch(threading.Thread):
                 if committed(self._place, self._keeper):
                     recover(self._place, self._keeper, self._files)
             except (SinkError, UnavailableError) as error:
-                log.warning("what departed applications of %s have committed could not be finished (tried again in %d s): %s", self._place.group, self._every_s, error)
+                log.warning(
+                    "what departed applications of %s have committed could not be finished (tried"
+                    " again in %d s): %s",
+                    self._place.group,
+                    self._every_s,
+                    error,
+                )
         self._keeper.close()
 
     def end(self) -> None:

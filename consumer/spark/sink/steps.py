@@ -1,17 +1,25 @@
-"""How a batch is published, finished by others, or cleaned away: what to do next, as generators that yield effects and are sent their answers. Nothing here does anything, so that every order of steps of
-several processes, each of which may die or stand still between any two, can be tried (tests/spark/sink/test_model.py).
+"""How a batch is published, finished by others, or cleaned away: what to do next, as generators
+that yield effects and are sent their answers. Nothing here does anything, so that every order of
+steps of several processes, each of which may die or stand still between any two, can be tried
+(tests/spark/sink/test_model.py).
 
-Publishing    stage -> manifest -> THE MULTI -> move each file -> delete the intent -> remove the staging folder
+Publishing    stage -> manifest -> THE MULTI -> move each file -> delete the intent -> remove the
+staging folder
 
 * Before the multi nothing is visible, and nothing counts: another owner reads the records again.
-* After it the batch counts, and whoever comes finishes it. Moves are atomic and never overwrite: a file is at its source or at its target, so all can be repeated, and by several at once.
-* The intent goes after the last move, the staging folder after the intent. So a manifest that an intent names is there, unless another has finished meanwhile; then the intent is gone.
+* After it the batch counts, and whoever comes finishes it. Moves are atomic and never overwrite: a
+  file is at its source or at its target, so all can be repeated, and by several at once.
+* The intent goes after the last move, the staging folder after the intent. So a manifest that an
+  intent names is there, unless another has finished meanwhile; then the intent is gone.
 
-Recovering    who has staged or committed? -> who is registered? -> what have the others committed? -> finish that -> remove their staging folders
+Recovering    who has staged or committed? -> who is registered? -> what have the others committed?
+-> finish that -> remove their staging folders
 
-* In this order, each read after a sync. Who is not registered, and was known before, is gone for good: a member that comes between two reads must not be taken for one that has left. Who is gone can commit nothing any
-  more, so the intents that are read after that are all that it left.
-* Intents of members that live are theirs. What they touch is nobody else's before they are gone: a partition is given up only between two batches.
+* In this order, each read after a sync. Who is not registered, and was known before, is gone for
+  good: a member that comes between two reads must not be taken for one that has left. Who is gone
+  can commit nothing any more, so the intents that are read after that are all that it left.
+* Intents of members that live are theirs. What they touch is nobody else's before they are gone: a
+  partition is given up only between two batches.
 """
 
 from __future__ import annotations
@@ -22,11 +30,36 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from consumer.spark.sink import manifest as docs
-from consumer.spark.sink.batch import Batch, Verdict, commit_ops, judge, proof_ops, reads_of, seen_of, why_fenced
+from consumer.spark.sink.batch import (
+    Batch,
+    Verdict,
+    commit_ops,
+    judge,
+    proof_ops,
+    reads_of,
+    seen_of,
+    why_fenced,
+)
 from consumer.spark.sink.errors import DamagedSinkError, FencedBatchError, SinkError
 from consumer.spark.sink.manifest import Intent, Manifest
 from zkcoord.core.model import Malformed
-from zkcoord.zk.port import OPEN_ACL, AclEntry, Children, Committed, Create, Delete, GetChildren, GetData, MultiResult, Node, Op, Read, ReadAnswer, Rejected, ZkError
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    AclEntry,
+    Children,
+    Committed,
+    Create,
+    Delete,
+    GetChildren,
+    GetData,
+    MultiResult,
+    Node,
+    Op,
+    Read,
+    ReadAnswer,
+    Rejected,
+    ZkError,
+)
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
 
@@ -49,7 +82,9 @@ class Transact:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Write the batch's rows into this folder. Answered by the paths of the files, relative to it."""
+    """Write the batch's rows into this folder. Answered by the paths of the files, relative to
+    it.
+    """
 
     folder: str
 
@@ -132,7 +167,9 @@ def publish(place: Place, batch: Batch, nonce: str) -> Steps:
 
 
 def check(batch: Batch) -> Generator[Effect, Any, bool]:
-    """Prove through the quorum that the batch may still happen; False: it has happened. Raises `FencedBatchError`."""
+    """Prove through the quorum that the batch may still happen; False: it has happened. Raises
+    `FencedBatchError`.
+    """
     for _ in range(TRIES_MAX):
         result: MultiResult = yield Transact(tuple(proof_ops(batch)))
         if isinstance(result, Committed):
@@ -142,8 +179,13 @@ def check(batch: Batch) -> Generator[Effect, Any, bool]:
         if verdict is Verdict.COMMITTED:
             return False
         if verdict is Verdict.FENCED:
-            raise FencedBatchError(f"batch {batch.number} is not written: {why_fenced(batch, seen)}")
-    raise SinkError(f"whether batch {batch.number} may be written is not known: ZooKeeper did not answer {TRIES_MAX} times; look at its servers, then start the query again")
+            raise FencedBatchError(
+                f"batch {batch.number} is not written: {why_fenced(batch, seen)}"
+            )
+    raise SinkError(
+        f"whether batch {batch.number} may be written is not known: ZooKeeper did not answer"
+        f" {TRIES_MAX} times; look at its servers, then start the query again"
+    )
 
 
 def commit(place: Place, batch: Batch) -> Steps:
@@ -152,9 +194,13 @@ def commit(place: Place, batch: Batch) -> Steps:
 
 
 def recover(place: Place, own: int) -> Steps:
-    """Finish what departed members have committed, and remove what they have only staged. `own`: the incarnation of who does this (0: nobody's). Raises `DamagedSinkError`."""
+    """Finish what departed members have committed, and remove what they have only staged. `own`:
+    the incarnation of who does this (0: nobody's). Raises `DamagedSinkError`.
+    """
     folders: tuple[str, ...] = yield Folders(docs.staging(place.group))
-    known = {int(name) for name in folders if docs.is_incarnation(name)} | {docs.incarnation_of(node) for node in (yield from _intents(place))}
+    known = {int(name) for name in folders if docs.is_incarnation(name)} | {
+        docs.incarnation_of(node) for node in (yield from _intents(place))
+    }
     departed = known - (yield from _registered(place)) - {own, None}
     if not departed:
         return
@@ -167,12 +213,16 @@ def recover(place: Place, own: int) -> Steps:
         yield Remove(f"{docs.staging(place.group)}/{incarnation}")
 
 
-def _write_manifest(place: Place, batch: Batch, folder: str, staged: tuple[str, ...]) -> Generator[Effect, Any, bytes]:
+def _write_manifest(
+    place: Place, batch: Batch, folder: str, staged: tuple[str, ...]
+) -> Generator[Effect, Any, bytes]:
     """The manifest, beside the files; the intent that names it."""
     manifest = docs.manifest_of(batch, folder, staged)
     if not batch.ranges:
         yield Put(f"{folder}/{docs.MARKER}", b"")
-        manifest = Manifest(manifest.batch, (), (*manifest.files, (f"{folder}/{docs.MARKER}", docs.marker(batch))))
+        manifest = Manifest(
+            manifest.batch, (), (*manifest.files, (f"{folder}/{docs.MARKER}", docs.marker(batch)))
+        )
     data, path = docs.encode_manifest(manifest), f"{folder}/{docs.MANIFEST}"
     yield Put(path, data)
     return docs.encode_intent(Intent(place.directory, path, docs.digest(data)))
@@ -190,22 +240,33 @@ def _commit(place: Place, batch: Batch, intent: bytes | None) -> Steps:
         if verdict is Verdict.COMMITTED:
             return
         if verdict is Verdict.FENCED:
-            raise FencedBatchError(f"batch {batch.number} is not published: {why_fenced(batch, seen)}")
+            raise FencedBatchError(
+                f"batch {batch.number} is not published: {why_fenced(batch, seen)}"
+            )
         if isinstance(result, Rejected):
             yield from _make_way(place, batch, ops[result.index], result.error)
-    raise SinkError(f"batch {batch.number} could not be committed: ZooKeeper did not answer {TRIES_MAX} times; look at its servers, then start the query again")
+    raise SinkError(
+        f"batch {batch.number} could not be committed: ZooKeeper did not answer {TRIES_MAX} times;"
+        " look at its servers, then start the query again"
+    )
 
 
 def _make_way(place: Place, batch: Batch, op: Op, error: ZkError) -> Steps:
     """After a refusal that is no fence: the intents' parent is missing, or we are not allowed."""
     if not (isinstance(op, Create) and error is ZkError.NO_NODE):
         if error not in (ZkError.NO_NODE, ZkError.BAD_VERSION, ZkError.NODE_EXISTS):
-            raise SinkError(f"ZooKeeper refuses to write {op.path} ({error.value}): give this application credentials that may")
+            raise SinkError(
+                f"ZooKeeper refuses to write {op.path} ({error.value}): give this application"
+                " credentials that may"
+            )
         return
     parent = place.layout.publications(batch.group)
     made: MultiResult = yield Transact((Create(parent, b"", acl=place.acl),))
     if isinstance(made, Rejected) and made.error is not ZkError.NODE_EXISTS:
-        raise SinkError(f"ZooKeeper refuses to make {parent} ({made.error.value}): give this application credentials that may")
+        raise SinkError(
+            f"ZooKeeper refuses to make {parent} ({made.error.value}): give this application"
+            " credentials that may"
+        )
 
 
 def _finish_own(place: Place, batch: Batch) -> Steps:
@@ -215,13 +276,23 @@ def _finish_own(place: Place, batch: Batch) -> Steps:
 
 
 def _finish(place: Place, node: str, data: bytes) -> Generator[Effect, Any, bool]:
-    """Make a committed batch visible, whoever else is at it; False where it is another sink's of this group, whose directory this is not. Raises `DamagedSinkError` where what was staged is not what was committed."""
+    """Make a committed batch visible, whoever else is at it; False where it is another sink's of
+    this group, whose directory this is not. Raises `DamagedSinkError` where what was staged is not
+    what was committed.
+    """
     intent = docs.decode_intent(node, data)
     if isinstance(intent, Malformed):
-        raise DamagedSinkError(f"the intent {names.shown(node)} of the group {place.group} cannot be read ({intent.reason}): see who wrote it, and delete it by hand")
+        raise DamagedSinkError(
+            f"the intent {names.shown(node)} of the group {place.group} cannot be read"
+            f" ({intent.reason}): see who wrote it, and delete it by hand"
+        )
     found: bytes | None = yield Fetch(intent.manifest)
     path = place.layout.publication(place.group, node)
-    manifest = docs.decode_manifest(node, found) if found is not None and docs.digest(found) == intent.digest else None
+    manifest = (
+        docs.decode_manifest(node, found)
+        if found is not None and docs.digest(found) == intent.digest
+        else None
+    )
     moved = [Moved.NEITHER]
     if isinstance(manifest, Manifest):
         moved = []
@@ -234,8 +305,11 @@ def _finish(place: Place, node: str, data: bytes) -> Generator[Effect, Any, bool
         if found is None and intent.directory != place.directory:
             return False
         folder = intent.manifest.rpartition("/")[0]
-        raise DamagedSinkError(f"batch {names.shown(node)} of the group {place.group} is committed, but what was staged in {place.directory}/{folder} is gone or changed: restore it, or accept the loss "
-                               f"and delete {path} in ZooKeeper")
+        raise DamagedSinkError(
+            f"batch {names.shown(node)} of the group {place.group} is committed, but what was"
+            f" staged in {place.directory}/{folder} is gone or changed: restore it, or accept the"
+            f" loss and delete {path} in ZooKeeper"
+        )
     yield from _delete(path)
     yield Remove(intent.manifest.rpartition("/")[0])
     return True
@@ -244,11 +318,19 @@ def _finish(place: Place, node: str, data: bytes) -> Generator[Effect, Any, bool
 def _delete(path: str) -> Steps:
     for _ in range(TRIES_MAX):
         result: MultiResult = yield Transact((Delete(path),))
-        if isinstance(result, Committed) or (isinstance(result, Rejected) and result.error is ZkError.NO_NODE):
+        if isinstance(result, Committed) or (
+            isinstance(result, Rejected) and result.error is ZkError.NO_NODE
+        ):
             return
         if isinstance(result, Rejected):
-            raise SinkError(f"ZooKeeper refuses to delete {path} ({result.error.value}): give this application credentials that may")
-    raise SinkError(f"{path} could not be deleted: ZooKeeper did not answer {TRIES_MAX} times; look at its servers, then start the query again")
+            raise SinkError(
+                f"ZooKeeper refuses to delete {path} ({result.error.value}): give this application"
+                " credentials that may"
+            )
+    raise SinkError(
+        f"{path} could not be deleted: ZooKeeper did not answer {TRIES_MAX} times; look at its"
+        " servers, then start the query again"
+    )
 
 
 def _registered(place: Place) -> Generator[Effect, Any, set[int]]:
@@ -256,7 +338,9 @@ def _registered(place: Place) -> Generator[Effect, Any, set[int]]:
     ids = place.layout.ids(place.group)
     listed: Sequence[ReadAnswer] = yield Look((GetChildren(ids),))
     members = _names(place, listed[0], ids)
-    answers: Sequence[ReadAnswer] = yield Look(tuple(GetData(place.layout.registration(place.group, name)) for name in members))
+    answers: Sequence[ReadAnswer] = yield Look(
+        tuple(GetData(place.layout.registration(place.group, name)) for name in members)
+    )
     return {answer.stat.czxid for answer in answers if isinstance(answer, Node)}
 
 
@@ -265,7 +349,9 @@ def _intents(place: Place) -> Generator[Effect, Any, dict[str, bytes]]:
     parent = place.layout.publications(place.group)
     listed: Sequence[ReadAnswer] = yield Look((GetChildren(parent),))
     nodes = _names(place, listed[0], parent)
-    answers: Sequence[ReadAnswer] = yield Look(tuple(GetData(place.layout.publication(place.group, node)) for node in nodes))
+    answers: Sequence[ReadAnswer] = yield Look(
+        tuple(GetData(place.layout.publication(place.group, node)) for node in nodes)
+    )
     return {node: answer.data for node, answer in zip(nodes, answers) if isinstance(answer, Node)}
 
 
@@ -277,5 +363,8 @@ def _names(place: Place, answer: ReadAnswer, path: str) -> tuple[str, ...]:
         raise AssertionError(path)
     error = getattr(answer, "error", None)
     if error is not None:
-        raise SinkError(f"ZooKeeper does not let this application read {path} ({error.value}): give it credentials that may")
+        raise SinkError(
+            f"ZooKeeper does not let this application read {path} ({error.value}): give it"
+            " credentials that may"
+        )
     return ()

@@ -1,4 +1,6 @@
-"""Assignors that do what assignors should not; each is an entry point of `tests.assignors.installed`."""
+"""Assignors that do what assignors should not; each is an entry point of
+`tests.assignors.installed`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ CALLS = [0]
 def good(given: AssignmentInput) -> Assignment:
     """As range; user data tells in which process, and how often it was called."""
     CALLS[0] += 1
-    return Assignment(assign_range(given).targets, (), {member: f"{os.getpid()} {CALLS[0]}" for member in given.members})
+    return Assignment(
+        assign_range(given).targets,
+        (),
+        {member: f"{os.getpid()} {CALLS[0]}" for member in given.members},
+    )
 
 
 class Polite:
@@ -39,7 +45,9 @@ def loops_where_told(given: AssignmentInput) -> Assignment:
 
 
 def sleeps_once(given: AssignmentInput) -> Assignment:
-    """Takes as many seconds as the first member says; where a file is named after them, only as long as the file is not there."""
+    """Takes as many seconds as the first member says; where a file is named after them, only as
+    long as the file is not there.
+    """
     seconds, _, path = next(iter(given.user_data.values())).partition(" ")
     until = time.monotonic() + float(seconds)
     while time.monotonic() < until and not (path and Path(path).exists()):
@@ -101,7 +109,9 @@ def scribbles(given: AssignmentInput) -> Assignment:
 
 
 def swells(given: AssignmentInput) -> Assignment:
-    return Assignment({}, (), {f"{member}{n}": "x" * 10_000 for member in given.members for n in range(1_000)})
+    return Assignment(
+        {}, (), {f"{member}{n}": "x" * 10_000 for member in given.members for n in range(1_000)}
+    )
 
 
 def lists(given: AssignmentInput) -> Assignment:
@@ -136,4 +146,11 @@ def dies_later(given: AssignmentInput) -> Assignment:
 
 
 def remembers_secrets(given: AssignmentInput) -> Assignment:
-    return Assignment({}, (), {member: os.environ.get("ZKCOORD_ZOOKEEPER_PASSWORD", "nothing") for member in given.members})
+    return Assignment(
+        {},
+        (),
+        {
+            member: os.environ.get("ZKCOORD_ZOOKEEPER_PASSWORD", "nothing")
+            for member in given.members
+        },
+    )

@@ -1,14 +1,22 @@
-"""zkcoord beside kafka-python, librdkafka, Kafka 4's new protocol and the old consumer: join, leave, crash, a slow member, the coordinator's death; one run, one machine, the same measuring code.
+"""zkcoord beside kafka-python, librdkafka, Kafka 4's new protocol and the old consumer: join,
+leave, crash, a slow member, the coordinator's death; one run, one machine, the same measuring code.
 
-    python -m tests.bench.side [--quick] [--members 4 24 96] [--rounds N] [--systems NAME ...] [--events NAME ...] [--seed N]
+    python -m tests.bench.side [--quick] [--members 4 24 96] [--rounds N] [--systems NAME ...]
+        [--events NAME ...] [--seed N]
 
-    python -m tests.bench.side                                              everything: about three hours
-    python -m tests.bench.side --members 24                                 one size, all systems beside each other
-    python -m tests.bench.side --quick                                      groups of 4, few rounds: about half an hour
+    python -m tests.bench.side
+        everything: about three hours
+    python -m tests.bench.side --members 24
+        one size, all systems beside each other
+    python -m tests.bench.side --quick
+        groups of 4, few rounds: about half an hour
     python -m tests.bench.side --members 4 --systems zkcoord old --events join leave --rounds 5
 
-Prints a table with what zkcoord has to reach and writes build/reports/bench.json (with --systems, --events, --rounds or --quick build/reports/bench-part.json), and as soon as all systems were measured at one size
-build/reports/bench-members-SIZE.json, too: `python -m tests.bench.tables` makes page and picture of these, whichever run each is from. The exit status is 1 when zkcoord is not first (10 % is a tie) or something could not be measured.
+Prints a table with what zkcoord has to reach and writes build/reports/bench.json (with --systems,
+--events, --rounds or --quick build/reports/bench-part.json), and as soon as all systems were
+measured at one size build/reports/bench-members-SIZE.json, too: `python -m tests.bench.tables`
+makes page and picture of these, whichever run each is from. The exit status is 1 when zkcoord is
+not first (10 % is a tie) or something could not be measured.
 """
 
 from __future__ import annotations
@@ -83,7 +91,11 @@ def run(plan: Plan, folder: Path, report: Path) -> int:
     if any(system.kind == "old" for system in plan.systems):
         harness_classpath(V1_1, java, say)
     made: list[figures.Section] = []
-    with bytecode_in(folder / "bytecode"), terminable(), ground(folder / "servers", java, say, any(system.modern for system in plan.systems)) as at:
+    with (
+        bytecode_in(folder / "bytecode"),
+        terminable(),
+        ground(folder / "servers", java, say, any(system.modern for system in plan.systems)) as at,
+    ):
         for size in plan.sizes:
             founds: list[Found] = []
             for system in plan.systems:
@@ -95,35 +107,81 @@ def run(plan: Plan, folder: Path, report: Path) -> int:
             for section in of_size:
                 say("\n".join(figures.lines_of(section)) + "\n")
             if plan.whole:
-                figures.write(of_size, options_of(plan, (size,)), str(java.major), size_report(size), "bench")
+                figures.write(
+                    of_size, options_of(plan, (size,)), str(java.major), size_report(size), "bench"
+                )
             made += of_size
     return conclude(made, options_of(plan, plan.sizes), str(java.major), report, "bench")
 
 
 def options_of(plan: Plan, sizes: Sequence[int]) -> dict[str, Any]:
     """What a report says of how it was made."""
-    return {"sizes": sizes, "systems": [system.name for system in plan.systems], "events": plan.events, "rounds": asdict(plan.rounds), "seed": plan.seed, "beats_ms": {size: beat_ms(size) for size in sizes},
-            "kafka_4": V4.version, "kafka_3": jars.KAFKA.version, "old_consumer": V1_1, "librdkafka": confluent_kafka.libversion()[0]}
+    return {
+        "sizes": sizes,
+        "systems": [system.name for system in plan.systems],
+        "events": plan.events,
+        "rounds": asdict(plan.rounds),
+        "seed": plan.seed,
+        "beats_ms": {size: beat_ms(size) for size in sizes},
+        "kafka_4": V4.version,
+        "kafka_3": jars.KAFKA.version,
+        "old_consumer": V1_1,
+        "librdkafka": confluent_kafka.libversion()[0],
+    }
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
     """From the command line."""
     rounds = QUICK if args.quick else Rounds()
     if args.rounds:
-        rounds = replace(rounds, joins=args.rounds, crashes=args.rounds, slow=args.rounds, coordinators=args.rounds)
+        rounds = replace(
+            rounds,
+            joins=args.rounds,
+            crashes=args.rounds,
+            slow=args.rounds,
+            coordinators=args.rounds,
+        )
     sizes = tuple(args.members or (SIZES[:1] if args.quick else SIZES))
-    return Plan(sizes, named(tuple(args.systems or ())), tuple(event for event in EVENTS if not args.events or event in args.events), rounds, args.seed)
+    return Plan(
+        sizes,
+        named(tuple(args.systems or ())),
+        tuple(event for event in EVENTS if not args.events or event in args.events),
+        rounds,
+        args.seed,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.side", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.side",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--quick", action="store_true", help="groups of 4, few rounds")
-    parser.add_argument("--members", type=int, nargs="+", help=f"sizes of groups, 2 to 96 (default: {' '.join(map(str, SIZES))})")
+    parser.add_argument(
+        "--members",
+        type=int,
+        nargs="+",
+        help=f"sizes of groups, 2 to 96 (default: {' '.join(map(str, SIZES))})",
+    )
     parser.add_argument("--rounds", type=int, help=f"of everything (default: {asdict(Rounds())})")
-    parser.add_argument("--systems", nargs="+", choices=[system.name for system in SYSTEMS], metavar="NAME", help=f"of {', '.join(system.name for system in SYSTEMS)}")
-    parser.add_argument("--events", nargs="+", choices=EVENTS, metavar="NAME", help=f"of {', '.join(EVENTS)}")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30), help="of the pauses between events")
+    parser.add_argument(
+        "--systems",
+        nargs="+",
+        choices=[system.name for system in SYSTEMS],
+        metavar="NAME",
+        help=f"of {', '.join(system.name for system in SYSTEMS)}",
+    )
+    parser.add_argument(
+        "--events", nargs="+", choices=EVENTS, metavar="NAME", help=f"of {', '.join(EVENTS)}"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=random.SystemRandom().randrange(1 << 30),
+        help="of the pauses between events",
+    )
     plan = plan_of(parser.parse_args(argv))
     return measured_in_a_folder(lambda folder: run(plan, folder, REPORT if plan.whole else PART))
 

@@ -1,8 +1,13 @@
-"""The events, and what each does to a group: the same code for every system. All clocks are those of the processes where things happen; an event is over when everything is handed out by its last owner (`flow.change`).
+"""The events, and what each does to a group: the same code for every system. All clocks are those
+of the processes where things happen; an event is over when everything is handed out by its last
+owner (`flow.change`).
 
-A group of N has N-1 members in a few processes and one, the guest, in a process of its own, so that the guest can be killed. `join` is N-1 -> N and begins at the guest's constructor, `leave` N -> N-1 and begins
-at its `close()`, `crash` N -> N-1 and begins just before its kill -9. `slow`: one of the N-1 stays in its handler, and a second later the guest joins. `coordinator`: what coordinates the group is killed with -9 (zkcoord:
-the coordinator that leads; Kafka: the broker that coordinates the group), and at that moment the guest joins.
+A group of N has N-1 members in a few processes and one, the guest, in a process of its own, so that
+the guest can be killed. `join` is N-1 -> N and begins at the guest's constructor, `leave` N -> N-1
+and begins at its `close()`, `crash` N -> N-1 and begins just before its kill -9. `slow`: one of the
+N-1 stays in its handler, and a second later the guest joins. `coordinator`: what coordinates the
+group is killed with -9 (zkcoord: the coordinator that leads; Kafka: the broker that coordinates the
+group), and at that moment the guest joins.
 """
 
 from __future__ import annotations
@@ -16,7 +21,17 @@ from tests.bench.crashes import come_back, kill_leader
 from tests.bench.figures import Busy
 from tests.bench.side.flow import MS, Change, MemberFailedError, change, gap_ns
 from tests.bench.side.rig import SideRig
-from tests.bench.side.systems import COORDINATOR, CRASH, JOIN, LEAVE, SLOW, Crew, House, System, spread_over
+from tests.bench.side.systems import (
+    COORDINATOR,
+    CRASH,
+    JOIN,
+    LEAVE,
+    SLOW,
+    Crew,
+    House,
+    System,
+    spread_over,
+)
 from zkcoord.errors import ConditionTimeoutError
 
 PARTITIONS = 96
@@ -32,7 +47,10 @@ FAILURE_CHARS = 400
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many of each, but for `at`; `block_s`: how long the slow member's handler takes; `warm`: joins and leaves before that do not count; `idle_s`: for so long it is looked what an idle group asks of ZooKeeper."""
+    """How many of each, but for `at`; `block_s`: how long the slow member's handler takes; `warm`:
+    joins and leaves before that do not count; `idle_s`: for so long it is looked what an idle group
+    asks of ZooKeeper.
+    """
 
     joins: int = 7
     crashes: int = 3
@@ -43,13 +61,17 @@ class Rounds:
     idle_s: float = 10.0
 
     def at(self, size: int) -> Rounds:
-        """Of a group of this size. Where hardly more than one partition moves, each figure has a beat of its own in it, from nothing to the whole: twice as many joins and leaves."""
+        """Of a group of this size. Where hardly more than one partition moves, each figure has a
+        beat of its own in it, from nothing to the whole: twice as many joins and leaves.
+        """
         return replace(self, joins=2 * self.joins) if 2 * size > PARTITIONS else self
 
 
 @dataclass
 class Found:
-    """What one system showed at one size: figure -> values (ms, but for requests), by event; the busy share of the machine in each event's part (%)."""
+    """What one system showed at one size: figure -> values (ms, but for requests), by event; the
+    busy share of the machine in each event's part (%).
+    """
 
     system: System
     size: int
@@ -70,7 +92,9 @@ class Found:
 
 
 def beat_ms(size: int) -> int:
-    """Between two records of a partition: the larger the group, the longer, because each record costs a member a fetch."""
+    """Between two records of a partition: the larger the group, the longer, because each record
+    costs a member a fetch.
+    """
     return BEATS_MS.get(size, BEAT_MS_OTHERS)
 
 
@@ -99,7 +123,9 @@ class Group:
         self.rig.settle(self.flow, self.members, self.began_ns if since_ns is None else since_ns)
 
     def calm(self) -> dict[int, str]:
-        """A random moment of a settled group; its owners. What was handed out before it was settled is forgotten."""
+        """A random moment of a settled group; its owners. What was handed out before it was settled
+        is forgotten.
+        """
         settled_ns = time.time_ns() - self.flow.quiet_ns
         self.rig.pause()
         self.settle()
@@ -108,8 +134,11 @@ class Group:
             return self.flow.owners()
 
     def moment_ns(self) -> int:
-        """When the next event shall be: far enough ahead that everybody can be told. Each partition gets its records at the same moment of every beat, so by luck an event waits long for the next one or not at all; these moments go round
-        the beat by the golden ratio, so that few events are spread evenly over it."""
+        """When the next event shall be: far enough ahead that everybody can be told. Each partition
+        gets its records at the same moment of every beat, so by luck an event waits long for the
+        next one or not at all; these moments go round the beat by the golden ratio, so that few
+        events are spread evenly over it.
+        """
         self.phase = (self.phase + GOLDEN) % 1
         beat_ns = self.flow.beat_ms * MS
         earliest_ns = time.time_ns() + AHEAD_NS
@@ -169,7 +198,9 @@ class Group:
         self.idle_per_s = (self.rig.received() - received) / (time.monotonic() - began)
 
     def costing(self, act: Callable[[], Change]) -> tuple[Change, float]:
-        """An event and the requests that ZooKeeper got for it, from before the random moment until all is settled, without what the idle group costs in that time."""
+        """An event and the requests that ZooKeeper got for it, from before the random moment until
+        all is settled, without what the idle group costs in that time.
+        """
         received, began = self.rig.received(), time.monotonic()
         found = act()
         return found, self.rig.received() - received - self.idle_per_s * (time.monotonic() - began)
@@ -189,7 +220,10 @@ def joins_and_leaves(group: Group, found: Found, rounds: Rounds) -> None:
         for event, act in ((JOIN, group.join), (LEAVE, group.leave)):
             change_seen, requests = group.costing(act) if counts else (act(), None)
             found.add(event, **figures(change_seen), requests=requests)
-        group.rig.say(f"  {label(found)}: join {found.values[JOIN]['took'][-1]:.0f} ms, leave {found.values[LEAVE]['took'][-1]:.0f} ms")
+        group.rig.say(
+            f"  {label(found)}: join {found.values[JOIN]['took'][-1]:.0f} ms, leave"
+            f" {found.values[LEAVE]['took'][-1]:.0f} ms"
+        )
 
 
 def crashes(group: Group, found: Found, rounds: int) -> None:
@@ -197,16 +231,23 @@ def crashes(group: Group, found: Found, rounds: int) -> None:
     while found.rounds(CRASH) < rounds:
         group.join()
         found.add(CRASH, **figures(group.crash()))
-        group.rig.say(f"  {label(found)}: handed out again {found.values[CRASH]['took'][-1]:.0f} ms after kill -9")
+        group.rig.say(
+            f"  {label(found)}: handed out again {found.values[CRASH]['took'][-1]:.0f} ms after"
+            " kill -9"
+        )
 
 
 def slow(group: Group, found: Found, rounds: int, block_s: float) -> None:
-    """The slow one is of those that have least, so that in a large group nothing has to be taken from it."""
+    """The slow one is of those that have least, so that in a large group nothing has to be taken
+    from it.
+    """
     rig, flow = group.rig, group.flow
     while found.rounds(SLOW) < rounds:
         before = group.calm()
         owned = {who: sum(owner == who for owner in before.values()) for who in group.members}
-        blocked = rig.random.choice([who for who, count in owned.items() if count == min(owned.values())])
+        blocked = rig.random.choice(
+            [who for who, count in owned.items() if count == min(owned.values())]
+        )
         for event in ("blocked", "unblocked"):
             flow.at[blocked].pop(event, None)
         group.homes[blocked].block(blocked, block_s)
@@ -220,15 +261,35 @@ def slow(group: Group, found: Found, rounds: int, block_s: float) -> None:
             after = flow.owners()
             served = min(t_ns for of in flow.handed for t_ns, who in of if who == guest)
             healthy = [number for number, who in before.items() if who != blocked]
-            gaps = {name: max((gap_ns(flow.handed[number], asked_ns, unblocked_ns) for number in healthy if (after[number] == before[number]) == (name == "kept")), default=None) for name in ("kept", "moved")}
-        found.add(SLOW, took=(served - asked_ns) / MS, **{name: None if gap is None else gap / MS for name, gap in gaps.items()})
-        rig.say(f"  {label(found)}: beside a slow member a joiner is served after {found.values[SLOW]['took'][-1]:.0f} ms, the others' partitions are silent for {max(gap or 0 for gap in gaps.values()) / MS:.0f} ms")
+            gaps = {
+                name: max(
+                    (
+                        gap_ns(flow.handed[number], asked_ns, unblocked_ns)
+                        for number in healthy
+                        if (after[number] == before[number]) == (name == "kept")
+                    ),
+                    default=None,
+                )
+                for name in ("kept", "moved")
+            }
+        found.add(
+            SLOW,
+            took=(served - asked_ns) / MS,
+            **{name: None if gap is None else gap / MS for name, gap in gaps.items()},
+        )
+        rig.say(
+            f"  {label(found)}: beside a slow member a joiner is served after"
+            f" {found.values[SLOW]['took'][-1]:.0f} ms, the others' partitions are silent for"
+            f" {max(gap or 0 for gap in gaps.values()) / MS:.0f} ms"
+        )
         group.leave()
 
 
 @contextmanager
 def coordinator_killed(group: Group) -> Iterator[int]:
-    """kill -9 of what coordinates this group; the time just before it. It is back after the block."""
+    """kill -9 of what coordinates this group; the time just before it. It is back after the
+    block.
+    """
     rig, cluster = group.rig, group.crew.cluster
     if group.crew.system.kind == "zkcoord":
         name, killed_ns = kill_leader(rig)
@@ -252,7 +313,10 @@ def coordinators(group: Group, found: Found, rounds: int) -> None:
         with coordinator_killed(group) as killed_ns:
             group.guest_joins()
             found.add(COORDINATOR, **figures(group.see(killed_ns, before)))
-            group.rig.say(f"  {label(found)}: a join at the coordinator's death is served after {found.values[COORDINATOR]['took'][-1]:.0f} ms")
+            group.rig.say(
+                f"  {label(found)}: a join at the coordinator's death is served after"
+                f" {found.values[COORDINATOR]['took'][-1]:.0f} ms"
+            )
         group.leave()
 
 
@@ -262,14 +326,20 @@ def label(found: Found) -> str:
 
 
 def measure(rig: SideRig, found: Found, events: tuple[str, ...], rounds: Rounds) -> None:
-    """One system at one size: all that is asked of it. A group of another system than ours that gets stuck or fails is noted, and another one does the rounds that are left."""
+    """One system at one size: all that is asked of it. A group of another system than ours that
+    gets stuck or fails is noted, and another one does the rounds that are left.
+    """
     parts: dict[tuple[str, ...], Callable[[Group], None]] = {
         (JOIN, LEAVE): lambda group: joins_and_leaves(group, found, rounds),
         (SLOW,): lambda group: slow(group, found, rounds.slow, rounds.block_s),
         (CRASH,): lambda group: crashes(group, found, rounds.crashes),
         (COORDINATOR,): lambda group: coordinators(group, found, rounds.coordinators),
     }
-    wanted = {names: part for names, part in parts.items() if any(name in events and name in found.system.events for name in names)}
+    wanted = {
+        names: part
+        for names, part in parts.items()
+        if any(name in events and name in found.system.events for name in names)
+    }
     crew = Crew(rig, found.system, PARTITIONS, beat_ms(found.size))
     with crew.at_work():
         for groups_left in reversed(range(GROUPS)):
@@ -286,7 +356,9 @@ def measure(rig: SideRig, found: Found, events: tuple[str, ...], rounds: Rounds)
             except (ConditionTimeoutError, MemberFailedError) as error:
                 if not groups_left or found.system.kind == "zkcoord":
                     raise
-                found.notes.append(f"{label(found)}: a group got stuck, another took its place: {error}")
+                found.notes.append(
+                    f"{label(found)}: a group got stuck, another took its place: {error}"
+                )
                 rig.say(f"  {found.notes[-1]}")
                 crew.dismiss()
                 with rig.children.lock:

@@ -1,4 +1,6 @@
-"""librdkafka's own group consumer with the few methods that `tests.bench.worker` calls, so that the same loop drives it."""
+"""librdkafka's own group consumer with the few methods that `tests.bench.worker` calls, so that the
+same loop drives it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Member:
         self._consumer.subscribe([topic])
 
     def poll(self, timeout_ms: float) -> dict[TopicPartition, list[Record]]:
-        """What is there, waited for `timeout_ms` at most; as kafka-python's. `consume` alone would wait until it has all that it may give."""
+        """What is there, waited for `timeout_ms` at most; as kafka-python's. `consume` alone would
+        wait until it has all that it may give.
+        """
         first = self._consumer.poll(timeout_ms / 1000)
         if first is None:
             return {}
@@ -35,7 +39,9 @@ class Member:
         for message in (first, *self._consumer.consume(RECORDS_MAX - 1, 0)):
             error = message.error()
             if error is None:
-                found.setdefault(TopicPartition(message.topic(), message.partition()), []).append(Record(message.timestamp()[1]))
+                found.setdefault(TopicPartition(message.topic(), message.partition()), []).append(
+                    Record(message.timestamp()[1])
+                )
             elif error.fatal():  # the others are for the log: it tries again by itself
                 raise KafkaException(error)
         return found

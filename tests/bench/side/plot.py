@@ -1,4 +1,6 @@
-"""The picture of the side by side: a field for each event and size, in it a bar for each system from its smallest to its largest value, its median as a dot. Drawn from the report alone."""
+"""The picture of the side by side: a field for each event and size, in it a bar for each system
+from its smallest to its largest value, its median as a dot. Drawn from the report alone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from typing import Any
 
 from tests.bench.side.systems import EVENTS, SYSTEMS
 
-TITLES = {"join": "join", "leave": "clean leave", "crash": "kill -9 of a member", "slow": "join beside\na slow member", "coordinator": "kill -9 of the\ncoordinator, and a join"}
+TITLES = {
+    "join": "join",
+    "leave": "clean leave",
+    "crash": "kill -9 of a member",
+    "slow": "join beside\na slow member",
+    "coordinator": "kill -9 of the\ncoordinator, and a join",
+}
 OURS, OTHERS = "#0072B2", "#999999"
 WIDTH_PER_SIZE_IN, LABELS_IN, HEIGHT_PER_BAR_IN, HEAD_IN = 3.6, 3.6, 0.24, 1.3
 DPI = 130
@@ -46,7 +54,18 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
     events = [event for event in EVENTS if event in found]
     sizes = sorted({size for of_event in found.values() for size in of_event})
     heights = [len(ordered(found[event])) + 0.8 for event in events]
-    figure, axes = pyplot.subplots(len(events), len(sizes), squeeze=False, sharex=True, figsize=(LABELS_IN + WIDTH_PER_SIZE_IN * len(sizes), HEAD_IN + HEIGHT_PER_BAR_IN * sum(heights)), gridspec_kw={"height_ratios": heights}, layout="constrained")
+    figure, axes = pyplot.subplots(
+        len(events),
+        len(sizes),
+        squeeze=False,
+        sharex=True,
+        figsize=(
+            LABELS_IN + WIDTH_PER_SIZE_IN * len(sizes),
+            HEAD_IN + HEIGHT_PER_BAR_IN * sum(heights),
+        ),
+        gridspec_kw={"height_ratios": heights},
+        layout="constrained",
+    )
     for event, of_axes in zip(events, axes):
         labels = ordered(found[event])
         for size, field in zip(sizes, of_axes):
@@ -58,7 +77,11 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
         of_axes[0].set_ylabel(TITLES[event], fontsize=9, fontweight="bold")
     for field in axes[-1]:
         field.set_xlabel("ms, logarithmic")
-    figure.suptitle("How long until all that moves is handed out by its new owner: median, and from the smallest to the largest value", fontsize=11)
+    figure.suptitle(
+        "How long until all that moves is handed out by its new owner: median, and from the"
+        " smallest to the largest value",
+        fontsize=11,
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DPI)
     pyplot.close(figure)
@@ -72,9 +95,19 @@ def bars(field: Any, labels: Sequence[str], cell: Cell) -> None:
             continue
         colour = OURS if label.startswith("zkcoord") else OTHERS
         low, high = max(LEFT_MS_MIN, row["min"]), max(LEFT_MS_MIN, row["max"])
-        field.plot([low, high], [at, at], color=colour, linewidth=5, alpha=0.45, solid_capstyle="butt")
+        field.plot(
+            [low, high], [at, at], color=colour, linewidth=5, alpha=0.45, solid_capstyle="butt"
+        )
         field.plot([max(LEFT_MS_MIN, row["median"])], [at], "o", color=colour, markersize=6)
-        field.annotate(f"{row['median']:,.0f}", (high, at), xytext=(5, 0), textcoords="offset points", va="center", fontsize=8, color=colour)
+        field.annotate(
+            f"{row['median']:,.0f}",
+            (high, at),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=colour,
+        )
     field.set_xscale("log")
     field.set_xlim(LEFT_MS_MIN, 200_000)
     field.set_ylim(len(labels) - 0.4, -0.6)

@@ -1,4 +1,6 @@
-"""The rig of the other benchmarks with two kinds of brokers, and with old consumers, whose lines come from their own processes."""
+"""The rig of the other benchmarks with two kinds of brokers, and with old consumers, whose lines
+come from their own processes.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ NS_PER_S = 1_000_000_000
 
 
 class SideRig(Rig):
-    """One group's processes on this ground. Made anew for each group, because what processes say is followed to the end of the rig."""
+    """One group's processes on this ground. Made anew for each group, because what processes say is
+    followed to the end of the rig.
+    """
 
-    def __init__(self, folder: Path, ground: Ground, java: Java, seed: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, ground: Ground, java: Java, seed: int, say: Callable[[str], None]
+    ) -> None:
         super().__init__(folder, ground.hosts, ground.classic.data.address, seed, say)
         self.ground = ground
         self.java = java
@@ -64,7 +70,11 @@ class SideRig(Rig):
     def settle(self, flow: Flow, members: list[str], since_ns: int) -> None:
         """Until exactly these members hand out everything, evenly, and nothing changes any more."""
         try:
-            self.wait(lambda: flow.settled(members, since_ns), f"a settled group of {len(members)}", SETTLE_TIMEOUT_S)
+            self.wait(
+                lambda: flow.settled(members, since_ns),
+                f"a settled group of {len(members)}",
+                SETTLE_TIMEOUT_S,
+            )
         except ConditionTimeoutError as error:
             raise ConditionTimeoutError(f"{error}: {flow.shown()}") from error
 

@@ -1,7 +1,9 @@
-"""What stands beside each other, each with the options that it ships with unless its label says otherwise, and how its members are started.
+"""What stands beside each other, each with the options that it ships with unless its label says
+otherwise, and how its members are started.
 
-A `System` gives a `Crew`: processes ("houses") that hold members, of which the rest of the benchmark knows only `join`, `leave`, `block` and `kill`. Everything that members hand out comes to `Flow` as the same
-lines, whoever wrote them.
+A `System` gives a `Crew`: processes ("houses") that hold members, of which the rest of the
+benchmark knows only `join`, `leave`, `block` and `kill`. Everything that members hand out comes to
+`Flow` as the same lines, whoever wrote them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ HEAP_MB, HEAP_PER_MEMBER_MB = 192, 16
 
 @dataclass(frozen=True)
 class System:
-    """One way to share partitions. `kind`: a worker's (zkcoord, kafka, librdkafka) or old; `configs` are the client's own, `group_configs` those of a group of Kafka 4; `events` those that are asked of it."""
+    """One way to share partitions. `kind`: a worker's (zkcoord, kafka, librdkafka) or old;
+    `configs` are the client's own, `group_configs` those of a group of Kafka 4; `events` those that
+    are asked of it.
+    """
 
     name: str
     label: str
@@ -51,18 +56,66 @@ CALM = (JOIN, LEAVE, SLOW, COORDINATOR)
 SYSTEMS = (
     System("zkcoord", "zkcoord", "zkcoord"),
     System("zkcoord-eager", "zkcoord, eager", "zkcoord", {"rebalance_protocol": "eager"}),
-    System("zkcoord-unguarded", "zkcoord without guardian, session 6 s", "zkcoord", {"guardian": False, "zookeeper_session_timeout_ms": SESSION_MS_MIN}, events=(CRASH,)),
+    System(
+        "zkcoord-unguarded",
+        "zkcoord without guardian, session 6 s",
+        "zkcoord",
+        {"guardian": False, "zookeeper_session_timeout_ms": SESSION_MS_MIN},
+        events=(CRASH,),
+    ),
     System("kafka-python-range", "kafka-python, range", "kafka", events=CALM),
-    System("kafka-python-range-6s", "kafka-python, range, session 6 s", "kafka", PYTHON_6S, events=(CRASH,)),
-    System("kafka-python-sticky", "kafka-python, cooperative-sticky", "kafka", {"partition_assignment_strategy": COOPERATIVE}, events=CALM),
-    System("kafka-python-sticky-6s", "kafka-python, cooperative-sticky, session 6 s", "kafka", {"partition_assignment_strategy": COOPERATIVE, **PYTHON_6S}, events=(CRASH,)),
+    System(
+        "kafka-python-range-6s",
+        "kafka-python, range, session 6 s",
+        "kafka",
+        PYTHON_6S,
+        events=(CRASH,),
+    ),
+    System(
+        "kafka-python-sticky",
+        "kafka-python, cooperative-sticky",
+        "kafka",
+        {"partition_assignment_strategy": COOPERATIVE},
+        events=CALM,
+    ),
+    System(
+        "kafka-python-sticky-6s",
+        "kafka-python, cooperative-sticky, session 6 s",
+        "kafka",
+        {"partition_assignment_strategy": COOPERATIVE, **PYTHON_6S},
+        events=(CRASH,),
+    ),
     System("librdkafka-range", "librdkafka, range", "librdkafka", RANGE, events=CALM),
-    System("librdkafka-range-6s", "librdkafka, range, session 6 s", "librdkafka", {**RANGE, **RDKAFKA_6S}, events=(CRASH,)),
-    System("librdkafka-sticky", "librdkafka, cooperative-sticky", "librdkafka", STICKY, events=CALM),
-    System("librdkafka-sticky-6s", "librdkafka, cooperative-sticky, session 6 s", "librdkafka", {**STICKY, **RDKAFKA_6S}, events=(CRASH,)),
+    System(
+        "librdkafka-range-6s",
+        "librdkafka, range, session 6 s",
+        "librdkafka",
+        {**RANGE, **RDKAFKA_6S},
+        events=(CRASH,),
+    ),
+    System(
+        "librdkafka-sticky", "librdkafka, cooperative-sticky", "librdkafka", STICKY, events=CALM
+    ),
+    System(
+        "librdkafka-sticky-6s",
+        "librdkafka, cooperative-sticky, session 6 s",
+        "librdkafka",
+        {**STICKY, **RDKAFKA_6S},
+        events=(CRASH,),
+    ),
     System("kip848", "KIP-848, as Kafka 4 ships", "librdkafka", NEXT, modern=True),
-    System("kip848-tuned", f"KIP-848, heartbeat {HEARTBEAT_MS_MIN} ms, session 6 s", "librdkafka", NEXT, modern=True,
-           group_configs={"consumer.heartbeat.interval.ms": HEARTBEAT_MS_MIN, "consumer.session.timeout.ms": SESSION_MS_MIN, "consumer.assignment.interval.ms": 0}),
+    System(
+        "kip848-tuned",
+        f"KIP-848, heartbeat {HEARTBEAT_MS_MIN} ms, session 6 s",
+        "librdkafka",
+        NEXT,
+        modern=True,
+        group_configs={
+            "consumer.heartbeat.interval.ms": HEARTBEAT_MS_MIN,
+            "consumer.session.timeout.ms": SESSION_MS_MIN,
+            "consumer.assignment.interval.ms": 0,
+        },
+    ),
     System("old", "old consumer 1.1.1", "old", events=(JOIN, LEAVE, CRASH, SLOW)),
 )
 OURS = "zkcoord"
@@ -112,12 +165,21 @@ class WorkerHouse:
 
 
 class OldHouse:
-    """One Java virtual machine with old consumers. They store offsets as often as the others do, not once a minute: after a crash they would hand out all of that again."""
+    """One Java virtual machine with old consumers. They store offsets as often as the others do,
+    not once a minute: after a crash they would hand out all of that again.
+    """
 
     def __init__(self, rig: SideRig, flow: Flow, group: str, topic: str, room: int) -> None:
         self.rig, self.flow, self.group, self.topic = rig, flow, group, topic
         self.name = rig.unique("old-")
-        self.process = LegacyProcess(rig.folder / "old" / self.name, V1_1, rig.zookeeper, rig.java, HEAP_MB + HEAP_PER_MEMBER_MB * room, "warn")
+        self.process = LegacyProcess(
+            rig.folder / "old" / self.name,
+            V1_1,
+            rig.zookeeper,
+            rig.java,
+            HEAP_MB + HEAP_PER_MEMBER_MB * room,
+            "warn",
+        )
         self.members: dict[str, LegacyConsumer] = {}
         self.names: dict[str, str] = {}
         self.process.start()
@@ -129,17 +191,37 @@ class OldHouse:
         if found is None:
             return
         if line["event"] == "records":
-            self.flow.line(found, {"event": "records", "t": line["t"], "partitions": [int(name.rpartition("-")[2]) for name in line["ranges"]]})
+            self.flow.line(
+                found,
+                {
+                    "event": "records",
+                    "t": line["t"],
+                    "partitions": [int(name.rpartition("-")[2]) for name in line["ranges"]],
+                },
+            )
         elif line["event"] == "failed":
-            self.flow.line(found, {"event": "error", "t": line["t"], "message": f"{line['type']}: {line['message']}"})
+            self.flow.line(
+                found,
+                {"event": "error", "t": line["t"], "message": f"{line['type']}: {line['message']}"},
+            )
         else:
-            self.flow.line(found, {"event": {"opening": "new"}.get(line["event"], line["event"]), "t": line["t"]})
+            self.flow.line(
+                found,
+                {"event": {"opening": "new"}.get(line["event"], line["event"]), "t": line["t"]},
+            )
 
     def join(self) -> str:
         who = self.rig.unique("m")
         with self.rig.children.lock:
             self.flow.expect(who)
-            member = self.process.consumer(self.group, {self.topic: 1}, name=who, wait=False, auto_commit_interval_ms=COMMIT_INTERVAL_MS, auto_offset_reset="largest")
+            member = self.process.consumer(
+                self.group,
+                {self.topic: 1},
+                name=who,
+                wait=False,
+                auto_commit_interval_ms=COMMIT_INTERVAL_MS,
+                auto_offset_reset="largest",
+            )
             self.members[who], self.names[member.key] = member, who
         return who
 
@@ -193,11 +275,20 @@ class Crew:
     def _order(self) -> dict[str, Any]:
         """What a worker is told."""
         configs = {
-            "zkcoord": {"zookeeper_connect": self.rig.zookeeper, "bootstrap_servers": self.cluster.bootstrap, "group_id": self.group},
+            "zkcoord": {
+                "zookeeper_connect": self.rig.zookeeper,
+                "bootstrap_servers": self.cluster.bootstrap,
+                "group_id": self.group,
+            },
             "kafka": {"bootstrap_servers": self.cluster.bootstrap, "group_id": self.group},
             "librdkafka": {"bootstrap.servers": self.cluster.bootstrap, "group.id": self.group},
         }[self.system.kind]
-        return {"kind": self.system.kind, "topic": self.topic, "records": True, "configs": {**configs, **self.system.configs}}
+        return {
+            "kind": self.system.kind,
+            "topic": self.topic,
+            "records": True,
+            "configs": {**configs, **self.system.configs},
+        }
 
     def dismiss(self) -> None:
         """End all processes."""
@@ -207,9 +298,14 @@ class Crew:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """What members need is there inside the block: records, and coordinators where they are processes of their own."""
+        """What members need is there inside the block: records, and coordinators where they are
+        processes of their own.
+        """
         rate = self.flow.partitions * 1_000 // self.flow.beat_ms
-        with self.rig.brokers(self.cluster.data.address), self.rig.producer(self.topic, self.flow.partitions, rate):
+        with (
+            self.rig.brokers(self.cluster.data.address),
+            self.rig.producer(self.topic, self.flow.partitions, rate),
+        ):
             try:
                 if self.system.kind == "zkcoord":
                     with self.rig.coordinators():

@@ -37,7 +37,9 @@ def test_settled_is_even_quiet_and_later_than_the_event() -> None:
     play(flow, 3_000, 3_900, BOTH)
     assert not flow.settled(["a", "b"], 0), "not for long enough"
     play(flow, 3_900, 4_200, BOTH)
-    assert flow.settled(["a", "b"], 3_000 * MS) and not flow.settled(["a", "b"], 3_500 * MS), "an event at 3.5 s may not have shown yet"
+    assert flow.settled(["a", "b"], 3_000 * MS) and not flow.settled(["a", "b"], 3_500 * MS), (
+        "an event at 3.5 s may not have shown yet"
+    )
     assert not flow.settled(["a"], 0), "b is no member any more, and has partitions"
     play(flow, 4_200, 5_600, {0: "a", 1: "a", 2: "b"})
     assert not flow.settled(["a", "b"], 0), "a partition is silent"
@@ -92,7 +94,12 @@ def test_nothing_moved_is_no_event() -> None:
 
 def test_gaps_and_runs() -> None:
     of = [(t, "a") for t in (0, 10, 50, 60)]
-    assert gap_ns(of, 20, 65) == 40 and gap_ns(of, 55, 100) == 40 and gap_ns(of, 55, 65) == 10 and gap_ns([], 0, 7) == 7
+    assert (
+        gap_ns(of, 20, 65) == 40
+        and gap_ns(of, 55, 100) == 40
+        and gap_ns(of, 55, 65) == 10
+        and gap_ns([], 0, 7) == 7
+    )
     assert taken_ns([(1, "b"), (2, "a"), (3, "b"), (5, "b")], "b", 0) == 3
     assert taken_ns([(1, "b"), (3, "b"), (5, "b")], "b", 2) == 3
 
@@ -112,5 +119,8 @@ def test_first_is_by_a_tenth_or_a_beat() -> None:
     *_, gap = compared([ours, old], 4, "join", "kept")
     assert gap.values == [30.0] and not gap.missed, "less than a beat"
     ours.values["join"] = {"took": [112.0], "kept": [90.0]}
-    assert compared([ours, old], 4, "join", "took")[-1].missed and compared([ours, old], 4, "join", "kept")[-1].missed
+    assert (
+        compared([ours, old], 4, "join", "took")[-1].missed
+        and compared([ours, old], 4, "join", "kept")[-1].missed
+    )
     assert len(compared([ours], 4, "join", "took")) == 1, "nothing to compare with"

@@ -1,23 +1,34 @@
 """Transcripts of the agent's core: a script of events with every answer written out.
 
-A script is blocks of input lines, each block followed by `----` and all that the core answered, one action a line. Time stands still but for `tick`. Lines:
+A script is blocks of input lines, each block followed by `----` and all that the core answered, one
+action a line. Time stands still but for `tick`. Lines:
 
     options [auto_commit=false|max_poll_interval_ms=MS|...]
     subscribe TOPIC[,..] [data=TEXT] | polled | close [TP=POSITION ..] [era=E]
     opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
-    command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT] [topics=TOPIC:INCARNATION,..]   one command read after its creation was seen; its node is E-S
-    channel                                  the whole channel as read: the commands of lines `has E-S start|stop TP[,..]` before it
+    command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT]
+        [topics=TOPIC:INCARNATION,..]
+        one command read after its creation was seen; its node is E-S
+    channel                                  the whole channel as read: the commands of lines `has
+                                             E-S start|stop TP[,..]` before it
     vanished NODE | touched
-    read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..] [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..] TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]] ..   the read that is under way is answered; no offset: the
-                                             node is gone; TOPIC~ is what is said of the offsets of a whole topic (+: the newer ones only);
-                                             TOPIC! is what the topic is now (nothing said: what the last command that names it means)
-    ok [ago=MS] [TP@VERSION ..] | evicted | refused | unknown      how the write under way ended; it was sent so long ago (0)
+    read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..]
+        [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..] TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]] ..
+        the read that is under way is answered; no offset: the
+                                             node is gone; TOPIC~ is what is said of the offsets of
+                                                 a whole topic (+: the newer ones only);
+                                             TOPIC! is what the topic is now (nothing said: what the
+                                                 last command that names it means)
+    ok [ago=MS] [TP@VERSION ..] | evicted | refused | unknown
+        how the write under way ended; it was sent so long ago (0)
     epoch E LEASE | leader alive|gone [STATE]
-    commit TOKEN TP=OFFSET[,..] [era=E] | foresee TP=OFFSET[,..] | revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
+    commit TOKEN TP=OFFSET[,..] [era=E] | foresee TP=OFFSET[,..] | revoked [TP=POSITION ..]
+        [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
     tick MS | lease [era=E] | held
 
-`ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the difference is understood.
+`ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the
+difference is understood.
 """
 
 from __future__ import annotations
@@ -47,7 +58,15 @@ def tps_of(text: str) -> tuple[TopicPartition, ...]:
 
 def offsets_of(words: tuple[str, ...]) -> dict[TopicPartition, int]:
     """t-0=5 t-1=6 as offsets."""
-    return {tp_of(k): int(v) for word in words for k, v in (part.split("=") for part in word.split(","))}
+    return {
+        tp_of(k): int(v) for word in words for k, v in (part.split("=") for part in word.split(","))
+    }
+
+
+def subscribed(action: ev.Join | ev.Resubscribe) -> str:
+    """The topics, and what the member says of itself: `t1,t2 with DATA`."""
+    topics = ",".join(sorted(action.subscription.topics))
+    return topics + (f" with {action.user_data}" if action.user_data else "")
 
 
 def shown(offsets: Mapping[TopicPartition, object]) -> str:
@@ -115,30 +134,52 @@ class World:
             self.asked, self.topics = action.token, tuple(action.topics)
             if not action.partitions and not action.command and not action.sync:
                 return f"read whether what was started is of {' '.join(action.topics)} as it is"
-            return f"read{' after a sync' if action.sync else ''}: {listed(action.partitions)}{f'; command {action.command}' if action.command else ''}{''.join(f'; offsets of {t}' for t in action.topics)}"
+            synced = " after a sync" if action.sync else ""
+            command = f"; command {action.command}" if action.command else ""
+            offsets = "".join(f"; offsets of {t}" for t in action.topics)
+            return f"read{synced}: {listed(action.partitions)}{command}{offsets}"
         if isinstance(action, (ev.Ack, ev.Store, ev.DropOwners, ev.Resubscribe)):
             self.written = action.token
             return self.write(action)
         if isinstance(action, ev.Join):
-            return f"join as {action.name} for {','.join(sorted(action.subscription.topics))}{f' with {action.user_data}' if action.user_data else ''}{'' if action.first else ', not for the first time'}"
+            again = "" if action.first else ", not for the first time"
+            return f"join as {action.name} for {subscribed(action)}{again}"
         if isinstance(action, ev.CloseSession):
             return f"close the session ({action.reason})"
         if isinstance(action, ev.OpenSession):
             return f"open a session{f' after {action.after_ms} ms' if action.after_ms else ''}"
-        return {ev.ReadEpoch: "read the epoch", ev.ReadCommands: "read the channel", ev.ReadLeader: "read the leader"}[type(action)]
+        return {
+            ev.ReadEpoch: "read the epoch",
+            ev.ReadCommands: "read the channel",
+            ev.ReadLeader: "read the leader",
+        }[type(action)]
 
     def write(self, action: ev.Ack | ev.Store | ev.DropOwners | ev.Resubscribe) -> str:
         """A multi, which always begins with the check of the registration."""
         if isinstance(action, ev.Store):
-            return f"store {shown({tp: f'{value}@{version}' for tp, (value, version) in action.values.items()})}" if action.values else "prove membership"
+            values = {tp: f"{value}@{version}" for tp, (value, version) in action.values.items()}
+            return f"store {shown(values)}" if action.values else "prove membership"
         if isinstance(action, ev.DropOwners):
             return f"drop owner nodes {listed(action.partitions)}"
         if isinstance(action, ev.Resubscribe):
-            return f"register anew for {','.join(sorted(action.subscription.topics))}{f' with {action.user_data}' if action.user_data else ''}; delete commands {' '.join(action.commands) or 'none'}"
-        takes = {t.partition: f"{t.offset}@{'new' if t.version is None else t.version}" for t in action.takes}
+            return (
+                f"register anew for {subscribed(action)};"
+                f" delete commands {' '.join(action.commands) or 'none'}"
+            )
+        takes = {
+            t.partition: f"{t.offset}@{'new' if t.version is None else t.version}"
+            for t in action.takes
+        }
         gives = {g.partition: f"{g.offset}@{g.version}" for g in action.gives}
-        marks = " ".join(f"{m.topic}={m.incarnation}{'+' if m.newer_only else ''}@{m.version}" for m in action.marks)
-        parts = [f"say {marks}" if marks else "", f"take {shown(takes)}" if takes else "", f"give {shown(gives)}" if gives else ""]
+        marks = " ".join(
+            f"{m.topic}={m.incarnation}{'+' if m.newer_only else ''}@{m.version}"
+            for m in action.marks
+        )
+        parts = [
+            f"say {marks}" if marks else "",
+            f"take {shown(takes)}" if takes else "",
+            f"give {shown(gives)}" if gives else "",
+        ]
         return f"ack {action.command}: " + ("; ".join(filter(None, parts)) or "nothing")
 
     def told(self, m: msg.ToFetcher) -> str:
@@ -156,10 +197,16 @@ class World:
             return f"seek {m.partition}={m.offset} (era {m.era})"
         if isinstance(m, msg.Resolve):
             self.resolve = m.token
-            stored, earliest = (f" (stored: {shown(m.stored)})" if m.stored else ""), (f" ({listed(m.earliest)} from the first record)" if m.earliest else "")
+            stored, earliest = (
+                (f" (stored: {shown(m.stored)})" if m.stored else ""),
+                (f" ({listed(m.earliest)} from the first record)" if m.earliest else ""),
+            )
             return f"resolve {listed(m.partitions)}{stored}{earliest}"
         if isinstance(m, msg.CommitDone):
-            return f"commit {m.token}: {m.outcome.value}{f' ({listed(m.partitions)})' if m.partitions else ''}"
+            return (
+                f"commit {m.token}:"
+                f" {m.outcome.value}{f' ({listed(m.partitions)})' if m.partitions else ''}"
+            )
         if isinstance(m, msg.Failed):
             return f"failed: {m.code.value}: {m.message}"
         if isinstance(m, msg.Stored):
@@ -171,7 +218,10 @@ class World:
     # sessions
 
     def do_options(self, *pairs: str) -> None:
-        given = {k: {"true": True, "false": False}[v] if v in ("true", "false") else int(v) for k, v in (p.split("=") for p in pairs)}
+        given = {
+            k: {"true": True, "false": False}[v] if v in ("true", "false") else int(v)
+            for k, v in (p.split("=") for p in pairs)
+        }
         self.agent = Agent(AgentOptions(group="g", **given))  # type: ignore[arg-type]
 
     def do_opened(self, name: str, *words: str) -> ev.AgentEvent:
@@ -180,7 +230,13 @@ class World:
 
     def do_registered(self, incarnation: str, *words: str) -> ev.AgentEvent:
         self.incarnation = int(incarnation)
-        return ev.Registered(self.now, self.incarnation, options_in(words, "epoch", 5), options_in(words, "lease", 12_000), self.now)
+        return ev.Registered(
+            self.now,
+            self.incarnation,
+            options_in(words, "epoch", 5),
+            options_in(words, "lease", 12_000),
+            self.now,
+        )
 
     def do_joinfailed(self, code: str, *words: str) -> ev.AgentEvent:
         return ev.JoinFailed(self.now, msg.FailureCode[code], " ".join(words))
@@ -202,14 +258,36 @@ class World:
     def _command(self, node: str, option: str, words: tuple[str, ...]) -> Command:
         partitions = words[0] if words and "-" in words[0] and "=" not in words[0] else ""
         epoch, seq = node.split("-")[:2]
-        kind = {"start": Option.START, "stop": Option.STOP, "reject": Option.REJECT, "notify": Option.NOTIFY}[option]
+        kind = {
+            "start": Option.START,
+            "stop": Option.STOP,
+            "reject": Option.REJECT,
+            "notify": Option.NOTIFY,
+        }[option]
         code = word_in(words, "code")
-        start = {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
-        incarnations = dict(pair.split(":") for pair in (word_in(words, "topics") or "").split(",") if pair)
+        start = (
+            {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
+        )
+        incarnations = dict(
+            pair.split(":") for pair in (word_in(words, "topics") or "").split(",") if pair
+        )
         self.meant.update(incarnations)
-        return Command(self.name, options_in(words, "inc", self.incarnation), kind, int(epoch), int(seq), 1, start, tps_of(partitions) if kind is Option.STOP else (),
-                       code=code or "", fatal="fatal" in words, message=f"because of {code}" if code else "", user_data=word_in(words, "data"), node=node,
-                       incarnations=incarnations)
+        return Command(
+            self.name,
+            options_in(words, "inc", self.incarnation),
+            kind,
+            int(epoch),
+            int(seq),
+            1,
+            start,
+            tps_of(partitions) if kind is Option.STOP else (),
+            code=code or "",
+            fatal="fatal" in words,
+            message=f"because of {code}" if code else "",
+            user_data=word_in(words, "data"),
+            node=node,
+            incarnations=incarnations,
+        )
 
     def do_command(self, node: str, option: str, *words: str) -> ev.AgentEvent:
         return ev.CommandsRead(self.now, (self._command(node, option, words),))
@@ -237,13 +315,33 @@ class World:
             whose, _, stored = what.partition(":")
             value, _, rest = stored.partition("@")
             version, _, written = rest.partition("/")
-            offset = None if not stored else Malformed("offset", name, "not a number") if value == "bad" else int(value)
-            kind = {"mine": ev.Whose.MINE, "foreign": ev.Whose.FOREIGN, "free": ev.Whose.NOBODY}[whose]
-            holdings[tp_of(name)] = ev.Holding(kind, offset, int(version) if stored else None, int(written or 0))
+            offset = (
+                None
+                if not stored
+                else Malformed("offset", name, "not a number")
+                if value == "bad"
+                else int(value)
+            )
+            kind = {"mine": ev.Whose.MINE, "foreign": ev.Whose.FOREIGN, "free": ev.Whose.NOBODY}[
+                whose
+            ]
+            holdings[tp_of(name)] = ev.Holding(
+                kind, offset, int(version) if stored else None, int(written or 0)
+            )
         self.incarnation = options_in(words, "inc", self.incarnation)
-        topics = {t: self.meant[t] for t in self.topics if t in self.meant} | {t: "" if now == "gone" else now for t, _, now in (w.partition("!") for w in words if "!" in w)}
-        return ev.PartitionsRead(self.now, self.asked, None if "gone" in words else self.incarnation, "nocommand" not in words, holdings, dict(map(beside_of, (w for w in words if "~" in w))),
-                                 {t: now for t, now in topics.items() if now != "bad"})
+        topics = {t: self.meant[t] for t in self.topics if t in self.meant} | {
+            t: "" if now == "gone" else now
+            for t, _, now in (w.partition("!") for w in words if "!" in w)
+        }
+        return ev.PartitionsRead(
+            self.now,
+            self.asked,
+            None if "gone" in words else self.incarnation,
+            "nocommand" not in words,
+            holdings,
+            dict(map(beside_of, (w for w in words if "~" in w))),
+            {t: now for t, now in topics.items() if now != "bad"},
+        )
 
     def do_epoch(self, epoch: str, lease: str) -> ev.AgentEvent:
         return ev.EpochRead(self.now, int(epoch), int(lease))
@@ -255,7 +353,9 @@ class World:
 
     def do_ok(self, *words: str) -> ev.AgentEvent:
         versions = {tp_of(k): int(v) for k, v in (w.split("@") for w in words if "@" in w)}
-        return ev.Wrote(self.now, self.written, ev.Ending.OK, self.now - options_in(words, "ago", 0), versions)
+        return ev.Wrote(
+            self.now, self.written, ev.Ending.OK, self.now - options_in(words, "ago", 0), versions
+        )
 
     def do_evicted(self) -> ev.AgentEvent:
         return ev.Wrote(self.now, self.written, ev.Ending.EVICTED, self.now)
@@ -272,7 +372,11 @@ class World:
         return ev.Told(self.now, message)
 
     def do_subscribe(self, topics: str, *words: str) -> ev.AgentEvent:
-        return self._told(msg.Subscribe(Subscription(dict.fromkeys(topics.split(","), 1)), word_in(words, "data") or ""))
+        return self._told(
+            msg.Subscribe(
+                Subscription(dict.fromkeys(topics.split(","), 1)), word_in(words, "data") or ""
+            )
+        )
 
     def do_polled(self) -> ev.AgentEvent:
         return self._told(msg.Polled())
@@ -282,10 +386,18 @@ class World:
 
     def do_commit(self, token: str, *words: str) -> ev.AgentEvent:
         given = tuple(w for w in words if not w.startswith("era="))
-        return self._told(msg.Commit(int(token), offsets_of(given), options_in(words, "era", self.agent.era)))
+        return self._told(
+            msg.Commit(int(token), offsets_of(given), options_in(words, "era", self.agent.era))
+        )
 
     def do_revoked(self, *words: str) -> ev.AgentEvent:
-        return self._told(msg.Revoked(self.revoke, offsets_of(tuple(w for w in words if not w.startswith("busy="))), tps_of(word_in(words, "busy") or "")))
+        return self._told(
+            msg.Revoked(
+                self.revoke,
+                offsets_of(tuple(w for w in words if not w.startswith("busy="))),
+                tps_of(word_in(words, "busy") or ""),
+            )
+        )
 
     def do_resolved(self, *words: str) -> ev.AgentEvent:
         return self._told(msg.Resolved(self.resolve, offsets_of(words)))
@@ -305,10 +417,16 @@ class World:
 
     def do_lease(self, *words: str) -> list[str]:
         until = self.agent.lease_until(options_in(words, "era", self.agent.era))
-        return [f"lease {'none' if until == 0 else 'over' if until <= self.now else f'for {until - self.now} ms'}"]
+        if until == 0:
+            return ["lease none"]
+        return ["lease over" if until <= self.now else f"lease for {until - self.now} ms"]
 
     def do_held(self) -> list[str]:
-        held = {tp: f"{h.committed}@{h.version}{'' if h.step.value == 'active' else f' ({h.step.value})'}" for tp, h in self.agent.held.items()}
+        held = {
+            tp: f"{h.committed}@{h.version}"
+            + ("" if h.step.value == "active" else f" ({h.step.value})")
+            for tp, h in self.agent.held.items()
+        }
         return [f"{self.agent.phase.value}, holds {shown(held)}"]
 
 
@@ -318,6 +436,8 @@ def replay(text: str) -> str:
     blocks = []
     for block in text.strip("\n").split("\n\n"):
         lines = block.split("\n----")[0].split("\n")
-        answer = [out for line in lines if line and not line.startswith("#") for out in world.run(line)]
+        answer = [
+            out for line in lines if line and not line.startswith("#") for out in world.run(line)
+        ]
         blocks.append("\n".join([*lines, "----", *answer]))
     return "\n\n".join(blocks) + "\n"

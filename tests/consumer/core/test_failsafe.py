@@ -8,7 +8,14 @@ from tests.consumer.core.script import World
 
 def member(*lines: str) -> World:
     world = World()
-    for line in ("options failsafe=true", "subscribe t", "opened m", "registered 1", "channel", *lines):
+    for line in (
+        "options failsafe=true",
+        "subscribe t",
+        "opened m",
+        "registered 1",
+        "channel",
+        *lines,
+    ):
         world.run(line)
     return world
 
@@ -25,4 +32,8 @@ def test_old_consumers_share_the_group() -> None:
 def test_one_that_is_no_member_gets_no_lease() -> None:
     world = member("over", "nobodyserves 0")
     assert world.agent.lease_until_ms == 0
-    assert not [action for action in world.agent.step(ev.NobodyServes(world.now, world.now)) if isinstance(action, ev.Tell)]
+    assert not [
+        action
+        for action in world.agent.step(ev.NobodyServes(world.now, world.now))
+        if isinstance(action, ev.Tell)
+    ]

@@ -1,4 +1,6 @@
-"""The life of a member as a table: what is not in it raises, and from everywhere there is a way out."""
+"""The life of a member as a table: what is not in it raises, and from everywhere there is a way
+out.
+"""
 
 from __future__ import annotations
 
@@ -31,4 +33,6 @@ def test_every_phase_is_reached_from_the_first() -> None:
 
 
 def test_nothing_leads_out_of_the_end() -> None:
-    assert {after for (before, _), after in TRANSITIONS.items() if before is Phase.CLOSED} == {Phase.CLOSED}
+    assert {after for (before, _), after in TRANSITIONS.items() if before is Phase.CLOSED} == {
+        Phase.CLOSED
+    }

@@ -1,4 +1,6 @@
-"""Every transcript under tests/consumer/core/scripts says what the agent's core answers, word for word."""
+"""Every transcript under tests/consumer/core/scripts says what the agent's core answers, word for
+word.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ def test_transcript(path: Path) -> None:
     if os.environ.get("ZKCOORD_REWRITE"):
         path.write_text(answered, encoding="utf-8")
     else:
-        assert answered == text, f"{path.name} answers otherwise: if that is right, ZKCOORD_REWRITE=1 pytest tests/consumer/core, and read the difference"
+        assert answered == text, (
+            f"{path.name} answers otherwise: if that is right, ZKCOORD_REWRITE=1 pytest"
+            " tests/consumer/core, and read the difference"
+        )
 
 
 def test_there_are_transcripts() -> None:

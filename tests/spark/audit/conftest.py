@@ -1,4 +1,6 @@
-"""One Spark session for all tests of the audit in a process; another suite's, where it runs already."""
+"""One Spark session for all tests of the audit in a process; another suite's, where it runs
+already.
+"""
 
 from __future__ import annotations
 

@@ -21,16 +21,25 @@ SCHEMA = "topic string, partition int, offset bigint, member string"
 
 def counted(spark: SparkSession, records: list[Key], plan: Plan) -> Counter[Key]:
     """How often each (topic, partition, member, offset) is there, by the plan's ranges."""
-    frame = spark.createDataFrame([(topic, number, offset, member) for topic, number, member, offset in records], SCHEMA)
+    frame = spark.createDataFrame(
+        [(topic, number, offset, member) for topic, number, member, offset in records], SCHEMA
+    )
     found: Counter[Key] = Counter()
     for row in output.rows_of(output.normal(frame), plan).collect():
         assert row.kind == Kind.FOUND and row.a <= row.b and row.orders >= 1 and row.t == row.a
-        found.update({(row.topic, row.number, row.member, offset): row.orders for offset in range(row.a, row.b + 1)})
+        found.update(
+            {
+                (row.topic, row.number, row.member, offset): row.orders
+                for offset in range(row.a, row.b + 1)
+            }
+        )
     return found
 
 
 def records_of(seed: int) -> list[Key]:
-    """Runs over bucket and word borders, with holes and duplicates of several kinds, in no order."""
+    """Runs over bucket and word borders, with holes and duplicates of several kinds, in no
+    order.
+    """
     numbers = random.Random(seed)
     found: list[Key] = []
     for topic, number, member in (("a", 0, ""), ("a", 1, "m"), ("a", 1, "n"), ("b-c", 0, "")):
@@ -50,20 +59,38 @@ def test_each_plan_counts_right(spark: SparkSession, plan: Plan) -> None:
     assert counted(spark, records, plan) == Counter(records)
 
 
-def test_the_screen_passes_whole_buckets_as_they_are_and_looks_into_the_others(spark: SparkSession) -> None:
+def test_the_screen_passes_whole_buckets_as_they_are_and_looks_into_the_others(
+    spark: SparkSession,
+) -> None:
     whole = [("t", 0, "", offset) for offset in range(BUCKET, BUCKET + 500)]
     swapped = [("t", 1, "", offset) for offset in range(500) if offset != 100] + [("t", 1, "", 200)]
-    frame = spark.createDataFrame([(topic, number, offset, member) for topic, number, member, offset in whole + swapped], SCHEMA)
-    rows = sorted((row.number, row.a, row.b, row.orders) for row in output.screened(output.normal(frame)).collect())
+    frame = spark.createDataFrame(
+        [(topic, number, offset, member) for topic, number, member, offset in whole + swapped],
+        SCHEMA,
+    )
+    rows = sorted(
+        (row.number, row.a, row.b, row.orders)
+        for row in output.screened(output.normal(frame)).collect()
+    )
     assert rows[0] == (0, BUCKET, BUCKET + 499, 1)
-    assert [row for row in rows if row[0] == 1] == [(1, 0, 99, 1), (1, 101, 499, 1), (1, 200, 200, 1)]
+    assert [row for row in rows if row[0] == 1] == [
+        (1, 0, 99, 1),
+        (1, 101, 499, 1),
+        (1, 200, 200, 1),
+    ]
 
 
 def test_what_is_no_output_is_refused_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    for folder, kind, words in ((tmp_path / "none", "parquet", "There is no"), (tmp_path, "parquet", "cannot be read as parquet"), (tmp_path, "nothing", "cannot be read as nothing")):
+    for folder, kind, words in (
+        (tmp_path / "none", "parquet", "There is no"),
+        (tmp_path, "parquet", "cannot be read as parquet"),
+        (tmp_path, "nothing", "cannot be read as nothing"),
+    ):
         with pytest.raises(ConfigurationError, match=words) as raised:
             output.read(spark, folder, kind)
         assert "\n" not in str(raised.value)
     spark.range(3).write.parquet(uri(tmp_path / "other"))
-    with pytest.raises(ConfigurationError, match=r"topic \(missing\), partition \(missing\), offset \(missing\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"topic \(missing\), partition \(missing\), offset \(missing\)"
+    ):
         output.read(spark, tmp_path / "other", "parquet")

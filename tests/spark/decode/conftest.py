@@ -22,13 +22,31 @@ class DecodeBroker(KafkaBroker):
 
 
 @pytest.fixture(scope="package")
-def broker(zk_server: ZooKeeperServer, java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DecodeBroker]:
+def broker(
+    zk_server: ZooKeeperServer, java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DecodeBroker]:
     """For the tests of this folder."""
     port, protected = free_ports(2)
     addresses = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{protected}"
-    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="admin" user_admin="admin" user_{USER}="{PASSWORD}";'
-    config = {"log.cleaner.backoff.ms": "100", "listeners": addresses, "advertised.listeners": addresses, "sasl.enabled.mechanisms": "PLAIN", "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas}
-    started = DecodeBroker(tmp_path_factory.mktemp("decode-kafka"), port, zk_server.address + "/" + unique("decode"), java, owned=True, config=config)
+    jaas = (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin"'
+        f' password="admin" user_admin="admin" user_{USER}="{PASSWORD}";'
+    )
+    config = {
+        "log.cleaner.backoff.ms": "100",
+        "listeners": addresses,
+        "advertised.listeners": addresses,
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
+    }
+    started = DecodeBroker(
+        tmp_path_factory.mktemp("decode-kafka"),
+        port,
+        zk_server.address + "/" + unique("decode"),
+        java,
+        owned=True,
+        config=config,
+    )
     started.protected = f"{HOST}:{protected}"
     started.start()
     yield started

@@ -28,10 +28,22 @@ GIVES_UP = Patience(probe_s=0.3, answer_s=2.0, unreachable_s=1.0, unknown_s=0.3,
 """Where there is no broker."""
 
 
-
-def rows_of(bootstrap: str, engine: str, ranges: Iterable[PlannedRange], columns: Sequence[str] = ALL_COLUMNS, fail_on_data_loss: bool = True, patience: Patience = HASTY, **settings: str) -> list[dict[str, Any]]:
-    """All rows, of batches that have exactly the schema that Spark expects. `settings`: with underscores for dots."""
-    told = {"bootstrap.servers": bootstrap, **{name.replace("_", "."): value for name, value in settings.items()}}
+def rows_of(
+    bootstrap: str,
+    engine: str,
+    ranges: Iterable[PlannedRange],
+    columns: Sequence[str] = ALL_COLUMNS,
+    fail_on_data_loss: bool = True,
+    patience: Patience = HASTY,
+    **settings: str,
+) -> list[dict[str, Any]]:
+    """All rows, of batches that have exactly the schema that Spark expects. `settings`: with
+    underscores for dots.
+    """
+    told = {
+        "bootstrap.servers": bootstrap,
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
     batches = list(open_reader(told, engine, fail_on_data_loss, patience).read(ranges, columns))
     for batch in batches:
         assert batch.schema.equals(arrow_schema(columns), check_metadata=True)

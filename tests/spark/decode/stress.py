@@ -1,7 +1,10 @@
-"""Reads given ranges by one build of the extension, in many ways, in a process of its own: `python -m tests.spark.decode.stress SHARED_OBJECT < orders > answers`.
+"""Reads given ranges by one build of the extension, in many ways, in a process of its own: `python
+-m tests.spark.decode.stress SHARED_OBJECT < orders > answers`.
 
-Orders are JSON: the broker, and per range its log, bounds, isolation level and limit of rows. Answers are a line of JSON per range: a digest of its rows. Besides, in between: readings that are given up, partitions that are opened twice,
-a broker that is not there, topics that do not exist, a forked child. For a build under AddressSanitizer, which ends the process at the first wrong access.
+Orders are JSON: the broker, and per range its log, bounds, isolation level and limit of rows.
+Answers are a line of JSON per range: a digest of its rows. Besides, in between: readings that are
+given up, partitions that are opened twice, a broker that is not there, topics that do not exist, a
+forked child. For a build under AddressSanitizer, which ends the process at the first wrong access.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ def use(shared_object: str) -> None:
 
 def digest(rows: list[dict[str, Any]]) -> str:
     """Of rows as Python objects; equal times are one, whatever made them."""
-    return hashlib.sha256(repr([{**row, "timestamp": row["timestamp"].timestamp()} for row in rows]).encode()).hexdigest()
+    return hashlib.sha256(
+        repr([{**row, "timestamp": row["timestamp"].timestamp()} for row in rows]).encode()
+    ).hexdigest()
 
 
 def disturb(bootstrap: str, wanted: PlannedRange, number: int) -> None:
@@ -49,7 +54,11 @@ def disturb(bootstrap: str, wanted: PlannedRange, number: int) -> None:
         extension, _ = engine_c.load()
         client = extension.Client({"bootstrap.servers": bootstrap, "enable.partition.eof": "true"})
         part = client.open(wanted.topic, wanted.partition, wanted.start, wanted.end)
-        for act in (lambda: client.open(wanted.topic, wanted.partition, 0, 9), lambda: client.open(wanted.topic, -7, 0, 9), client.close):
+        for act in (
+            lambda: client.open(wanted.topic, wanted.partition, 0, 9),
+            lambda: client.open(wanted.topic, -7, 0, 9),
+            client.close,
+        ):
             try:
                 act()
             except (extension.KafkaError, RuntimeError):
@@ -65,7 +74,11 @@ def disturb(bootstrap: str, wanted: PlannedRange, number: int) -> None:
     elif number % 4 == 2:
         for servers, topic in ((bootstrap, "no-such-topic"), ("127.0.0.1:1", wanted.topic)):
             try:
-                list(open_reader({"bootstrap.servers": servers}, "c", patience=HASTY).read([PlannedRange(topic, 0, 0, 5)], ["value"]))
+                list(
+                    open_reader({"bootstrap.servers": servers}, "c", patience=HASTY).read(
+                        [PlannedRange(topic, 0, 0, 5)], ["value"]
+                    )
+                )
             except ReadError:
                 continue
 
@@ -79,8 +92,13 @@ def main() -> int:
         if number % orders["disturb_every"] == 0:
             disturb(orders["bootstrap"], wanted, number // orders["disturb_every"])
         with mock.patch.object(engine_c, "ROWS_MAX", order["rows_max"]):
-            reader = open_reader({"bootstrap.servers": orders["bootstrap"], "isolation.level": order["isolation"]}, "c")
-            rows = [row for batch in reader.read([wanted], ALL_COLUMNS) for row in batch.to_pylist()]
+            reader = open_reader(
+                {"bootstrap.servers": orders["bootstrap"], "isolation.level": order["isolation"]},
+                "c",
+            )
+            rows = [
+                row for batch in reader.read([wanted], ALL_COLUMNS) for row in batch.to_pylist()
+            ]
         print(json.dumps({"number": number, "digest": digest(rows)}), flush=True)
     return 0
 

@@ -1,4 +1,6 @@
-"""The extension is optional: an installation without a compiler works, and says which engine it has."""
+"""The extension is optional: an installation without a compiler works, and says which engine it
+has.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,32 @@ def wheel(tmp_path: Path, **environment: str) -> Path:
     source = tmp_path / "source"
     for name in ("zkcoord", "consumer", "migrations"):
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+            shutil.copytree(
+                ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+            )
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
-    built = subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(tmp_path),
+        str(source),
+    ]
+    built = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
     assert built.returncode == 0, built.stderr
     unpacked = tmp_path / "unpacked"
     zipfile.ZipFile(next(tmp_path.glob("zkcoord-*.whl"))).extractall(unpacked)
@@ -36,7 +59,15 @@ def wheel(tmp_path: Path, **environment: str) -> Path:
 
 def engine_of(unpacked: Path) -> str:
     """What such an installation says."""
-    answer = subprocess.run([sys.executable, "-c", ASK], cwd=unpacked, env={**os.environ, "PYTHONPATH": str(unpacked)}, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+    answer = subprocess.run(
+        [sys.executable, "-c", ASK],
+        cwd=unpacked,
+        env={**os.environ, "PYTHONPATH": str(unpacked)},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 

@@ -59,19 +59,32 @@ def test_a_topic_that_never_was(broker: DecodeBroker, engine: str) -> None:
 
 @kafka
 @each_engine
-def test_a_topic_that_is_deleted_between_two_readings(broker: DecodeBroker, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_deleted_between_two_readings(
+    broker: DecodeBroker, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = create_topic(broker.address, unique("deleted"), 1)
     produce_numbered(broker.address, topic, 1, 10)
-    assert offsets(rows_of(broker.address, engine, [PlannedRange(topic, 0, 0, 10)])) == list(range(10))
+    assert offsets(rows_of(broker.address, engine, [PlannedRange(topic, 0, 0, 10)])) == list(
+        range(10)
+    )
     delete_topic(broker.address, topic)
     admin = AdminClient({"bootstrap.servers": broker.address})
     log = broker.home / "data" / f"{topic}-0"
-    wait_until(lambda: topic not in admin.list_topics(timeout=ADMIN_S).topics and not log.exists(), ADMIN_S, "a topic that is gone, and its log, which could still be read for a moment")
+    wait_until(
+        lambda: topic not in admin.list_topics(timeout=ADMIN_S).topics and not log.exists(),
+        ADMIN_S,
+        "a topic that is gone, and its log, which could still be read for a moment",
+    )
     with pytest.raises(TopicUnknownError) as raised:
         rows_of(broker.address, engine, [PlannedRange(topic, 0, 0, 10)])
     one_sentence(raised.value, topic)
     with caplog.at_level(logging.WARNING):
-        assert rows_of(broker.address, engine, [PlannedRange(topic, 0, 0, 10)], fail_on_data_loss=False) == []
+        assert (
+            rows_of(
+                broker.address, engine, [PlannedRange(topic, 0, 0, 10)], fail_on_data_loss=False
+            )
+            == []
+        )
     assert topic in caplog.text
 
 
@@ -86,18 +99,24 @@ def test_a_range_behind_the_log(broker: DecodeBroker, logs: Mapping[str, Log], e
 
 @kafka
 @each_engine
-def test_a_log_that_ends_too_early(broker: DecodeBroker, logs: Mapping[str, Log], engine: str) -> None:
+def test_a_log_that_ends_too_early(
+    broker: DecodeBroker, logs: Mapping[str, Log], engine: str
+) -> None:
     log = logs["mixed-0"]
     wanted = PlannedRange(log.topic, 0, log.end - 3, log.end + 4)
     with pytest.raises(DataLossError) as raised:
         rows_of(broker.address, engine, [wanted])
     one_sentence(raised.value, f"{log.topic}-0", f"from {log.end} to {log.end + 4}")
-    assert rows_of(broker.address, engine, [wanted], fail_on_data_loss=False) == log.within(wanted, UNCOMMITTED)
+    assert rows_of(broker.address, engine, [wanted], fail_on_data_loss=False) == log.within(
+        wanted, UNCOMMITTED
+    )
 
 
 @kafka
 @each_engine
-def test_retention_was_faster(broker: DecodeBroker, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_was_faster(
+    broker: DecodeBroker, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = create_topic(broker.address, unique("retained"), 1)
     produce_numbered(broker.address, topic, 1, 30)
     admin = AdminClient({"bootstrap.servers": broker.address})
@@ -107,15 +126,27 @@ def test_retention_was_faster(broker: DecodeBroker, engine: str, caplog: pytest.
         rows_of(broker.address, engine, [PlannedRange(topic, 0, 5, 20)])
     one_sentence(raised.value, f"{topic}-0", "from 5 to 12", "retention")
     with caplog.at_level(logging.WARNING):
-        assert offsets(rows_of(broker.address, engine, [PlannedRange(topic, 0, 5, 20), PlannedRange(topic, 0, 22, 25)], fail_on_data_loss=False)) == [*range(12, 20), *range(22, 25)]
-        assert rows_of(broker.address, engine, [PlannedRange(topic, 0, 5, 9)], fail_on_data_loss=False) == []
+        assert offsets(
+            rows_of(
+                broker.address,
+                engine,
+                [PlannedRange(topic, 0, 5, 20), PlannedRange(topic, 0, 22, 25)],
+                fail_on_data_loss=False,
+            )
+        ) == [*range(12, 20), *range(22, 25)]
+        assert (
+            rows_of(broker.address, engine, [PlannedRange(topic, 0, 5, 9)], fail_on_data_loss=False)
+            == []
+        )
     assert "from 5 to 12" in caplog.text and "from 5 to 9" in caplog.text
 
 
 @kafka
 @each_engine
 def test_a_damaged_record(broker: DecodeBroker, engine: str) -> None:
-    """A byte of a value is flipped on the broker's disk: checksums are verified unless that is switched off."""
+    """A byte of a value is flipped on the broker's disk: checksums are verified unless that is
+    switched off.
+    """
     topic = create_topic(broker.address, unique("damaged"), 1)
     produce_numbered(broker.address, topic, 1, 3)
     (segment,) = (broker.home / "data" / f"{topic}-0").glob("*.log")
@@ -126,7 +157,12 @@ def test_a_damaged_record(broker: DecodeBroker, engine: str) -> None:
     with pytest.raises(CorruptRecordError) as raised:
         rows_of(broker.address, engine, [PlannedRange(topic, 0, 0, 3)])
     one_sentence(raised.value, f"{topic}-0")
-    assert [row["value"] for row in rows_of(broker.address, engine, [PlannedRange(topic, 0, 0, 3)], check_crcs="false")][-1] == b"0:7"
+    assert [
+        row["value"]
+        for row in rows_of(
+            broker.address, engine, [PlannedRange(topic, 0, 0, 3)], check_crcs="false"
+        )
+    ][-1] == b"0:7"
 
 
 @each_engine
@@ -140,11 +176,19 @@ def test_no_broker(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @kafka
 @each_engine
-def test_a_password(broker: DecodeBroker, logs: Mapping[str, Log], engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password(
+    broker: DecodeBroker, logs: Mapping[str, Log], engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = logs["mixed-0"]
     wanted = PlannedRange(log.topic, 0, 0, 40)
-    secured = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
-    assert rows_of(broker.protected, engine, [wanted], **secured, sasl_password=PASSWORD) == log.within(wanted, UNCOMMITTED)
+    secured = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": USER,
+    }
+    assert rows_of(
+        broker.protected, engine, [wanted], **secured, sasl_password=PASSWORD
+    ) == log.within(wanted, UNCOMMITTED)
     monkeypatch.setattr("consumer.spark.decode.settings.BOOTSTRAP_MS", 2_000)
     with pytest.raises(NotAllowedError) as raised:
         rows_of(broker.protected, engine, [wanted], **secured, sasl_password="wrong")
@@ -175,4 +219,7 @@ def test_engines_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(EngineUnavailableError, match="pip install"):
         choose("confluent")
-    assert choose("auto") == ("kafka-python", "the engine c needs confluent-kafka: pip install 'zkcoord[spark]'")
+    assert choose("auto") == (
+        "kafka-python",
+        "the engine c needs confluent-kafka: pip install 'zkcoord[spark]'",
+    )

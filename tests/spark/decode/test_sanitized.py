@@ -1,4 +1,7 @@
-"""The extension under AddressSanitizer and UndefinedBehaviorSanitizer: compiled for it, loaded into a Python that takes its memory from malloc (so that every buffer has its guards), and made to read what the other tests read."""
+"""The extension under AddressSanitizer and UndefinedBehaviorSanitizer: compiled for it, loaded into
+a Python that takes its memory from malloc (so that every buffer has its guards), and made to read
+what the other tests read.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,13 @@ LIBRARIES = ("libasan.so", "libubsan.so")
 
 def library(name: str) -> str | None:
     """Where gcc has it."""
-    found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=True).stdout.strip()
+    found = subprocess.run(
+        ["gcc", f"-print-file-name={name}"],
+        capture_output=True,
+        text=True,
+        timeout=COMPILE_TIMEOUT_S,
+        check=True,
+    ).stdout.strip()
     return found if os.path.isabs(found) else None
 
 
@@ -41,8 +50,23 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no gcc with its sanitizers here")
     built = tmp_path_factory.mktemp("sanitized") / "_rdk.so"
     source = ROOT / "consumer" / "spark" / "decode" / "_rdk.c"
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-shared", "-fPIC", f"-I{sysconfig.get_paths()['include']}"]
-    subprocess.run(["gcc", *flags, str(source), "-o", str(built)], timeout=COMPILE_TIMEOUT_S, check=True)
+    flags = [
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-g",
+        "-O1",
+        "-fno-omit-frame-pointer",
+        "-fsanitize=address,undefined",
+        "-shared",
+        "-fPIC",
+        f"-I{sysconfig.get_paths()['include']}",
+    ]
+    subprocess.run(
+        ["gcc", *flags, str(source), "-o", str(built)], timeout=COMPILE_TIMEOUT_S, check=True
+    )
     return built
 
 
@@ -53,12 +77,42 @@ def test_many_ranges(sanitized: Path, broker: DecodeBroker, logs: Mapping[str, L
         log = logs[drawn.choice(sorted(set(logs) - {"compacted"}))]
         start, end = sorted(drawn.choices(range(log.end + 1), k=2)) if number % 10 else (0, log.end)
         isolation = drawn.choice([UNCOMMITTED, COMMITTED])
-        orders.append({"topic": log.topic, "partition": log.partition, "start": start, "end": end, "isolation": isolation, "rows_max": drawn.choice([1, 2, 8, 63, 500, 16_384])})
-        expected.append(digest(log.within(PlannedRange(log.topic, log.partition, start, end), isolation)))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONMALLOC": "malloc", "LD_PRELOAD": " ".join(filter(None, map(library, LIBRARIES))),
-                   "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
-    told = json.dumps({"bootstrap": broker.address, "disturb_every": DISTURB_EVERY, "ranges": orders})
-    answer = subprocess.run([sys.executable, "-m", "tests.spark.decode.stress", str(sanitized)], input=told, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+        orders.append(
+            {
+                "topic": log.topic,
+                "partition": log.partition,
+                "start": start,
+                "end": end,
+                "isolation": isolation,
+                "rows_max": drawn.choice([1, 2, 8, 63, 500, 16_384]),
+            }
+        )
+        expected.append(
+            digest(log.within(PlannedRange(log.topic, log.partition, start, end), isolation))
+        )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONMALLOC": "malloc",
+        "LD_PRELOAD": " ".join(filter(None, map(library, LIBRARIES))),
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
+    told = json.dumps(
+        {"bootstrap": broker.address, "disturb_every": DISTURB_EVERY, "ranges": orders}
+    )
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.spark.decode.stress", str(sanitized)],
+        input=told,
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stderr[-6_000:]
-    assert "Sanitizer" not in answer.stderr and "runtime error" not in answer.stderr, answer.stderr[-6_000:]
+    assert "Sanitizer" not in answer.stderr and "runtime error" not in answer.stderr, answer.stderr[
+        -6_000:
+    ]
     assert [json.loads(line)["digest"] for line in answer.stdout.splitlines()] == expected

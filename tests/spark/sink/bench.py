@@ -1,4 +1,6 @@
-"""Members and a sink's directory for tests without Spark: rows are text files. Members are sessions that write what the protocol says; what of them writes through the sink is what ships."""
+"""Members and a sink's directory for tests without Spark: rows are text files. Members are sessions
+that write what the protocol says; what of them writes through the sink is what ships.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Member:
         self.batches = 0
 
     def claim(self) -> Member:
-        """Every free partition: owner node, and the offset re-written with its own value at the version read."""
+        """Every free partition: owner node, and the offset re-written with its own value at the
+        version read.
+        """
         for tp in PARTITIONS:
             offset, owner = LAYOUT.offset(GROUP, tp), LAYOUT.owner(GROUP, tp)
             self.client.ensure_path(offset.rpartition("/")[0])
@@ -58,9 +62,19 @@ class Member:
         ranges = []
         for tp in PARTITIONS:
             value, stat = self.client.get(LAYOUT.offset(GROUP, tp))
-            ranges.append(PlannedRange(*tp, int(value), int(value) + EACH, stat.version, self.client.exists(LAYOUT.owner(GROUP, tp)).czxid))
+            ranges.append(
+                PlannedRange(
+                    *tp,
+                    int(value),
+                    int(value) + EACH,
+                    stat.version,
+                    self.client.exists(LAYOUT.owner(GROUP, tp)).czxid,
+                )
+            )
         self.batches += 1
-        return Batch(LAYOUT, GROUP, self.name, self.incarnation, self.batches, tuple(ranges), "query")
+        return Batch(
+            LAYOUT, GROUP, self.name, self.incarnation, self.batches, tuple(ranges), "query"
+        )
 
     def leave(self) -> None:
         """The session ends: registration and owner nodes go."""
@@ -98,13 +112,20 @@ class Bench:
         return write
 
     def publish(self, batch: Batch, keeper: Keeper | None = None) -> None:
-        perform(steps.publish(self.place, batch, "0a"), keeper or self.keeper, self.files, self.stage(batch))
+        perform(
+            steps.publish(self.place, batch, "0a"),
+            keeper or self.keeper,
+            self.files,
+            self.stage(batch),
+        )
 
     def recover(self, member: Member) -> None:
         perform(steps.recover(self.place, member.incarnation), self.keeper, self.files)
 
     def part(self, work: Generator[steps.Effect, Any, Any], batch: Batch, count: int) -> bool:
-        """The first `count` effects, and then the end of the process; False: there are no more than that."""
+        """The first `count` effects, and then the end of the process; False: there are no more than
+        that.
+        """
         answer: Any = None
         for _ in range(count):
             try:
@@ -116,7 +137,11 @@ class Bench:
 
     def visible(self) -> Counter[str]:
         """Records as a reader that leaves out hidden names finds them."""
-        return Counter(line for path in self.files.written("") for line in (self.folder / path).read_text().split("\n"))
+        return Counter(
+            line
+            for path in self.files.written("")
+            for line in (self.folder / path).read_text().split("\n")
+        )
 
     def expected(self, end: int) -> Counter[str]:
         return Counter(f"{tp}:{offset}" for tp in PARTITIONS for offset in range(end))
@@ -125,7 +150,9 @@ class Bench:
         """Intents and staging folders."""
         client = self.members[-1].client
         parent = LAYOUT.publications(GROUP)
-        return (client.get_children(parent) if client.exists(parent) else []), self.files.folders(docs.staging(GROUP))
+        return (client.get_children(parent) if client.exists(parent) else []), self.files.folders(
+            docs.staging(GROUP)
+        )
 
     def close(self) -> None:
         """End all sessions."""

@@ -1,7 +1,10 @@
-"""A model of a group that writes through the sink: members come, claim, plan, publish, recover, are fenced while they go on, die between any two steps, and lose answers. Two parts are real: `consumer.spark.sink.steps`,
-and the transactions of the simulator's znode tree. Files are a dictionary whose moves are atomic.
+"""A model of a group that writes through the sink: members come, claim, plan, publish, recover, are
+fenced while they go on, die between any two steps, and lose answers. Two parts are real:
+`consumer.spark.sink.steps`, and the transactions of the simulator's znode tree. Files are a
+dictionary whose moves are atomic.
 
-`World.run(seed)` draws everything from the seed, ends with a member that claims and recovers everything, and gives what is wrong: a record that is visible twice, before it counts, or never.
+`World.run(seed)` draws everything from the seed, ends with a member that claims and recovers
+everything, and gives what is wrong: a record that is visible twice, before it counts, or never.
 """
 
 from __future__ import annotations
@@ -19,7 +22,16 @@ from consumer.spark.sink.batch import Batch
 from consumer.spark.sink.errors import FencedBatchError
 from tests.sim.tree import Tree, Txn
 from zkcoord.core.model import TopicPartition
-from zkcoord.zk.port import Committed, Create, Delete, MultiResult, Op, Rejected, SetData, Unanswered
+from zkcoord.zk.port import (
+    Committed,
+    Create,
+    Delete,
+    MultiResult,
+    Op,
+    Rejected,
+    SetData,
+    Unanswered,
+)
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout, parents
 
@@ -35,8 +47,10 @@ RESTS = (6, 15, 30, 60)
 
 @dataclass
 class Member:
-    """One process with its session. `work` is what it is doing: recovering, or publishing a batch; `answer` what its last step gave, `rests` how many turns it stands still. `registered`: its session lives (it need
-    not know)."""
+    """One process with its session. `work` is what it is doing: recovering, or publishing a batch;
+    `answer` what its last step gave, `rests` how many turns it stands still. `registered`: its
+    session lives (it need not know).
+    """
 
     name: str
     session: int
@@ -66,7 +80,11 @@ class World:
         self.unreliable = True
         self.lingering: list[Member] = []
         self.wrong: list[str] = []
-        for path in (LAYOUT.ids(GROUP), *(LAYOUT.owner(GROUP, tp) for tp in PARTITIONS), *(LAYOUT.offset(GROUP, tp) for tp in PARTITIONS)):
+        for path in (
+            LAYOUT.ids(GROUP),
+            *(LAYOUT.owner(GROUP, tp) for tp in PARTITIONS),
+            *(LAYOUT.offset(GROUP, tp) for tp in PARTITIONS),
+        ):
             for above in parents(path):
                 self.multi([Create(above, b"")])
         self.multi([Create(LAYOUT.ids(GROUP), b"")])
@@ -90,7 +108,9 @@ class World:
             member.registered = False
             owned = [path for path, rec in self.tree.nodes.items() if rec.owner == member.session]
             self.zxid += 1
-            self.tree.close_session(member.session, owned, Txn(self.zxid, 0, member.session, "", "close"))
+            self.tree.close_session(
+                member.session, owned, Txn(self.zxid, 0, member.session, "", "close")
+            )
 
     # members
 
@@ -106,7 +126,13 @@ class World:
     def claim(self, member: Member, tp: TopicPartition) -> None:
         """A start ack: the owner node, and the offset re-written with its own value."""
         value, version = self.offset(tp)
-        result = self.multi([Create(LAYOUT.owner(GROUP, tp), b"", ephemeral=True), SetData(LAYOUT.offset(GROUP, tp), codec.encode_offset(value), version)], member.session)
+        result = self.multi(
+            [
+                Create(LAYOUT.owner(GROUP, tp), b"", ephemeral=True),
+                SetData(LAYOUT.offset(GROUP, tp), codec.encode_offset(value), version),
+            ],
+            member.session,
+        )
         if isinstance(result, Committed):
             member.owned.add(tp)
             member.new = True
@@ -115,10 +141,18 @@ class World:
         """A stop ack, between two batches."""
         value, version = self.offset(tp)
         member.owned.discard(tp)
-        self.multi([Delete(LAYOUT.owner(GROUP, tp)), SetData(LAYOUT.offset(GROUP, tp), codec.encode_offset(value), version)], member.session)
+        self.multi(
+            [
+                Delete(LAYOUT.owner(GROUP, tp)),
+                SetData(LAYOUT.offset(GROUP, tp), codec.encode_offset(value), version),
+            ],
+            member.session,
+        )
 
     def begin(self, member: Member) -> None:
-        """The next thing that an idle member does: recover after a claim, and now and then without one, else a batch."""
+        """The next thing that an idle member does: recover after a claim, and now and then without
+        one, else a batch.
+        """
         if member.new or self.draw.random() < 0.3:
             member.new, member.work = False, steps.recover(PLACE, member.incarnation)
             return
@@ -128,7 +162,9 @@ class World:
             if self.draw.random() < 0.8:
                 ranges.append(PlannedRange(*tp, value, value + self.draw.randint(1, 4), version))
         if ranges:
-            member.batch = Batch(LAYOUT, GROUP, member.name, member.incarnation, member.batches, tuple(ranges))
+            member.batch = Batch(
+                LAYOUT, GROUP, member.name, member.incarnation, member.batches, tuple(ranges)
+            )
             member.batches += 1
             member.work = steps.publish(PLACE, member.batch, f"{self.zxid:x}")
 
@@ -151,8 +187,12 @@ class World:
         self.look()
 
     def interrupts(self, member: Member, effect: steps.Effect) -> bool:
-        """Before a batch is committed the member may lose its session or a partition, and stand still long enough for others to go on; so may who recovers, between two looks."""
-        commits = isinstance(effect, steps.Transact) and any(isinstance(op, SetData) for op in effect.ops)
+        """Before a batch is committed the member may lose its session or a partition, and stand
+        still long enough for others to go on; so may who recovers, between two looks.
+        """
+        commits = isinstance(effect, steps.Transact) and any(
+            isinstance(op, SetData) for op in effect.ops
+        )
         recovers = member.batch is None and isinstance(effect, steps.Look)
         chance = self.draw.random()
         if commits and chance < 0.1:
@@ -165,7 +205,9 @@ class World:
         return True
 
     def die(self, member: Member) -> None:
-        """The process ends, where it stands; its session ends now or, as that of a lost host, some time."""
+        """The process ends, where it stands; its session ends now or, as that of a lost host, some
+        time.
+        """
         self.members.remove(member)
         if self.draw.random() < 0.5:
             self.end_session(member)
@@ -193,7 +235,13 @@ class World:
         elif isinstance(effect, steps.Move):
             return self.move(effect)
         elif isinstance(effect, steps.Folders):
-            return tuple({path[len(effect.path) + 1 :].partition("/")[0] for path in self.files if path.startswith(effect.path + "/")})
+            return tuple(
+                {
+                    path[len(effect.path) + 1 :].partition("/")[0]
+                    for path in self.files
+                    if path.startswith(effect.path + "/")
+                }
+            )
         else:
             for path in [path for path in self.files if path.startswith(effect.path + "/")]:
                 del self.files[path]
@@ -221,7 +269,13 @@ class World:
 
     def visible(self) -> Counter[str]:
         """Records as a reader of the directory counts them."""
-        return Counter(record for path, data in self.files.items() if not path.startswith(docs.ROOT) for record in data.decode().split("\n") if record)
+        return Counter(
+            record
+            for path, data in self.files.items()
+            if not path.startswith(docs.ROOT)
+            for record in data.decode().split("\n")
+            if record
+        )
 
     def look(self) -> None:
         """At every moment: nothing is visible twice, nothing before it counts."""
@@ -251,7 +305,11 @@ class World:
         elif chance < 0.22 and member.owned:
             self.usurp(member)
         else:
-            self.proceed(self.draw.choice([member for member in self.members if not member.rests] or self.members))
+            self.proceed(
+                self.draw.choice(
+                    [member for member in self.members if not member.rests] or self.members
+                )
+            )
 
     def proceed(self, member: Member) -> None:
         """Some steps of what it does, or something new."""
@@ -265,7 +323,9 @@ class World:
             self.members.remove(member)  # between two batches it finds out by itself
 
     def usurp(self, member: Member) -> None:
-        """Somebody deletes an owner node by hand; whoever claims that partition next moves its version, and the member that loses it is registered all the same."""
+        """Somebody deletes an owner node by hand; whoever claims that partition next moves its
+        version, and the member that loses it is registered all the same.
+        """
         tp = self.draw.choice(sorted(member.owned))
         member.owned.discard(tp)
         if member.registered:
@@ -282,7 +342,9 @@ class World:
 
     # stories that are told on purpose
 
-    def begins(self, member: Member, work: Generator[steps.Effect, Any, Any], batch: Batch | None = None) -> None:
+    def begins(
+        self, member: Member, work: Generator[steps.Effect, Any, Any], batch: Batch | None = None
+    ) -> None:
         """It begins with this."""
         member.work, member.batch, member.answer, member.pending = work, batch, None, None
 
@@ -300,7 +362,9 @@ class World:
         """It begins to recover."""
         self.begins(member, steps.recover(PLACE, member.incarnation))
 
-    def goes_on(self, member: Member, until: Callable[[steps.Effect], bool] = lambda effect: False) -> None:
+    def goes_on(
+        self, member: Member, until: Callable[[steps.Effect], bool] = lambda effect: False
+    ) -> None:
         """Its steps, up to one that it is about to take, else to the end."""
         while member.work is not None and member in self.members:
             if member.pending is None:
@@ -325,7 +389,9 @@ class World:
         return self.ends()
 
     def ends(self) -> list[str]:
-        """All sessions end; one more member claims and recovers everything, while who still works goes on."""
+        """All sessions end; one more member claims and recovers everything, while who still works
+        goes on.
+        """
         for member in [*self.members, *self.lingering]:
             self.end_session(member)
         last = self.join()
@@ -333,11 +399,21 @@ class World:
             self.claim(last, tp)
         zombies = [member for member in self.members if member.work is not None]
         self.begin(last)
-        while last.work is not None or any(member.work is not None and member in self.members for member in zombies):
-            self.step(self.draw.choice([member for member in self.members if member.work is not None]))
-        expected = Counter(f"{tp}:{offset}" for tp in PARTITIONS for offset in range(self.offset(tp)[0]))
+        while last.work is not None or any(
+            member.work is not None and member in self.members for member in zombies
+        ):
+            self.step(
+                self.draw.choice([member for member in self.members if member.work is not None])
+            )
+        expected = Counter(
+            f"{tp}:{offset}" for tp in PARTITIONS for offset in range(self.offset(tp)[0])
+        )
         seen = self.visible()
-        self.wrong += [f"{record} is lost" for record in sorted(expected - seen)] + [f"{record} is there once too often" for record in sorted(seen - expected)]
+        self.wrong += [f"{record} is lost" for record in sorted(expected - seen)] + [
+            f"{record} is there once too often" for record in sorted(seen - expected)
+        ]
         if self.tree.children.get(LAYOUT.publications(GROUP)):
-            self.wrong.append(f"intents are left: {sorted(self.tree.children[LAYOUT.publications(GROUP)])}")
+            self.wrong.append(
+                f"intents are left: {sorted(self.tree.children[LAYOUT.publications(GROUP)])}"
+            )
         return self.wrong

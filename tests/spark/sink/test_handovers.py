@@ -1,5 +1,7 @@
-"""Crash handovers with the fenced sink, of each kind, many times: source, decoder, coordinator, broker, ZooKeeper and the sink's steps are what ships; Spark's side of a query is `tests.spark.engine`, and a file is a text file. With JVMs:
-test_chaos.py, `make chaos-spark`."""
+"""Crash handovers with the fenced sink, of each kind, many times: source, decoder, coordinator,
+broker, ZooKeeper and the sink's steps are what ships; Spark's side of a query is
+`tests.spark.engine`, and a file is a text file. With JVMs: test_chaos.py, `make chaos-spark`.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Point(enum.Enum):
 class FencedQuery(Query):
     """One run of a query whose rows go through the sink."""
 
-    def __init__(self, options: Mapping[str, str], checkpoint: Checkpoint, keeper: Keeper, files: LocalFiles) -> None:
+    def __init__(
+        self, options: Mapping[str, str], checkpoint: Checkpoint, keeper: Keeper, files: LocalFiles
+    ) -> None:
         super().__init__(options, checkpoint, Sink())
         self.keeper = keeper
         self.files = files
@@ -57,7 +61,12 @@ class FencedQuery(Query):
         """From the log of the offsets to that of the commit, step by step."""
         tasks = [pickle.loads(pickle.dumps(task)) for task in self.reader.partitions(before, end)]
         executor: ZkcoordStreamReader = pickle.loads(pickle.dumps(self.reader))
-        rows = [f"{row['partition']}:{row['offset']}" for task in tasks for batch in executor.read(task) for row in batch.select(["partition", "offset"]).to_pylist()]
+        rows = [
+            f"{row['partition']}:{row['offset']}"
+            for task in tasks
+            for batch in executor.read(task)
+            for row in batch.select(["partition", "offset"]).to_pylist()
+        ]
         self.written += len(rows)
         yield Crash.READ
         plan = current(parse_plan(json.dumps(end)), self.keeper)
@@ -116,10 +125,18 @@ class World:
         self.each += EACH
 
     def visible(self) -> Counter[str]:
-        return Counter(line for path in self.files.written("") for line in (self.files.root / path).read_text().split("\n"))
+        return Counter(
+            line
+            for path in self.files.written("")
+            for line in (self.files.root / path).read_text().split("\n")
+        )
 
     def expected(self) -> Counter[str]:
-        return Counter(f"{partition}:{offset}" for partition in range(PARTITIONS) for offset in range(self.each))
+        return Counter(
+            f"{partition}:{offset}"
+            for partition in range(PARTITIONS)
+            for offset in range(self.each)
+        )
 
     def all_there(self, *queries: FencedQuery) -> None:
         """Trigger these until everything that was produced counts and is visible, once."""
@@ -129,7 +146,8 @@ class World:
         def whole() -> bool:
             for query in queries:
                 query.trigger()
-            recover(place, self.keeper, self.files)  # as the watch of each application does: a successor that has nothing to read does not
+            # as the watch of each application does: a successor that has nothing to read does not
+            recover(place, self.keeper, self.files)
             return len(self.visible()) == PARTITIONS * self.each
 
         wait_until(whole, PATIENCE_S, f"{PARTITIONS * self.each} records")
@@ -146,8 +164,17 @@ class World:
 
 
 @pytest.fixture
-def world(kafka_broker: KafkaBroker, kafka_zk_hosts: str, group: str, topic: str, tmp_path: Path) -> Iterator[World]:
-    options = {"zookeeperConnect": kafka_zk_hosts, "groupId": group, "subscribe": topic, "startingOffsets": "earliest", "zookeeperSessionTimeoutMs": str(SESSION_MS), "maxOffsetsPerTrigger": "20"}
+def world(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, group: str, topic: str, tmp_path: Path
+) -> Iterator[World]:
+    options = {
+        "zookeeperConnect": kafka_zk_hosts,
+        "groupId": group,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "zookeeperSessionTimeoutMs": str(SESSION_MS),
+        "maxOffsetsPerTrigger": "20",
+    }
     found = World(options, kafka_broker.address, tmp_path / "out")
     yield found
     for query in found.queries:
@@ -161,9 +188,15 @@ def rounds(name: str) -> pytest.MarkDecorator:
 
 
 @rounds("count")
-@pytest.mark.parametrize("point", [Crash.LOGGED, Crash.READ, Point.BETWEEN, Crash.WRITTEN, Crash.COMMITTED])
-def test_a_query_that_dies_anywhere_loses_and_doubles_nothing(world: World, point: Any, count: int) -> None:
-    """The other takes over; then it comes back with its checkpoint, whose last batch is run again where it was not committed."""
+@pytest.mark.parametrize(
+    "point", [Crash.LOGGED, Crash.READ, Point.BETWEEN, Crash.WRITTEN, Crash.COMMITTED]
+)
+def test_a_query_that_dies_anywhere_loses_and_doubles_nothing(
+    world: World, point: Any, count: int
+) -> None:
+    """The other takes over; then it comes back with its checkpoint, whose last batch is run again
+    where it was not committed.
+    """
     pair = [world.start(Checkpoint()), world.start(Checkpoint())]
     world.produce()
     settled(pair, PARTITIONS)  # type: ignore[arg-type]
@@ -179,7 +212,9 @@ def test_a_query_that_dies_anywhere_loses_and_doubles_nothing(world: World, poin
 
 @rounds("count")
 def test_a_zombie_comes_to_the_fence_every_time(world: World, count: int) -> None:
-    """Its session is over, others have claimed and written everything, and then its batch goes on."""
+    """Its session is over, others have claimed and written everything, and then its batch goes
+    on.
+    """
     pair = [world.start(Checkpoint()), world.start(Checkpoint())]
     world.produce()
     settled(pair, PARTITIONS)  # type: ignore[arg-type]
@@ -195,7 +230,9 @@ def test_a_zombie_comes_to_the_fence_every_time(world: World, count: int) -> Non
         pair[number % 2] = world.start(victim.checkpoint)
         settled(pair, PARTITIONS)  # type: ignore[arg-type]
         world.all_there(*pair)
-    assert len(world.files.folders(docs.staging(world.options["groupId"]))) <= 3, "what zombies have staged is removed"
+    assert len(world.files.folders(docs.staging(world.options["groupId"]))) <= 3, (
+        "what zombies have staged is removed"
+    )
 
 
 @rounds("count")
@@ -216,20 +253,27 @@ def test_graceful_moves_double_nothing(world: World, count: int) -> None:
 
 
 def test_offsets_are_the_sinks_and_the_source_stores_nothing_of_its_own(world: World) -> None:
-    """The version of an offset moves by one with each batch: the source takes the sink's writes for its own, and does not write again."""
+    """The version of an offset moves by one with each batch: the source takes the sink's writes for
+    its own, and does not write again.
+    """
     query = world.start(Checkpoint())
     world.produce()
     settled([query], PARTITIONS)
     world.all_there(query)
     query.drained()
     tp = TopicPartition(world.options["subscribe"], 0)
-    (before,) = world.keeper.look([steps.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))])
+    (before,) = world.keeper.look(
+        [steps.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))]
+    )
     batches = len(query.checkpoint.offsets)
     for _ in range(3):
         world.produce()
         world.all_there(query)
     query.drained()
     (after,) = world.keeper.look([steps.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))])
-    of_partition = sum(any(r.partition == 0 and r.rows for r in parse_plan(text).ranges) for text in query.checkpoint.offsets[batches:])
+    of_partition = sum(
+        any(r.partition == 0 and r.rows for r in parse_plan(text).ranges)
+        for text in query.checkpoint.offsets[batches:]
+    )
     assert isinstance(before, steps.Node) and isinstance(after, steps.Node)
     assert after.stat.version - before.stat.version == of_partition

@@ -1,4 +1,6 @@
-"""The sink's steps in every order: thousands of stories of members that die, stand still and lose answers between any two of them; and with one rule taken out, which must be noticed."""
+"""The sink's steps in every order: thousands of stories of members that die, stand still and lose
+answers between any two of them; and with one rule taken out, which must be noticed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from zkcoord.zk.port import Check, Create, GetChildren, Op, SetData
 SEEDS = 200
 SEEDS_OF_VARIANTS = 100
 
-commit_ops, _finish, recover, _registered = steps.commit_ops, steps._finish, steps.recover, steps._registered
+commit_ops, _finish, recover, _registered = (
+    steps.commit_ops,
+    steps._finish,
+    steps.recover,
+    steps._registered,
+)
 Steps = Generator[steps.Effect, Any, Any]
 
 
@@ -38,7 +45,9 @@ def two(world: World) -> tuple[Member, Member]:
 
 
 def overtaken(world: World) -> None:
-    """A partition is taken from a member that is registered, and another reads it, while the member is about to commit a batch of it."""
+    """A partition is taken from a member that is registered, and another reads it, while the member
+    is about to commit a batch of it.
+    """
     first, second = two(world)
     world.publishes(first)
     world.goes_on(first, commits)
@@ -50,7 +59,9 @@ def overtaken(world: World) -> None:
 
 
 def cleaned_away(world: World) -> None:
-    """A member's session ends while it is about to commit, and before anybody claims, somebody cleans."""
+    """A member's session ends while it is about to commit, and before anybody claims, somebody
+    cleans.
+    """
     first, second = two(world)
     world.publishes(first)
     world.goes_on(first, commits)
@@ -66,7 +77,12 @@ def commits_at_last(world: World) -> None:
     world.publishes(first)
     world.goes_on(first, commits)
     world.recovers(second)
-    world.goes_on(second, lambda effect: isinstance(effect, steps.Look) and effect.reads == (GetChildren(LAYOUT.ids(GROUP)),))
+    world.goes_on(
+        second,
+        lambda effect: (
+            isinstance(effect, steps.Look) and effect.reads == (GetChildren(LAYOUT.ids(GROUP)),)
+        ),
+    )
     world.goes_on(first, lambda effect: isinstance(effect, steps.Move))
     world.end_session(first)
     world.members.remove(first)
@@ -78,7 +94,14 @@ def comes_between(world: World) -> None:
     world.unreliable = False
     second = world.join()
     world.recovers(second)
-    world.goes_on(second, lambda effect: isinstance(effect, steps.Look) and effect.reads == (GetChildren(LAYOUT.publications(GROUP)),) and second.answer is not None)
+    world.goes_on(
+        second,
+        lambda effect: (
+            isinstance(effect, steps.Look)
+            and effect.reads == (GetChildren(LAYOUT.publications(GROUP)),)
+            and second.answer is not None
+        ),
+    )
     first = world.join()
     for tp in PARTITIONS:
         world.claim(first, tp)
@@ -144,7 +167,9 @@ def everybody_departed(place: steps.Place) -> Steps:
 
 
 def registered_first(place: steps.Place, own: int) -> Steps:
-    """Who is registered is asked before it is known who has staged: who comes in between seems to be gone."""
+    """Who is registered is asked before it is known who has staged: who comes in between seems to
+    be gone.
+    """
     living = {own, *(yield from _registered(place))}
     intents = yield from steps._intents(place)
     for node in sorted(intents):
@@ -178,15 +203,32 @@ def intent_deleted_first(place: steps.Place, node: str, data: bytes) -> Steps:
     return True
 
 
-VARIANTS = [("commit_ops", without_either), ("commit_ops", without_versions), ("commit_ops", without_registration), ("commit_ops", without_intent), ("recover", without_finishing),
-            ("recover", without_recovery), ("recover", registered_first), ("recover", intents_first),
-            ("_registered", everybody_departed), ("_finish", intent_deleted_first)]
+VARIANTS = [
+    ("commit_ops", without_either),
+    ("commit_ops", without_versions),
+    ("commit_ops", without_registration),
+    ("commit_ops", without_intent),
+    ("recover", without_finishing),
+    ("recover", without_recovery),
+    ("recover", registered_first),
+    ("recover", intents_first),
+    ("_registered", everybody_departed),
+    ("_finish", intent_deleted_first),
+]
 
 
 @pytest.mark.parametrize(("name", "weak"), VARIANTS, ids=[weak.__name__ for _, weak in VARIANTS])
-def test_a_weakened_variant_is_noticed(name: str, weak: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_weakened_variant_is_noticed(
+    name: str, weak: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(steps, name, weak)
-    assert any(map(is_noticed, (*STORIES, *([None] * SEEDS_OF_VARIANTS)), range(len(STORIES) + SEEDS_OF_VARIANTS)))
+    assert any(
+        map(
+            is_noticed,
+            (*STORIES, *([None] * SEEDS_OF_VARIANTS)),
+            range(len(STORIES) + SEEDS_OF_VARIANTS),
+        )
+    )
 
 
 def is_noticed(story: Callable[[World], None] | None, seed: int) -> bool:

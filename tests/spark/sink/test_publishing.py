@@ -1,4 +1,7 @@
-"""Publishing against a real ZooKeeper and a real directory, without Spark: rows are text files. Members are sessions that write what the protocol says; what of them writes through the sink is what ships."""
+"""Publishing against a real ZooKeeper and a real directory, without Spark: rows are text files.
+Members are sessions that write what the protocol says; what of them writes through the sink is what
+ships.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,19 @@ def test_a_batch_is_visible_once_it_counts(bench: Bench) -> None:
         batch = member.plan()
         bench.publish(batch)
         assert bench.visible() == bench.expected(end)
-        assert [int(member.client.get(LAYOUT.offset(GROUP, tp))[0]) for tp in PARTITIONS] == [end, end]
-        assert all(path.rpartition("/")[2].startswith(f"{member.incarnation}-") for path in bench.files.written(""))
+        assert [int(member.client.get(LAYOUT.offset(GROUP, tp))[0]) for tp in PARTITIONS] == [
+            end,
+            end,
+        ]
+        assert all(
+            path.rpartition("/")[2].startswith(f"{member.incarnation}-")
+            for path in bench.files.written("")
+        )
     assert bench.left() == ([], (str(member.incarnation),))
     bench.recover(member)
-    assert bench.files.folders(docs.staging(GROUP)) == (str(member.incarnation),), "its own folder is not for it to clean"
+    assert bench.files.folders(docs.staging(GROUP)) == (str(member.incarnation),), (
+        "its own folder is not for it to clean"
+    )
 
 
 def test_who_was_replaced_publishes_nothing(bench: Bench) -> None:
@@ -59,7 +70,9 @@ def test_a_partition_that_changed_hands_fences_the_whole_batch(bench: Bench) -> 
 
 @pytest.mark.parametrize("taken_over", [False, True])
 def test_the_fence_holds_also_between_look_and_multi(bench: Bench, taken_over: bool) -> None:
-    """Everything was in order when it looked; the session ends while it stages, and nobody else has claimed anything yet, or somebody has."""
+    """Everything was in order when it looked; the session ends while it stages, and nobody else has
+    claimed anything yet, or somebody has.
+    """
     zombie = bench.member()
     bench.publish(zombie.plan())
     batch = zombie.plan()
@@ -95,7 +108,9 @@ def test_a_claim_between_look_and_multi_fences_who_is_still_registered(bench: Be
 
 
 @pytest.mark.parametrize("count", range(20))
-def test_a_process_that_dies_after_any_step_leaves_nothing_half_done(bench: Bench, count: int) -> None:
+def test_a_process_that_dies_after_any_step_leaves_nothing_half_done(
+    bench: Bench, count: int
+) -> None:
     """Its successor finishes or discards it, and reads on from where the group stands."""
     first = bench.member()
     bench.publish(first.plan())
@@ -143,7 +158,9 @@ def test_what_living_members_stage_is_left_alone(bench: Bench) -> None:
     assert bench.files.folders(docs.staging(GROUP)) == (str(first.incarnation),)
     answer = carry_out(effect, bench.keeper, bench.files, None)
     bench.recover(other)
-    assert bench.left()[0] == [batch.node] and bench.visible() == bench.expected(EACH), "what it has committed is its own to finish while it lives"
+    assert bench.left()[0] == [batch.node] and bench.visible() == bench.expected(EACH), (
+        "what it has committed is its own to finish while it lives"
+    )
     with pytest.raises(StopIteration):
         while True:
             answer = carry_out(work.send(answer), bench.keeper, bench.files, None)
@@ -151,9 +168,15 @@ def test_what_living_members_stage_is_left_alone(bench: Bench) -> None:
 
 
 def test_a_lost_answer_is_looked_up(bench: Bench, zk_proxy: Proxy) -> None:
-    """Of the multi that commits, and of each other one: the proxy swallows it and cuts. It happened, and happens once."""
+    """Of the multi that commits, and of each other one: the proxy swallows it and cuts. It
+    happened, and happens once.
+    """
     member = bench.member()
-    keeper = Keeper(ZkOptions(zk_proxy.address + "/" + bench.hosts.partition("/")[2], session_timeout_ms=SESSION_MS))
+    keeper = Keeper(
+        ZkOptions(
+            zk_proxy.address + "/" + bench.hosts.partition("/")[2], session_timeout_ms=SESSION_MS
+        )
+    )
     for end in (EACH, 2 * EACH, 3 * EACH):
         fault = zk_proxy.swallow_replies(2, [Op.MULTI])
         bench.publish(member.plan(), keeper)
@@ -180,7 +203,10 @@ def test_what_was_committed_and_is_gone_is_said(bench: Bench) -> None:
     path = bench.folder / docs.attempt(batch, "0b") / docs.MANIFEST
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"orders", b"others"))
-    with pytest.raises(DamagedSinkError, match=f"batch '{batch.node}' .* is committed, but what was staged .* is gone or changed"):
+    with pytest.raises(
+        DamagedSinkError,
+        match=f"batch '{batch.node}' .* is committed, but what was staged .* is gone or changed",
+    ):
         bench.recover(second)
     path.write_bytes(whole)
     bench.recover(second)
@@ -198,16 +224,27 @@ def test_two_directories_of_one_group(bench: Bench, tmp_path: Path) -> None:
     first.leave()
     second = bench.member()
     elsewhere = LocalFiles(tmp_path / "elsewhere")
-    perform(steps.recover(steps.Place(LAYOUT, GROUP, elsewhere.uri), second.incarnation), bench.keeper, elsewhere)
+    perform(
+        steps.recover(steps.Place(LAYOUT, GROUP, elsewhere.uri), second.incarnation),
+        bench.keeper,
+        elsewhere,
+    )
     assert bench.left()[0] == [batch.node]
     bench.recover(second)
     assert bench.visible() == bench.expected(EACH)
 
 
 def test_a_batch_without_files_and_one_without_ranges(bench: Bench) -> None:
-    """Records that lead to no rows count all the same; rows without records are published once for a query and a batch."""
+    """Records that lead to no rows count all the same; rows without records are published once for
+    a query and a batch.
+    """
     member = bench.member()
-    perform(steps.publish(bench.place, member.plan(), "0a"), bench.keeper, bench.files, lambda folder: ())
+    perform(
+        steps.publish(bench.place, member.plan(), "0a"),
+        bench.keeper,
+        bench.files,
+        lambda folder: (),
+    )
     assert member.client.get(LAYOUT.offset(GROUP, PARTITIONS[0]))[0] == b"%d" % EACH
     empty = Batch(LAYOUT, GROUP, member.name, member.incarnation, 7, (), "query")
 
@@ -242,6 +279,17 @@ def test_documents_name_nothing_outside(bench: Bench) -> None:
     assert isinstance(docs.decode_manifest("1-1", json.dumps(good).encode()), docs.Manifest)
     for bad in ("/etc/passwd", "../x", "a//b", "", "a/../b", "a\0b", 7, None):
         for move in ([bad, "c"], ["a", bad]):
-            assert not isinstance(docs.decode_manifest("1-1", json.dumps({**good, "files": [move]}).encode()), docs.Manifest), move
-    for key, value in (("ranges", [["t", 0, 0]]), ("ranges", [["t", 0, 0, "1"]]), ("files", {}), ("batch", 7), ("version", 2)):
-        assert not isinstance(docs.decode_manifest("1-1", json.dumps({**good, key: value}).encode()), docs.Manifest), key
+            assert not isinstance(
+                docs.decode_manifest("1-1", json.dumps({**good, "files": [move]}).encode()),
+                docs.Manifest,
+            ), move
+    for key, value in (
+        ("ranges", [["t", 0, 0]]),
+        ("ranges", [["t", 0, 0, "1"]]),
+        ("files", {}),
+        ("batch", 7),
+        ("version", 2),
+    ):
+        assert not isinstance(
+            docs.decode_manifest("1-1", json.dumps({**good, key: value}).encode()), docs.Manifest
+        ), key

@@ -1,4 +1,6 @@
-"""The sink's functions called by a real query, in one JVM: what readers of the directory see, and file systems as the sink asks them."""
+"""The sink's functions called by a real query, in one JVM: what readers of the directory see, and
+file systems as the sink asks them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from pyspark.sql.streaming import StreamingQuery
 
 from consumer.spark import register
 from consumer.spark.ranges import PlannedRange
-from consumer.spark.sink import FencedBatchError, SinkRefusedError, fenced, fenced_parquet, fenced_ranges
+from consumer.spark.sink import (
+    FencedBatchError,
+    SinkRefusedError,
+    fenced,
+    fenced_parquet,
+    fenced_ranges,
+)
 from consumer.spark.sink.files import Files, HadoopFiles, LocalFiles, files_at
 from consumer.spark.sink.foreach import FencedFunction
 from consumer.spark.sink.steps import Moved
@@ -34,7 +42,9 @@ SLOW_WORKER = "connect back"
 
 
 class Running:
-    """A query that is started again when its Python worker took too long to start (ten seconds, which Spark does not let be changed, and which a busy machine can need)."""
+    """A query that is started again when its Python worker took too long to start (ten seconds,
+    which Spark does not let be changed, and which a busy machine can need).
+    """
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         self._start = start
@@ -62,23 +72,56 @@ def spark() -> Iterator[SparkSession]:
         register(active)
         yield active
         return
-    session = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g")
-               .config("spark.sql.shuffle.partitions", "1").config("spark.python.authenticate.socketTimeout", "300s").config("spark.log.level", "ERROR").getOrCreate())
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.python.authenticate.socketTimeout", "300s")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
     register(session)
     yield session
     session.stop()
 
 
 @pytest.fixture
-def begin(spark: SparkSession, group: str, topic: str, kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path) -> Iterator[Begin]:
+def begin(
+    spark: SparkSession,
+    group: str,
+    topic: str,
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    tmp_path: Path,
+) -> Iterator[Begin]:
     """begin(sink): a query of the group with this sink; a checkpoint for each test."""
     running: list[Running] = []
     produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
 
     def start(sink: FencedFunction) -> Running:
-        source = spark.readStream.format("zkcoord").option("zookeeperConnect", kafka_zk_hosts).option("groupId", group).option("subscribe", topic).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "40")
-        rows = source.load().selectExpr("topic", "partition", "offset", "cast(value as string) as text")
-        running.append(Running(lambda: rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint")).start()))
+        source = (
+            spark.readStream.format("zkcoord")
+            .option("zookeeperConnect", kafka_zk_hosts)
+            .option("groupId", group)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", "40")
+        )
+        rows = source.load().selectExpr(
+            "topic", "partition", "offset", "cast(value as string) as text"
+        )
+        running.append(
+            Running(
+                lambda: (
+                    rows.writeStream.foreachBatch(sink)
+                    .option("checkpointLocation", str(tmp_path / "checkpoint"))
+                    .start()
+                )
+            )
+        )
         return running[-1]
 
     yield start
@@ -92,19 +135,29 @@ def counts(running: Running, enough: Callable[[], object], what: str) -> None:
     assert running.failure is None, running.failure
 
 
-def test_a_plain_reader_sees_each_record_once(begin: Begin, spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_plain_reader_sees_each_record_once(
+    begin: Begin, spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, topic: str
+) -> None:
     out = tmp_path / "out put"
     sink = fenced_parquet(str(out), partition_by=["partition"], compression="zstd")
 
     def seen() -> int:
-        return spark.read.parquet(str(out)).count() if out.exists() and LocalFiles(out).written("") else 0
+        return (
+            spark.read.parquet(str(out)).count()
+            if out.exists() and LocalFiles(out).written("")
+            else 0
+        )
 
     running = begin(sink)
     counts(running, lambda: seen() >= PARTITIONS * EACH, "the records")
     rows = spark.read.parquet(str(out))
     assert rows.count() == rows.distinct().count() == PARTITIONS * EACH
-    assert sorted((row.partition, row.offset, row.text) for row in rows.collect()) == [(p, n, f"{p}:{n}") for p in range(PARTITIONS) for n in range(EACH)]
-    assert {path.split("/")[0] for path in LocalFiles(out).written("")} == {f"partition={p}" for p in range(PARTITIONS)}
+    assert sorted((row.partition, row.offset, row.text) for row in rows.collect()) == [
+        (p, n, f"{p}:{n}") for p in range(PARTITIONS) for n in range(EACH)
+    ]
+    assert {path.split("/")[0] for path in LocalFiles(out).written("")} == {
+        f"partition={p}" for p in range(PARTITIONS)
+    }
     produce_numbered(kafka_broker.address, topic, PARTITIONS, 1, EACH)
     counts(running, lambda: seen() == PARTITIONS * (EACH + 1), "what came later")
     sink.close()
@@ -121,11 +174,17 @@ def test_the_general_form_and_the_one_for_databases(begin: Begin, topic: str) ->
 
     counts(begin(fenced_ranges(write)), lambda: len(written) >= PARTITIONS * EACH, "the records")
     assert sorted(written) == [(p, n) for p in range(PARTITIONS) for n in range(EACH)]
-    assert sum(r.rows for r in ranges) == PARTITIONS * EACH and all(r.owner > 0 and r.topic == topic for r in ranges)
+    assert sum(r.rows for r in ranges) == PARTITIONS * EACH and all(
+        r.owner > 0 and r.topic == topic for r in ranges
+    )
 
 
-def test_a_batch_that_is_fenced_ends_the_query_and_started_again_it_goes_on(begin: Begin, kafka_zk_hosts: str, group: str, topic: str) -> None:
-    """Somebody writes an offset while a batch is under way, as a successor's claim or an operator would. The batch is repeated with the fence of then."""
+def test_a_batch_that_is_fenced_ends_the_query_and_started_again_it_goes_on(
+    begin: Begin, kafka_zk_hosts: str, group: str, topic: str
+) -> None:
+    """Somebody writes an offset while a batch is under way, as a successor's claim or an operator
+    would. The batch is repeated with the fence of then.
+    """
     written: list[tuple[int, int]] = []
     path = Layout.DRAFT.offset(group, TopicPartition(topic, 0))
     client = connect(kafka_zk_hosts)
@@ -139,7 +198,11 @@ def test_a_batch_that_is_fenced_ends_the_query_and_started_again_it_goes_on(begi
     assert FencedBatchError.__name__ in str(running.failure)
     assert client.get(path)[0] == b"0"
     disconnect(client)
-    again = begin(fenced(lambda df, batch_id: written.extend((row.partition, row.offset) for row in df.collect())))
+    again = begin(
+        fenced(
+            lambda df, batch_id: written.extend((row.partition, row.offset) for row in df.collect())
+        )
+    )
     counts(again, lambda: len(written) >= PARTITIONS * EACH, "the records")
     assert sorted(written) == [(p, n) for p in range(PARTITIONS) for n in range(EACH)]
 
@@ -149,7 +212,13 @@ def test_what_it_cannot_do_is_said(spark: SparkSession, tmp_path: Path) -> None:
         fenced_parquet(str(tmp_path))(spark.range(1), 0)
     with pytest.raises(SinkRefusedError, match="s3a has no atomic rename"):
         files_at("s3a://bucket/orders", spark)
-    rates = spark.readStream.format("rate").load().writeStream.foreachBatch(fenced_parquet(str(tmp_path))).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    rates = (
+        spark.readStream.format("rate")
+        .load()
+        .writeStream.foreachBatch(fenced_parquet(str(tmp_path)))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
     wait_until(lambda: rates.exception() is not None, PATIENCE_S, "the refusal")
     assert "one zkcoord source" in str(rates.exception())
 
@@ -158,11 +227,18 @@ def test_what_it_cannot_do_is_said(spark: SparkSession, tmp_path: Path) -> None:
 def files(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Files:
     """Both kinds on one folder: Hadoop's own local file system stands for HDFS."""
     folder = tmp_path / f"a folder {uuid.uuid4().hex[:4]}"
-    return LocalFiles(folder) if request.param == "local" else HadoopFiles(f"file://{folder}", spark)
+    return (
+        LocalFiles(folder) if request.param == "local" else HadoopFiles(f"file://{folder}", spark)
+    )
 
 
 def test_file_systems_do_what_publishing_asks_of_them(files: Files, spark: SparkSession) -> None:
-    assert files.uri.startswith("file:") and files.fetch("a/b") is None and files.folders("a") == () and files.written("a") == ()
+    assert (
+        files.uri.startswith("file:")
+        and files.fetch("a/b") is None
+        and files.folders("a") == ()
+        and files.written("a") == ()
+    )
     files.put("s/1/day=1/part-0.parquet", b"one")
     files.put("s/1/_SUCCESS", b"")
     files.put("s/1/_x=2/part-1.parquet", b"two")

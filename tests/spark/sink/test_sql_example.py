@@ -40,12 +40,19 @@ def rows(partition: int, start: int, end: int) -> list[tuple[Any, ...]]:
 
 
 def ranges(start: int, end: int, owner: int, *partitions: int) -> list[PlannedRange]:
-    return [PlannedRange("orders", partition, start, end, 1, owner) for partition in partitions or (0,)]
+    return [
+        PlannedRange("orders", partition, start, end, 1, owner) for partition in partitions or (0,)
+    ]
 
 
 def offsets(database: Path, partition: int = 0) -> list[int]:
     with closing(sqlite3.connect(database)) as db:
-        return [offset for (offset,) in db.execute("SELECT offset FROM results WHERE partition = ? ORDER BY rowid", (partition,))]
+        return [
+            offset
+            for (offset,) in db.execute(
+                "SELECT offset FROM results WHERE partition = ? ORDER BY rowid", (partition,)
+            )
+        ]
 
 
 def test_batches_follow_each_other(store: Any, database: Path) -> None:
@@ -55,7 +62,9 @@ def test_batches_follow_each_other(store: Any, database: Path) -> None:
 
 
 def test_an_older_claim_is_refused_whole(store: Any, database: Path) -> None:
-    """One of two partitions was claimed by another, which has not even written yet more than its fence."""
+    """One of two partitions was claimed by another, which has not even written yet more than its
+    fence.
+    """
     store.add(ranges(0, 5, 100, 0, 1), rows(0, 0, 5) + rows(1, 0, 5))
     store.add(ranges(5, 6, 200, 1), rows(1, 5, 6))
     with pytest.raises(FencedBatchError, match="another application has claimed orders-1"):
@@ -64,7 +73,9 @@ def test_an_older_claim_is_refused_whole(store: Any, database: Path) -> None:
 
 
 def test_what_is_there_already_is_left_out(store: Any, database: Path) -> None:
-    """The application before died between its transaction and ZooKeeper's: the successor reads again, and further."""
+    """The application before died between its transaction and ZooKeeper's: the successor reads
+    again, and further.
+    """
     store.add(ranges(0, 5, 100), rows(0, 0, 5))
     assert store.add(ranges(0, 8, 200), rows(0, 0, 8)) == 3
     assert store.add(ranges(0, 5, 200), rows(0, 0, 5)) == 0

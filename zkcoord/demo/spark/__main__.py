@@ -1,4 +1,6 @@
-"""`python -m zkcoord.demo.spark`. Nothing heavy is imported before a Ctrl-C would be answered with one line; the work begins in `command`."""
+"""`python -m zkcoord.demo.spark`. Nothing heavy is imported before a Ctrl-C would be answered with
+one line; the work begins in `command`.
+"""
 
 from __future__ import annotations
 

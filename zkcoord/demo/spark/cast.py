@@ -1,4 +1,6 @@
-"""Who plays: the demo's servers, coordinators and producer, and Spark applications instead of consumers."""
+"""Who plays: the demo's servers, coordinators and producer, and Spark applications instead of
+consumers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ WINDOW, LATE = "5 seconds", "5 seconds"
 
 
 class SparkCast(Cast):
-    """The processes of one run. Applications are named like consumers; what each writes down lies in a folder of its name."""
+    """The processes of one run. Applications are named like consumers; what each writes down lies
+    in a folder of its name.
+    """
 
     @property
     def orders(self) -> Path:
@@ -34,29 +38,89 @@ class SparkCast(Cast):
 
     def start_orders(self) -> None:
         """The producer, of orders."""
-        flags = ["--bootstrap-servers", self.addresses.kafka, "--topic", TOPIC, "--partitions", str(self.partitions), "--rate", str(self.options.pace.rate), "--orders"]
+        flags = [
+            "--bootstrap-servers",
+            self.addresses.kafka,
+            "--topic",
+            TOPIC,
+            "--partitions",
+            str(self.partitions),
+            "--rate",
+            str(self.options.pace.rate),
+            "--orders",
+        ]
         self._start("producer", Kind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS)
 
     def start_application(self, name: str) -> None:
         """One application of the group."""
         folder, journal = self.options.folder / "spark" / name, self.runs / engine.CONSUMERS / name
-        words = ["ingest", "--zookeeper", self.addresses.zookeeper, "--group", GROUP, "--topic", TOPIC, "--orders", str(self.orders), "--checkpoint", str(folder / "checkpoint"), "--journal", str(journal),
-                 "--batch-records", str(BATCH_RECORDS), "--session-timeout-ms", str(SESSION_TIMEOUT_MS), "--trigger", "500 milliseconds"]
-        self._start(name, Kind.CONSUMER, ["zkcoord.demo.spark.application", str(folder), *words], "output")
+        words = [
+            "ingest",
+            "--zookeeper",
+            self.addresses.zookeeper,
+            "--group",
+            GROUP,
+            "--topic",
+            TOPIC,
+            "--orders",
+            str(self.orders),
+            "--checkpoint",
+            str(folder / "checkpoint"),
+            "--journal",
+            str(journal),
+            "--batch-records",
+            str(BATCH_RECORDS),
+            "--session-timeout-ms",
+            str(SESSION_TIMEOUT_MS),
+            "--trigger",
+            "500 milliseconds",
+        ]
+        self._start(
+            name, Kind.CONSUMER, ["zkcoord.demo.spark.application", str(folder), *words], "output"
+        )
         self.children.follow_folder(name, journal)
 
     def count(self) -> None:
-        """The part with state, over everything that is there. Raises `ScenarioError` when it does not end cleanly."""
+        """The part with state, over everything that is there. Raises `ScenarioError` when it does
+        not end cleanly.
+        """
         folder = self.options.folder / "spark" / "totals"
-        words = ["totals", "--orders", str(self.orders), "--totals", str(self.totals), "--checkpoint", str(folder / "checkpoint"), "--window", WINDOW, "--late", LATE, "--available-now"]
-        child = self._start("totals", Kind.CONSUMER, ["zkcoord.demo.spark.application", str(folder), *words], "output")
+        words = [
+            "totals",
+            "--orders",
+            str(self.orders),
+            "--totals",
+            str(self.totals),
+            "--checkpoint",
+            str(folder / "checkpoint"),
+            "--window",
+            WINDOW,
+            "--late",
+            LATE,
+            "--available-now",
+        ]
+        child = self._start(
+            "totals",
+            Kind.CONSUMER,
+            ["zkcoord.demo.spark.application", str(folder), *words],
+            "output",
+        )
         child.expected_to_end = True
         self.left("totals")
 
     def kill_jvm(self, name: str) -> int:
-        """kill -9 of an application's JVM; the time just before it. Its driver's Python goes with it."""
+        """kill -9 of an application's JVM; the time just before it. Its driver's Python goes with
+        it.
+        """
         child = self.children.children[name]
-        jvm = next((process for process in psutil.Process(child.pid).children(recursive=True) if process.name() == "java"), None)
+        jvm = next(
+            (
+                process
+                for process in psutil.Process(child.pid).children(recursive=True)
+                if process.name() == "java"
+            ),
+            None,
+        )
         if jvm is None:
             raise ScenarioError(f"{name} has no JVM to be killed (its log is {child.log})")
         child.expected_to_end = True
@@ -67,16 +131,24 @@ class SparkCast(Cast):
         return child.killed_ns
 
     def left(self, name: str) -> None:
-        """An application takes its time: it writes a batch, gives its partitions away, and a JVM ends. Raises `ScenarioError` when it did not end cleanly."""
+        """An application takes its time: it writes a batch, gives its partitions away, and a JVM
+        ends. Raises `ScenarioError` when it did not end cleanly.
+        """
         child = self.children.children[name]
-        self.children.wait_for(lambda: not child.alive, self.options.step_timeout_s, f"the end of {name}")
+        self.children.wait_for(
+            lambda: not child.alive, self.options.step_timeout_s, f"the end of {name}"
+        )
         super().left(name)
 
     # faults
 
     def a_file(self) -> Path:
         """One of the files that readers see."""
-        files = sorted(path for path in self.orders.rglob("*.parquet") if not any(part.startswith(("_", ".")) for part in path.relative_to(self.orders).parts))
+        files = sorted(
+            path
+            for path in self.orders.rglob("*.parquet")
+            if not any(part.startswith(("_", ".")) for part in path.relative_to(self.orders).parts)
+        )
         if not files:
             raise ScenarioError(f"there is no file in {self.orders} to be lost or doubled")
         return files[len(files) // 2]

@@ -1,4 +1,6 @@
-"""The judgement of a run: the audit, which excuses nothing since the output is fenced, and the windows counted again from the records."""
+"""The judgement of a run: the audit, which excuses nothing since the output is fenced, and the
+windows counted again from the records.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ MASTER, MEMORY = "local[2]", "1g"
 
 
 def judge(journal: Path, orders: Path, totals: Path) -> Audit:
-    """The audit; what is wrong with the windows is among the verdict's failures. Raises `ZkcoordError`."""
+    """The audit; what is wrong with the windows is among the verdict's failures. Raises
+    `ZkcoordError`.
+    """
     with session("zkcoord demo: audit", MASTER, MEMORY) as spark:
         found = audit(spark, Options(journal, orders, exactly_once=True))
         found.verdict.failures += wrong_windows(spark, orders, totals)
@@ -28,11 +32,18 @@ def wrong_windows(spark: SparkSession, orders: Path, totals: Path) -> list[str]:
     from pyspark.sql import functions as F
 
     told = spark.read.parquet(uri(totals))
-    counted = (spark.read.parquet(uri(orders)).where("order is not null").groupBy(F.window("at", WINDOW), "product").agg(F.count("*").alias("orders_again"), F.sum("cents").alias("cents_again"))
-               .select("window.start", "window.end", "product", "orders_again", "cents_again"))
+    counted = (
+        spark.read.parquet(uri(orders))
+        .where("order is not null")
+        .groupBy(F.window("at", WINDOW), "product")
+        .agg(F.count("*").alias("orders_again"), F.sum("cents").alias("cents_again"))
+        .select("window.start", "window.end", "product", "orders_again", "cents_again")
+    )
     both = told.join(counted, ["start", "end", "product"], "left")
     windows = told.count()
-    wrong = both.where("orders_again is null or orders != orders_again or cents != cents_again").count()
+    wrong = both.where(
+        "orders_again is null or orders != orders_again or cents != cents_again"
+    ).count()
     if not windows:
         return ["no window was counted"]
     return [f"{wrong} of {windows} windows were counted wrong"] if wrong else []

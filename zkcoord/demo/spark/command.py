@@ -1,6 +1,8 @@
-"""The command line of `python -m zkcoord.demo.spark` and `make demo-spark`, and one run from the servers to the verdict.
+"""The command line of `python -m zkcoord.demo.spark` and `make demo-spark`, and one run from the
+servers to the verdict.
 
-Exit status: 0 a clean verdict, 1 not clean or it could not be run (one sentence says why), 2 options that cannot be used, 130 after Ctrl-C.
+Exit status: 0 a clean verdict, 1 not clean or it could not be run (one sentence says why), 2
+options that cannot be used, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -39,23 +41,57 @@ TINY = Pace(partitions=4, grown=4, rate=300, records_between_steps=1_000, every_
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(prog="python -m zkcoord.demo.spark", description="Spark applications that share a group on a real broker, through a join, a clean stop, a killed JVM and their coordinator's death; then the audit.", allow_abbrev=False)
+    p = Parser(
+        prog="python -m zkcoord.demo.spark",
+        description=(
+            "Spark applications that share a group on a real broker, through a join, a clean stop,"
+            " a killed JVM and their coordinator's death; then the audit."
+        ),
+        allow_abbrev=False,
+    )
     p.add_argument("--fast", action="store_true", help="less work between the steps")
-    p.add_argument("--tiny", action="store_true", help="only the two applications, and the fault: for tests of --break")
-    p.add_argument("--break", dest="fault", choices=[fault.value for fault in Break], help="inject a fault for real; the verdict must find it")
-    p.add_argument("--dir", type=Path, metavar="FOLDER", help="keep everything here (default: a temporary folder; of a run that is not clean, journals and logs are copied beside the report)")
-    p.add_argument("--reports", type=Path, default=Path("build/reports"), metavar="FOLDER", help="where the report goes (default: build/reports)")
+    p.add_argument(
+        "--tiny",
+        action="store_true",
+        help="only the two applications, and the fault: for tests of --break",
+    )
+    p.add_argument(
+        "--break",
+        dest="fault",
+        choices=[fault.value for fault in Break],
+        help="inject a fault for real; the verdict must find it",
+    )
+    p.add_argument(
+        "--dir",
+        type=Path,
+        metavar="FOLDER",
+        help=(
+            "keep everything here (default: a temporary folder; of a run that is not clean,"
+            " journals and logs are copied beside the report)"
+        ),
+    )
+    p.add_argument(
+        "--reports",
+        type=Path,
+        default=Path("build/reports"),
+        metavar="FOLDER",
+        help="where the report goes (default: build/reports)",
+    )
     return p
 
 
 def run(options: Options, view: PlainView) -> int:
-    """The exit status; the verdict is the last line. Raises `ZkcoordError` when it cannot be run or judged."""
+    """The exit status; the verdict is the last line. Raises `ZkcoordError` when it cannot be run or
+    judged.
+    """
     began = time.monotonic()
     failure: str | None = None
     with running_stack(options.folder / "stack", progress=view.say) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         story = Story(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
-        cast = SparkCast(options, Addresses(stack.zookeeper.address, stack.kafka.address), story, view.say)
+        cast = SparkCast(
+            options, Addresses(stack.zookeeper.address, stack.kafka.address), story, view.say
+        )
         try:
             cast.create_topic()
             with view.watching(cast):
@@ -74,7 +110,10 @@ def run(options: Options, view: PlainView) -> int:
     found = judge(options.folder / "run", cast.orders, cast.totals)
     if not found.verdict.clean and not options.keep_folder:
         _keep(options, view)
-    summary.write(options.reports / REPORT, written(found, story.steps, story.succession_ms, time.monotonic() - began, options))
+    summary.write(
+        options.reports / REPORT,
+        written(found, story.steps, story.succession_ms, time.monotonic() - began, options),
+    )
     for line in [*steps(story.steps), *report.table(found)]:
         print(line)
     print(found.verdict.sentence, flush=True)
@@ -83,13 +122,29 @@ def run(options: Options, view: PlainView) -> int:
 
 def steps(told: Sequence[StepView]) -> list[str]:
     """The steps as lines."""
-    return ["", "Steps: from the event until every partition is owned"] + [f"  {step.name:<64} {step.took_ms:>19,.0f} ms" for step in told if step.took_ms is not None]
+    return ["", "Steps: from the event until every partition is owned"] + [
+        f"  {step.name:<64} {step.took_ms:>19,.0f} ms" for step in told if step.took_ms is not None
+    ]
 
 
-def written(found: Audit, told: Sequence[StepView], succession_ms: float | None, duration_s: float, options: Options) -> dict[str, object]:
+def written(
+    found: Audit,
+    told: Sequence[StepView],
+    succession_ms: float | None,
+    duration_s: float,
+    options: Options,
+) -> dict[str, object]:
     """What the report holds."""
-    return {**report.report(found), "what": "demo-spark", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "duration_s": round(duration_s, 1), "machine": summary.machine(),
-            "fault": None if options.fault is None else options.fault.value, "succession_ms": succession_ms, "steps": [{"name": step.name, "took_ms": step.took_ms} for step in told]}
+    return {
+        **report.report(found),
+        "what": "demo-spark",
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "duration_s": round(duration_s, 1),
+        "machine": summary.machine(),
+        "fault": None if options.fault is None else options.fault.value,
+        "succession_ms": succession_ms,
+        "steps": [{"name": step.name, "took_ms": step.took_ms} for step in told],
+    }
 
 
 def _keep(options: Options, view: PlainView) -> None:
@@ -107,15 +162,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     logging.basicConfig(level=logging.CRITICAL)
     if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
-        print(f"The folder {args.dir} is not empty, and a run begins with an empty topic: name another or remove it.", file=sys.stderr)
+        print(
+            f"The folder {args.dir} is not empty, and a run begins with an empty topic: name"
+            " another or remove it.",
+            file=sys.stderr,
+        )
         return 2
     pace = TINY if args.tiny else FAST if args.fast else FULL
-    folder = args.dir.absolute() if args.dir is not None else Path(tempfile.mkdtemp(prefix="zkcoord-demo-spark-"))
-    options = Options(folder, args.reports, pace, None if args.fault is None else Break(args.fault), keep_folder=args.dir is not None, step_timeout_s=STEP_TIMEOUT_S)
+    folder = (
+        args.dir.absolute()
+        if args.dir is not None
+        else Path(tempfile.mkdtemp(prefix="zkcoord-demo-spark-"))
+    )
+    options = Options(
+        folder,
+        args.reports,
+        pace,
+        None if args.fault is None else Break(args.fault),
+        keep_folder=args.dir is not None,
+        step_timeout_s=STEP_TIMEOUT_S,
+    )
     view = PlainView()
     status = EXIT_FAILED
     try:
-        view.say("Two servers (ZooKeeper, Kafka), two coordinators, up to three Spark applications and a producer are started on this machine; the run takes some minutes and about 4 GB of memory.")
+        view.say(
+            "Two servers (ZooKeeper, Kafka), two coordinators, up to three Spark applications and a"
+            " producer are started on this machine; the run takes some minutes and about 4 GB of"
+            " memory."
+        )
         status = run(options, view)
     except KeyboardInterrupt:
         print("Interrupted: everything that was started is stopped.", file=sys.stderr)

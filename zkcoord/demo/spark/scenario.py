@@ -1,4 +1,5 @@
-"""The story on Spark. Each step waits until the group has shared everything out and has worked, never for a time.
+"""The story on Spark. Each step waits until the group has shared everything out and has worked,
+never for a time.
 
     two coordinators, two applications, a producer of orders
     a third application joins; one is stopped with SIGTERM; a JVM is killed with -9
@@ -52,7 +53,9 @@ class SparkScenario:
             self.add(name)
         self.wait_shared()
         self.cast.start_orders()
-        self.wait(lambda: len(self.state.handed_out) == self.cast.partitions, "records of every partition")
+        self.wait(
+            lambda: len(self.state.handed_out) == self.cast.partitions, "records of every partition"
+        )
         self.balanced(step.name, step.began_ns)
         self.story.write("steady")
 
@@ -60,7 +63,9 @@ class SparkScenario:
         """A third application."""
         step = self.story.began("a third application joins")
         self.add("s3")
-        self.wait(lambda: self.state.consumers["s3"].phase is Phase.MEMBER, "the registration of s3")
+        self.wait(
+            lambda: self.state.consumers["s3"].phase is Phase.MEMBER, "the registration of s3"
+        )
         self.wait_shared()
         self.balanced(step.name, self.state.consumers["s3"].registered_ns)
 
@@ -90,7 +95,9 @@ class SparkScenario:
         killed_ns = self.cast.kill(killed)
         self.wait(lambda: self.state.leader not in ("", killed), "a successor")
         self.story.succession_ms = (self.state.elected_ns - killed_ns) / 1e6
-        self.cast.say(f"  {self.state.leader} leads {self.story.succession_ms:.0f} ms after the kill")
+        self.cast.say(
+            f"  {self.state.leader} leads {self.story.succession_ms:.0f} ms after the kill"
+        )
         self.balanced(step.name, killed_ns)
 
     def finish(self) -> None:
@@ -112,10 +119,15 @@ class SparkScenario:
         self.cast.say(f"! fault: {fault.value}")
         if fault is Break.TWO_OWNERS:
             name = self.cast.start_rogue(min(self.state.consumers["s1"].owned))
-            self.wait(lambda: self.state.fired.get(name, 0) >= ROGUE_RECORDS_MIN, "the rogue's records")
+            self.wait(
+                lambda: self.state.fired.get(name, 0) >= ROGUE_RECORDS_MIN, "the rogue's records"
+            )
             self.cast.kill(name)
         else:
-            self.wait(lambda: self.state.committed.get(0, 0) > SET_BACK_RECORDS, "a stored offset that can go back")
+            self.wait(
+                lambda: self.state.committed.get(0, 0) > SET_BACK_RECORDS,
+                "a stored offset that can go back",
+            )
             before, after = self.cast.observer.set_back(0, SET_BACK_RECORDS)
             self.cast.say(f"! the stored offset of partition 0 was set from {before} to {after}")
             self.cast.observer.sample()
@@ -130,11 +142,22 @@ class SparkScenario:
         self.cast.children.wait_for(condition, self.cast.options.step_timeout_s, what)
 
     def wait_shared(self) -> None:
-        """Until exactly the members own everything, each partition once and evenly; then until they have worked."""
+        """Until exactly the members own everything, each partition once and evenly; then until they
+        have worked.
+        """
+
         def shared() -> bool:
-            owners = {view.name: view.owned for view in self.state.consumers.values() if view.owned or view.name in self.members}
+            owners = {
+                view.name: view.owned
+                for view in self.state.consumers.values()
+                if view.owned or view.name in self.members
+            }
             sizes = [len(owned) for owned in owners.values()]
-            return set(owners) == self.members and sum(sizes) == self.cast.partitions == len(set().union(*owners.values())) and max(sizes) - min(sizes) <= 1
+            return (
+                set(owners) == self.members
+                and sum(sizes) == self.cast.partitions == len(set().union(*owners.values()))
+                and max(sizes) - min(sizes) <= 1
+            )
 
         self.wait(shared, f"applications that share everything after '{self.story.steps[-1].name}'")
 
