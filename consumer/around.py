@@ -98,12 +98,12 @@ class AroundReader:
     ) -> None:
         found = [
             codec.decode_registration(name, a.data, a.stat)
-            for name, a in zip(members, answers)
+            for name, a in zip(members, answers, strict=False)
             if isinstance(a, Node)
         ]
         seen = [
             codec.decode_topic(topic, a.data, a.stat)
-            for topic, a in zip(topics, answers[len(members) :])
+            for topic, a in zip(topics, answers[len(members) :], strict=True)
             if isinstance(a, Node) and a.data
         ]
         text = " ".join(

@@ -58,7 +58,7 @@ class BrokerReader:
         answers = result.answers if isinstance(result, ReadDone) else ()
         found = [
             server
-            for i, a in zip(ids, answers)
+            for i, a in zip(ids, answers, strict=False)
             if isinstance(a, Node) and (server := self._server(i, a.data))
         ]
         self.done(found)

@@ -24,7 +24,7 @@ class Positions(Protocol):
 
 
 class _Chunk:
-    __slots__ = ("partition", "owner", "records", "next")
+    __slots__ = ("next", "owner", "partition", "records")
 
     def __init__(self, partition: TopicPartition, records: list[Any]) -> None:
         self.partition = partition

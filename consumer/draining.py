@@ -159,7 +159,7 @@ class Buffered:
     behind it.
     """
 
-    __slots__ = ("records", "current", "responses", "size", "_count")
+    __slots__ = ("_count", "current", "records", "responses", "size")
 
     def __init__(self) -> None:
         self.records: Any = None

@@ -51,19 +51,19 @@ from zkcoord.znodes.paths import (
     ChannelAt,
     CommandAt,
     IdsAt,
-    LeaderAt,
     Layout,
+    LeaderAt,
     ModeAt,
     RegistrationAt,
     TopicAt,
     TopicsAt,
 )
 
+from .around import AroundReader
 from .core import events as ev
 from .core import messages as msg
 from .core.agent import Agent
 from .core.options import AgentOptions
-from .around import AroundReader
 from .joining import Ended, Joined, Joining
 from .partitions import PartitionReader
 
@@ -281,10 +281,9 @@ class AgentDriver:
             and event.change is Change.DELETED
         ):
             self._feed(ev.CommandVanished(now, where.node))
-        elif isinstance(where, RegistrationAt) and event.change is not Change.CHILDREN:
-            self._feed(ev.RegistrationTouched(now))
-        # an operator who reset offsets sets its data, so that they are looked at now
-        elif isinstance(where, ChannelAt) and event.change in (Change.DELETED, Change.DATA):
+        elif (isinstance(where, RegistrationAt) and event.change is not Change.CHILDREN) or (
+            isinstance(where, ChannelAt) and event.change in (Change.DELETED, Change.DATA)
+        ):
             self._feed(ev.RegistrationTouched(now))
         elif isinstance(where, (IdsAt, TopicsAt, TopicAt)):
             self._feed(ev.AroundTouched(now))
@@ -425,7 +424,7 @@ class AgentDriver:
         if isinstance(result, ReadDone):
             found = tuple(
                 codec.decode_command(self.name, n, a.data)
-                for n, a in zip(nodes, result.answers)
+                for n, a in zip(nodes, result.answers, strict=True)
                 if isinstance(a, Node)
             )
             self._feed(ev.CommandsRead(self.clock(), found, complete))

@@ -43,11 +43,11 @@ from typing import Any
 import kafka.errors
 from kafka.consumer.fetcher import (
     CompletedFetch,
+    Fetcher,
     FetchMetadata,
     FetchRequestData,
     FetchResponseMetricAggregator,
     FetchSessionHandler,
-    Fetcher,
 )
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse

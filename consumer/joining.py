@@ -18,13 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.core.model import GroupMetadata, GroupMode, Malformed, Member, Mode
-from zkcoord.znodes import codec, names
-from zkcoord.znodes.codec import EpochData
-from zkcoord.znodes.paths import Layout, parents
-
 from zkcoord.zk.port import (
     OPEN_ACL,
     READS_PER_REQUEST_MAX,
@@ -49,6 +44,9 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
+from zkcoord.znodes import codec, names
+from zkcoord.znodes.codec import EpochData
+from zkcoord.znodes.paths import Layout, parents
 
 from .core.events import Join
 from .core.messages import FailureCode
@@ -83,7 +81,7 @@ class NotJoined:
     message: str
 
 
-Ended = Union[Joined, NotJoined]
+Ended = Joined | NotJoined
 
 
 class Joining:
@@ -190,7 +188,7 @@ class Joining:
             else None
         )
         state = report.state.value if isinstance(report, GroupMetadata) else "new"
-        missing = tuple(t for t, a in zip(topics, rest) if isinstance(a, Missing))
+        missing = tuple(t for t, a in zip(topics, rest, strict=False) if isinstance(a, Missing))
         mode = codec.decode_mode(mode_node.data) if isinstance(mode_node, Node) else None
         if isinstance(mode, Mode) and mode.kind is GroupMode.LEGACY:
             return self._fail(
@@ -202,7 +200,9 @@ class Joining:
         self.seen = Joined(
             0, known.epoch, known.lease_max_ms, 0, isinstance(leader, Node), state, missing, mode
         )
-        lacking = [p for p, a in zip(above, rest[len(topics) :]) if isinstance(a, Missing)]
+        lacking = [
+            p for p, a in zip(above, rest[len(topics) :], strict=False) if isinstance(a, Missing)
+        ]
         if lacking:
             self.port.multi([Create(lacking[0], b"", acl=self.acl)], self._made)
         elif self.options.instance is None and self.options.consumer_id is None:
@@ -253,7 +253,7 @@ class Joining:
                 return
             found = {
                 path: codec.decode_registration(name, a.data, a.stat)
-                for name, path, a in zip(part, paths, result.answers)
+                for name, path, a in zip(part, paths, result.answers, strict=True)
                 if isinstance(a, Node)
             }
             rivals = {
@@ -274,7 +274,9 @@ class Joining:
                 )
             self.replaced += [Delete(path, 0) for path in rivals]
             self._rivals(
-                rest, others + [name for name, path in zip(part, paths) if path not in rivals]
+                rest,
+                others
+                + [name for name, path in zip(part, paths, strict=True) if path not in rivals],
             )
 
         self.port.read([GetData(path) for path in paths], answered)

@@ -35,16 +35,16 @@ from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
 from consumer.core.phases import Phase
 from consumer.cursor import Cursor
+from consumer.data_path import data_path
 from consumer.errors import (
     AgentFailedError,
     ConsumerOptionError,
     ForkedConsumerError,
     MembershipError,
 )
-from consumer.data_path import data_path
+from consumer.kafka_storage import KafkaStorage
 from consumer.listener import Listening, Observer
 from consumer.membership import Membership, model_offsets
-from consumer.kafka_storage import KafkaStorage
 from consumer.mirroring import Mirror
 from consumer.notices import Notices
 from consumer.options import DEFAULT_CONFIG, POLLED_EVERY_MS, ConsumerOptions, check

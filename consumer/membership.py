@@ -35,14 +35,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.cursor import Cursor
-from consumer.errors import ConsumerRebalanceFailedException, MembershipError, failure
 from consumer.data_path import DataPath
+from consumer.errors import ConsumerRebalanceFailedException, MembershipError, failure
 from consumer.listener import Listening, Observer
 from zkcoord.core.model import TopicPartition as ModelPartition
 
@@ -298,7 +298,7 @@ class Membership:
         self.tasks.append(task)
         self.data.bell.set()
 
-    _HANDLERS: dict[type, Callable[[Membership, Any], None]] = {
+    _HANDLERS: ClassVar[dict[type, Callable[[Membership, Any], None]]] = {
         msg.Assigned: _assigned,
         msg.Revoke: _revoke,
         msg.Resumed: _resumed,

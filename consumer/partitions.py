@@ -10,10 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zkcoord.core.model import Malformed, TopicPartition
-from zkcoord.znodes import codec
-from zkcoord.znodes.codec import OffsetsOf
-from zkcoord.znodes.paths import Layout, parents
-
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     AclEntry,
@@ -28,6 +24,9 @@ from zkcoord.zk.port import (
     ReadResult,
     Unanswered,
 )
+from zkcoord.znodes import codec
+from zkcoord.znodes.codec import OffsetsOf
+from zkcoord.znodes.paths import Layout, parents
 
 from .core.events import Holding, PartitionsRead, ReadPartitions, Whose
 from .core.incarnations import Beside
@@ -99,7 +98,9 @@ class PartitionReader:
 
         def answered(result: ReadResult) -> None:
             if isinstance(result, ReadDone):
-                lacking.extend(p for p, a in zip(part, result.answers) if isinstance(a, Missing))
+                lacking.extend(
+                    p for p, a in zip(part, result.answers, strict=True) if isinstance(a, Missing)
+                )
                 self._parents_read(ask, topics, paths, at + len(part), lacking)
 
         self.port.read([GetData(p) for p in part], answered)

@@ -17,13 +17,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import kafka.errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.core import messages as msg
 from consumer.committing import numbers_of
+from consumer.core import messages as msg
 from consumer.cursor import Cursor
 from consumer.errors import (
     AgentFailedError,
@@ -117,7 +117,7 @@ class StreamsMembership(Membership):
         """When `release` has something to do at the latest (`time.monotonic`)."""
         return min((until for _, until in self.parked), default=math.inf)
 
-    _HANDLERS: dict[type, Callable[[Any, Any], None]] = {
+    _HANDLERS: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         **Membership._HANDLERS,
         msg.Assigned: _assigned,
     }

@@ -36,7 +36,7 @@ THREAD_LOOK_S = 0.1
 
 
 class _Chunk:
-    __slots__ = ("partition", "records", "next")
+    __slots__ = ("next", "partition", "records")
 
     def __init__(self, partition: TopicPartition, records: list[Any]) -> None:
         self.partition = partition
@@ -56,7 +56,7 @@ class _Chunk:
 class Hand:
     """A record that was handed out and is not processed yet; `thread` holds it."""
 
-    __slots__ = ("partition", "offset", "thread")
+    __slots__ = ("offset", "partition", "thread")
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         self.partition = partition

@@ -51,7 +51,7 @@ def subscription_of(
         raise TypeError("Topics must be a list (or non-str sequence)")
     for topic in topics:
         ensure_valid_topic_name(topic)
-    return Subscription({topic: 1 for topic in topics})
+    return Subscription(dict.fromkeys(topics, 1))
 
 
 def python_regex(subscription: Subscription) -> str | None:

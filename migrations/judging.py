@@ -17,8 +17,10 @@ def live_in_kafka(now: GroupNow) -> list[str]:
     """Members of Kafka's own protocol."""
     return (
         [
-            f"live members of Kafka's own protocol hold the group id ({some(now.theirs)}): stop"
-            " them first (one that was killed stays for its session timeout)"
+            (
+                f"live members of Kafka's own protocol hold the group id ({some(now.theirs)}): stop"
+                " them first (one that was killed stays for its session timeout)"
+            )
         ]
         if now.theirs
         else []
@@ -34,8 +36,10 @@ def live_in_zookeeper(now: GroupNow) -> list[str]:
     ]
     if not found and now.owned:
         found = [
-            f"{now.owned} partitions still have an owner node in ZooKeeper, though nobody is"
-            " registered: wait until those sessions end"
+            (
+                f"{now.owned} partitions still have an owner node in ZooKeeper, though nobody is"
+                " registered: wait until those sessions end"
+            )
         ]
     return found
 
@@ -45,8 +49,10 @@ def unreadable(now: GroupNow) -> list[str]:
     bad = [tp for tp, stored in sorted(now.stored.items()) if stored.offset is None]
     found = (
         [
-            f"what ZooKeeper holds for {some(bad)} is no offset: reset it (zkcoord offsets reset),"
-            " or delete the node"
+            (
+                f"what ZooKeeper holds for {some(bad)} is no offset: reset it (zkcoord offsets"
+                " reset), or delete the node"
+            )
         ]
         if bad
         else []
@@ -72,8 +78,10 @@ def strays(now: GroupNow) -> list[str]:
     """Offset nodes of nothing that exists."""
     return (
         [
-            "offsets of topics or partitions that do not exist stay where they are"
-            f" ({some(now.stray)})"
+            (
+                "offsets of topics or partitions that do not exist stay where they are"
+                f" ({some(now.stray)})"
+            )
         ]
         if now.stray
         else []

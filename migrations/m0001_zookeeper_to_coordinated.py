@@ -92,7 +92,7 @@ def _note(now: GroupNow, topic: str, stale: bool) -> ZkNote | None:
     said.
     """
     beside, known = now.beside.get(topic), now.topics.get(topic)
-    if known is None or beside is not None and isinstance(beside.value, Malformed):
+    if known is None or (beside is not None and isinstance(beside.value, Malformed)):
         return None
     said = beside.value if beside is not None and beside.version is not None else None
     if (

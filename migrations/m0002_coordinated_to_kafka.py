@@ -102,9 +102,8 @@ def back(now: GroupNow, choices: Choices) -> Plan:
     counting = now.zookeeper()
     kafka: list[Change] = []
     suspicious = judging.one_behind(wanted, counting)
-    if (
-        suspicious
-        or judging.all_one_before_the_end(now, wanted)
+    if suspicious or (
+        judging.all_one_before_the_end(now, wanted)
         and any(counting.get(tp) != offset for tp, offset in wanted.items())
     ):
         if not choices.off_by_one:
@@ -185,7 +184,9 @@ def _rewind(
     if not ahead or choices.allow_rewind:
         return []
     return [
-        f"{store} is ahead of {source} ({judging.far(ahead, there, wanted)}): the copy would move"
-        " it back, and these records would be consumed again; copy the other way, or write"
-        f" --allow-rewind if {source} is right"
+        (
+            f"{store} is ahead of {source} ({judging.far(ahead, there, wanted)}): the copy would"
+            " move it back, and these records would be consumed again; copy the other way, or write"
+            f" --allow-rewind if {source} is right"
+        )
     ]

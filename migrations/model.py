@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Union
 
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.runtime.operator_plan import Log
@@ -98,7 +97,7 @@ class KafkaOffset:
     after: int | None
 
 
-Change = Union[ZkOffset, ZkNote, KafkaOffset]
+Change = ZkOffset | ZkNote | KafkaOffset
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,11 @@ def _alone(now: GroupNow, wanted: list[Change], store: str) -> list[str]:
     if not behind:
         return []
     return [
-        f"{'ZooKeeper' if store == 'zookeeper' else 'Kafka'} would go back while the other store"
-        f" stays ahead ({some(behind)}), and the higher one counts for whoever reads both: restore"
-        " both stores"
+        (
+            f"{'ZooKeeper' if store == 'zookeeper' else 'Kafka'} would go back while the other"
+            f" store stays ahead ({some(behind)}), and the higher one counts for whoever reads both:"
+            " restore both stores"
+        )
     ]
 
 

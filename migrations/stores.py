@@ -55,7 +55,9 @@ class Stores:
         fitting = sorted(filter(names.is_topic, wanted))
         found: dict[str, Topic] = {}
         for name, answer in zip(
-            fitting, self.client.read([GetData(f"{TOPICS}/{name}") for name in fitting])
+            fitting,
+            self.client.read([GetData(f"{TOPICS}/{name}") for name in fitting]),
+            strict=True,
         ):
             topic = (
                 codec.decode_topic(name, answer.data, answer.stat)

@@ -75,7 +75,7 @@ class Writer:
                     " command"
                 )
             (now,) = self.stores.read([group])
-            units = [unit for unit in map(lambda unit: _left_of(now, unit), units) if unit]
+            units = [unit for unit in (_left_of(now, unit) for unit in units) if unit]
         self._write_kafka(group, [change for change in changes if isinstance(change, KafkaOffset)])
 
     def _write_kafka(self, group: str, changes: Sequence[KafkaOffset]) -> None:
@@ -125,7 +125,9 @@ class Writer:
                 wanted.update(
                     dict.fromkeys(parent for parent in parents(path) if parent not in own)
                 )
-        for path, answer in zip(wanted, self.client.read([GetChildren(path) for path in wanted])):
+        for path, answer in zip(
+            wanted, self.client.read([GetChildren(path) for path in wanted]), strict=True
+        ):
             if isinstance(answer, Missing):
                 make(self.client, Create(path, b"", acl=self.acl))
 
@@ -151,7 +153,7 @@ def still_to_do(now: GroupNow, changes: Sequence[Change]) -> tuple[Change, ...]:
     for change in changes:
         if isinstance(change, KafkaOffset):
             value = now.kafka.get(change.tp)
-            if value != change.after and value != change.before:
+            if value not in (change.after, change.before):
                 raise _foreign(now, change.tp, "Kafka", value)
             if value != change.after:
                 left.append(change)

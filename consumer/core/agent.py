@@ -14,6 +14,7 @@ withdrawn (`Resumed`), a start whose owner node turns out to be ours has happene
 from __future__ import annotations
 
 from collections import deque
+from typing import Any, ClassVar
 
 from zkcoord.core.model import Malformed, Option, TopicPartition
 
@@ -510,7 +511,7 @@ class Agent(Sharing):
         self.waiting = Waiting(Asked.RENEW, self._token())
         self.out.append(ev.Store(self.waiting.token, {}))
 
-    _HANDLERS = {
+    _HANDLERS: ClassVar[dict[type, Any]] = {
         ev.SessionOpened: Writing._opened,
         ev.SessionSuspended: Writing._suspended,
         ev.SessionResumed: Writing._resumed,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Union
 
 from zkcoord.core.model import Command, TopicPartition
 
@@ -86,7 +85,7 @@ class Duty(enum.Enum):
     RESUBSCRIBE = "resubscribe"
 
 
-Intent = Union[CommitIntent, DropIntent, Duty]
+Intent = CommitIntent | DropIntent | Duty
 
 
 class Asked(enum.Enum):

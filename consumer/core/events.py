@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Union
 
 from zkcoord.core.model import Command, Malformed, Mode, Subscription, Thread, TopicPartition
 
@@ -228,27 +227,27 @@ class AgentTick:
     now_ms: int
 
 
-AgentEvent = Union[
-    SessionOpened,
-    SessionSuspended,
-    SessionResumed,
-    SessionOver,
-    JoinFailed,
-    Registered,
-    EpochRead,
-    CommandsRead,
-    CommandVanished,
-    RegistrationTouched,
-    PartitionsRead,
-    Wrote,
-    LeaderSeen,
-    ModeRead,
-    AroundTouched,
-    AroundRead,
-    NobodyServes,
-    Told,
-    AgentTick,
-]
+AgentEvent = (
+    SessionOpened
+    | SessionSuspended
+    | SessionResumed
+    | SessionOver
+    | JoinFailed
+    | Registered
+    | EpochRead
+    | CommandsRead
+    | CommandVanished
+    | RegistrationTouched
+    | PartitionsRead
+    | Wrote
+    | LeaderSeen
+    | ModeRead
+    | AroundTouched
+    | AroundRead
+    | NobodyServes
+    | Told
+    | AgentTick
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,18 +392,18 @@ class Tell:
     message: ToFetcher
 
 
-AgentAction = Union[
-    OpenSession,
-    CloseSession,
-    Join,
-    ReadEpoch,
-    ReadCommands,
-    ReadLeader,
-    ReadPartitions,
-    ReadAround,
-    Ack,
-    Store,
-    DropOwners,
-    Resubscribe,
-    Tell,
-]
+AgentAction = (
+    OpenSession
+    | CloseSession
+    | Join
+    | ReadEpoch
+    | ReadCommands
+    | ReadLeader
+    | ReadPartitions
+    | ReadAround
+    | Ack
+    | Store
+    | DropOwners
+    | Resubscribe
+    | Tell
+)

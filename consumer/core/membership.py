@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Union
 
 from zkcoord.core.model import Command, Subscription, TopicPartition
 from zkcoord.core.rejections import FENCED_INSTANCE_ID, NONE, REBALANCE_FAILED
@@ -123,7 +122,7 @@ class Membership:
     def _tell(self, message: msg.ToFetcher) -> None:
         self.out.append(ev.Tell(message))
 
-    def _notice(self, kind: msg.NoticeKind, **detail: Union[str, int]) -> None:
+    def _notice(self, kind: msg.NoticeKind, **detail: str | int) -> None:
         self._tell(msg.Notice(kind, detail))
 
     def _tell_lost(self, partitions: tuple[TopicPartition, ...], reason: str) -> None:

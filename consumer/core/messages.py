@@ -29,7 +29,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Union
 
 from zkcoord.core.model import Subscription, TopicPartition
 
@@ -187,7 +186,7 @@ class Notice:
     """Something happened; `detail` holds flat, printable values."""
 
     kind: NoticeKind
-    detail: Mapping[str, Union[str, int, float]] = field(default_factory=dict)
+    detail: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +198,19 @@ class UserData:
     text: str
 
 
-ToFetcher = Union[
-    Assigned, Revoke, Resumed, Lost, Seek, Resolve, CommitDone, Stored, Failed, Notice, UserData
-]
+ToFetcher = (
+    Assigned
+    | Revoke
+    | Resumed
+    | Lost
+    | Seek
+    | Resolve
+    | CommitDone
+    | Stored
+    | Failed
+    | Notice
+    | UserData
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,4 +284,4 @@ class Close:
     era: int
 
 
-FromFetcher = Union[Subscribe, Revoked, Resolved, GiveUp, Commit, Foresee, Polled, Close]
+FromFetcher = Subscribe | Revoked | Resolved | GiveUp | Commit | Foresee | Polled | Close

@@ -117,8 +117,7 @@ class Sharing(Writing):
         if (
             self.release_by_ms is None
             or now_ms < self.release_by_ms
-            or self.waiting is not None
-            and self.waiting.asked is Asked.ACK
+            or (self.waiting is not None and self.waiting.asked is Asked.ACK)
         ):
             return
         self.release_by_ms = None

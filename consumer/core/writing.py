@@ -14,7 +14,7 @@ from zkcoord.core.model import Command, TopicPartition
 
 from . import events as ev
 from . import messages as msg
-from .current import Asked, CommitIntent, DropIntent, Duty, Stage, Waiting
+from .current import Asked, CommitIntent, Current, DropIntent, Duty, Stage, Waiting
 from .holdings import Held, Step
 from .membership import Membership
 from .phases import Phase

@@ -194,9 +194,8 @@ class LibrdkafkaFetcher(HandoverFetcher):
                 stream is None
                 or not running
                 or not stream.begin <= state.position.offset <= stream.end
-            ):
-                if stream is None or stream.fault is None or stream.end != state.position.offset:
-                    begun.append(tp)
+            ) and (stream is None or stream.fault is None or stream.end != state.position.offset):
+                begun.append(tp)
         if (
             sum(stream.ready for _, stream in resting) >= AHEAD_RECORDS
             or sum(stream.size for _, stream in resting) >= self._ahead_bytes
@@ -298,7 +297,9 @@ class LibrdkafkaFetcher(HandoverFetcher):
             self._sort([caught.message])
         for _ in range(AHEAD_RECORDS // DRAIN_MESSAGES):
             ready, size = self._kept()
-            if ready >= max(AHEAD_RECORDS, wanted) or size >= self._ahead_bytes and ready >= wanted:
+            if ready >= max(AHEAD_RECORDS, wanted) or (
+                size >= self._ahead_bytes and ready >= wanted
+            ):
                 return
             messages = client.drain(DRAIN_MESSAGES)
             if messages:
@@ -356,7 +357,7 @@ class LibrdkafkaFetcher(HandoverFetcher):
     def _sort_runs(self, messages: list[Message]) -> None:
         at = 0
         for (topic, number), run in groupby(
-            zip(map(Message.topic, messages), map(Message.partition, messages))
+            zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
         ):
             count = len(list(run))
             self._received(TopicPartition(topic, number), messages[at : at + count])
@@ -427,7 +428,7 @@ class LibrdkafkaFetcher(HandoverFetcher):
     def _measure(self, idle: bool) -> None:
         """kafka-python's figures of what was handed out, a few times a second."""
         now = time.monotonic()
-        if self._sensors is None or not self._counted or now < self._count_at and not idle:
+        if self._sensors is None or not self._counted or (now < self._count_at and not idle):
             return
         self._count_at = now + METRICS_EVERY_S
         counted, self._counted = self._counted, {}

@@ -18,7 +18,7 @@ class Stream:
     at `end`; nothing follows it.
     """
 
-    __slots__ = ("begin", "end", "messages", "at", "size", "fault")
+    __slots__ = ("at", "begin", "end", "fault", "messages", "size")
 
     def __init__(self, position: int) -> None:
         self.begin = position

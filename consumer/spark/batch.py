@@ -149,8 +149,8 @@ class BatchPlanner:
                     f" from {began} to {ended - 1} only: set failOnDataLoss to false to read what"
                     " is there"
                 )
-            start, end = (max(start, began), min(end, ended))
-            start, end = (min(start, end), end)
+            end = min(end, ended)
+            start = min(max(start, began), end)
         return PlannedRange(*tp, start, end)
 
 

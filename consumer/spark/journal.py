@@ -32,8 +32,7 @@ class QueryJournal:
         self._stored: tuple[int, int] | None = None
         if folder:
             os.makedirs(folder, exist_ok=True)
-            # until this process ends
-            stream = open(
+            stream = open(  # noqa: SIM115  open until this process ends
                 os.path.join(folder, f"spark-{os.getpid()}-{os.urandom(4).hex()}.jsonl"),
                 "a",
                 encoding="utf-8",

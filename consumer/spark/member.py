@@ -421,7 +421,9 @@ class Member:
             result = self.agent.read(
                 [GetData(self.layout.owner(self.options.group, tp)) for tp in part], LOOK_S
             )
-            for tp, answer in zip(part, result.answers if isinstance(result, ReadDone) else ()):
+            for tp, answer in zip(
+                part, result.answers if isinstance(result, ReadDone) else (), strict=False
+            ):
                 if isinstance(answer, Node):
                     found[tp] = Holder(
                         answer.data.decode("ascii", "replace").rpartition("-")[0],

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from consumer.errors import ConsumerOptionError
 from consumer.options import DURATION_MS_MAX, ConsumerOptions, check
@@ -141,7 +141,7 @@ _DURATION = re.compile(
     r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
 )
 
-Offsets = Union[int, Mapping[TopicPartition, int]]
+Offsets = int | Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)

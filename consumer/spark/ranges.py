@@ -40,6 +40,7 @@ batch.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -225,4 +226,4 @@ def pack(
 def _split(r: PlannedRange, pieces: int) -> Sequence[PlannedRange]:
     """Almost equal pieces, in order."""
     cuts = [r.start + r.rows * n // pieces for n in range(pieces + 1)]
-    return [replace(r, start=start, end=end) for start, end in zip(cuts, cuts[1:])]
+    return [replace(r, start=start, end=end) for start, end in itertools.pairwise(cuts)]

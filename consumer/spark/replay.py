@@ -143,7 +143,7 @@ def _last_word(
     answers = result.answers if isinstance(result, ReadDone) else ()
     touched = {
         r.tp
-        for r, answer in zip(still, answers)
+        for r, answer in zip(still, answers, strict=False)
         if isinstance(answer, Node) and _touched(r, answer)
     }
     untold = [str(r.tp) for r in still if r.tp not in touched]

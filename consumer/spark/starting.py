@@ -22,7 +22,7 @@ class Starting:
         self._desk = desk
         self._offsets = offsets
         self.data = self
-        self.tell = lambda message: desk.tell(message)
+        self.tell = desk.tell
 
     @property
     def closed(self) -> bool:

@@ -115,25 +115,24 @@ def test_a_member_that_is_cut_off_alone_stops_with_its_lease(
     server, chroot = kafka_zk_hosts.split("/", 1)
     with (
         coordinator(kafka_zk_hosts, CoordinatorOptions(lease_max_ms=1_000)),
-        Proxy(int(server.rsplit(":", 1)[1])) as proxy,
+        Proxy(int(server.rsplit(":", 1)[1])) as proxy,consumer(
+        f"{proxy.address}/{chroot}",
+        topic,
+        topic,
+        zookeeper_session_timeout_ms=60_000,
+        failsafe=True,
+        guardian=False,
+        bootstrap_servers=kafka_broker.address,
+    ) as member
     ):
-        with consumer(
-            f"{proxy.address}/{chroot}",
-            topic,
-            topic,
-            zookeeper_session_timeout_ms=60_000,
-            failsafe=True,
-            guardian=False,
-            bootstrap_servers=kafka_broker.address,
-        ) as member:
-            settled([member], topic, 1)
-            proxy.black_hole()
-            proxy.cut()
-            wait_until(lambda: lease_left(member) == 0, PATIENCE_S, "the end of the lease")
-            produce_numbered(kafka_broker.address, topic, 1, 5)
-            assert [member.poll(20) for _ in range(20)] == [{}] * 20
-            proxy.heal()
-            drain([member], {}, 5)
+        settled([member], topic, 1)
+        proxy.black_hole()
+        proxy.cut()
+        wait_until(lambda: lease_left(member) == 0, PATIENCE_S, "the end of the lease")
+        produce_numbered(kafka_broker.address, topic, 1, 5)
+        assert [member.poll(20) for _ in range(20)] == [{}] * 20
+        proxy.heal()
+        drain([member], {}, 5)
 
 
 def test_it_is_true_or_false() -> None:

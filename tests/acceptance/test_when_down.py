@@ -25,7 +25,6 @@ from tests.consumer.fakes import Recorder
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
-from tests.harness.zookeeper import connect
 from tests.kafka.groups import PATIENCE_S, Taken, consumer, coordinator, drain, settled, take
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.stack.servers import KafkaBroker
@@ -85,21 +84,20 @@ def behind_a_proxy(
     listener, taken = Recorder(), {}
     with (
         coordinator(hosts, CoordinatorOptions(lease_max_ms=lease_ms)),
-        Proxy(int(server.rsplit(":", 1)[1])) as proxy,
+        Proxy(int(server.rsplit(":", 1)[1])) as proxy,consumer(
+        f"{proxy.address}/{chroot}",
+        topic,
+        zookeeper_session_timeout_ms=session_ms,
+        guardian=False,
+        enable_auto_commit=False,
+        commit_timeout_ms=LEAVE_MS,
+        bootstrap_servers=broker.address,
+    ) as member
     ):
-        with consumer(
-            f"{proxy.address}/{chroot}",
-            topic,
-            zookeeper_session_timeout_ms=session_ms,
-            guardian=False,
-            enable_auto_commit=False,
-            commit_timeout_ms=LEAVE_MS,
-            bootstrap_servers=broker.address,
-        ) as member:
-            member.subscribe([topic], listener=listener)
-            produce_numbered(broker.address, topic, 1, 2)
-            drain([member], taken, 2)
-            yield Cut(member, proxy, topic, broker.address, listener, taken)
+        member.subscribe([topic], listener=listener)
+        produce_numbered(broker.address, topic, 1, 2)
+        drain([member], taken, 2)
+        yield Cut(member, proxy, topic, broker.address, listener, taken)
 
 
 def questions_end(c: Cut) -> None:

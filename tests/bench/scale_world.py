@@ -32,15 +32,15 @@ from zkcoord.zk.port import (
     Committed,
     Connected,
     Create,
+    GetData,
     MultiResult,
     Node,
     Op,
     PortEvent,
+    Read,
     ReadDone,
     ReadResult,
     SetData,
-    GetData,
-    Read,
 )
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout, parents

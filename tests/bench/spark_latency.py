@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from tests.bench.consumer_apps import alternating
 from tests.bench.figures import Bar, Row, Section, quantile
 from tests.bench.rig import Rig
-from tests.bench.spark_rig import C, JVM, PARTITIONS, SparkApp, order_of, sessions
+from tests.bench.spark_rig import JVM, PARTITIONS, C, SparkApp, order_of, sessions
 from tests.harness.broker_requests import BrokerRequests, requests_logged
 from tests.harness.zookeeper import srvr_stats
 from zkcoord.stack.java import Java

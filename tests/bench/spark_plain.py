@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from confluent_kafka import Consumer, TopicPartition
 from consumer.spark.decode import open_reader
 from consumer.spark.ranges import PlannedRange, pack
 from consumer.spark.schema import columns_of, full_schema

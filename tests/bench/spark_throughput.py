@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tests.bench.consumer_apps import alternating
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.rig import Rig
-from tests.bench.spark_rig import C, CONFLUENT, JVM, SparkApp, fill, medians, order_of, sessions
+from tests.bench.spark_rig import CONFLUENT, JVM, C, SparkApp, fill, medians, order_of, sessions
 from zkcoord.stack.java import Java
 
 BATCHES = 4

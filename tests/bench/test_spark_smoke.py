@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.spark import ROUNDS, Plan, run
-from tests.bench.spark_rig import C, CONFLUENT, JVM, medians
+from tests.bench.spark_rig import CONFLUENT, JVM, C, medians
 from tests.bench.spark_throughput import CHECKS, Setting
 from tests.bench.tables import put, rendered
 

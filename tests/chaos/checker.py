@@ -121,7 +121,7 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
         if isinstance(fact, Assigned):
             open_.setdefault((fact.member, fact.partition), Ownership(fact.member, fact.t_ns))
             given_up.pop(fact.member, None)
-        if isinstance(fact, SessionEnded) or isinstance(fact, Released) and fact.end is End.KILLED:
+        if isinstance(fact, SessionEnded) or (isinstance(fact, Released) and fact.end is End.KILLED):
             for index, ownership in given_up.pop(fact.member, ()):
                 gave = cast(Released, found[index])
                 found[index] = replace(

@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     imported after it was put in place.
     """
     wall = WallClock()
-    setattr(clock, "wall_ms", wall.now_ms)
+    clock.wall_ms = wall.now_ms
     signal.signal(signal.SIGUSR2, wall.jump)
     what, *options = argv
     if what == "consumer":

@@ -19,7 +19,7 @@ NEXT_VERSION = election.PROTOCOL_VERSION + 1
 def main(argv: list[str]) -> int:
     """Run; the exit status of what was asked for."""
     for module in (election, registration):
-        setattr(module, "PROTOCOL_VERSION", NEXT_VERSION)
+        module.PROTOCOL_VERSION = NEXT_VERSION
     what, *options = argv
     return verifiable.main(options) if what == "consumer" else cli.main(argv)
 

@@ -107,9 +107,9 @@ def set_up(trap: Trap) -> None:
         trap.outcome(self, written.outcome)
         return written
 
-    setattr(Writer, "__init__", init)
-    setattr(Writer, "write", write)
-    setattr(Writer, "_outcome", outcome)
+    Writer.__init__ = init
+    Writer.write = write
+    Writer._outcome = outcome
 
 
 def main(argv: list[str]) -> int:

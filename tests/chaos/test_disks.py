@@ -41,7 +41,7 @@ def _said(folder: Path, function: str) -> dict[str, str]:
 
 def fill_and_free(folder: Path) -> dict[str, str]:
     """A disk that is written to, filled, freed and closed."""
-    from tests.chaos import disks  # noqa: PLC0415 (its state is this process's)
+    from tests.chaos import disks
 
     private_mounts()
     if disks.why_none():

@@ -43,7 +43,7 @@ def test_every_fault_ends_in_time_and_none_conflicts_with_another(seed: int) -> 
     schedule = drawn(seed, 60, CONSUMERS)
     assert len(schedule) >= 8
     assert all(
-        0 < h.at_ms and h.end_ms <= 60_000 and h.slot in slots_of(CONSUMERS, h.kind.who)
+        h.at_ms > 0 and h.end_ms <= 60_000 and h.slot in slots_of(CONSUMERS, h.kind.who)
         for h in schedule
     )
     assert not [pair for pair in itertools.combinations(schedule, 2) if conflict(*pair)]

@@ -131,7 +131,7 @@ class Bench:
 
     def assign(self, *numbers: int, offset: int = 10, era: int = 1) -> None:
         """The agent assigns partitions, and the application hears of it."""
-        self.member.receive(msg.Assigned({p: offset for p in model(*numbers)}, era))
+        self.member.receive(msg.Assigned(dict.fromkeys(model(*numbers), offset), era))
         self.member.run_tasks()
         self.member.heard_era = self.member.era
 

@@ -80,13 +80,13 @@ def asked(bench: Bench, *numbers: int, earliest: tuple[int, ...] = ()) -> list[A
 def test_what_the_group_committed_in_kafka_is_adopted_and_the_rest_is_reset() -> None:
     bench, _ = begin(FakeOffsets(committed=({tp(0): 41},)))
     assert asked(bench, 0, 1) == [
-        msg.Resolved(5, {**{p: 41 for p in model(0)}, **{p: 7 for p in model(1)}})
+        msg.Resolved(5, {**dict.fromkeys(model(0), 41), **dict.fromkeys(model(1), 7)})
     ]
 
 
 def test_without_a_policy_what_is_committed_in_kafka_is_enough() -> None:
     bench, _ = begin(FakeOffsets(committed=({tp(0): 41},)), policy=False)
-    assert asked(bench, 0) == [msg.Resolved(5, {p: 41 for p in model(0)})]
+    assert asked(bench, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 41))]
     [answer] = asked(bench, 0, 1)
     assert (
         isinstance(answer, msg.GiveUp)
@@ -100,11 +100,11 @@ def test_a_topic_made_again_adopts_nothing() -> None:
     offsets = FakeOffsets(committed=({tp(0): 41, tp(1): 42},))
     bench, _ = begin(offsets)
     assert asked(bench, 0, 1, earliest=(0,)) == [
-        msg.Resolved(5, {**{p: 0 for p in model(0)}, **{p: 42 for p in model(1)}})
+        msg.Resolved(5, {**dict.fromkeys(model(0), 0), **dict.fromkeys(model(1), 42)})
     ]
     offsets.asked.clear()
     assert (
-        asked(bench, 0, earliest=(0,)) == [msg.Resolved(5, {p: 0 for p in model(0)})]
+        asked(bench, 0, earliest=(0,)) == [msg.Resolved(5, dict.fromkeys(model(0), 0))]
         and not offsets.asked
     )
 
@@ -128,13 +128,13 @@ def test_an_error_is_never_taken_for_nothing(error: Exception, where: str) -> No
     )
     assert asked(bench, 0) == [msg.Resolved(5, {})]
     answer = asked(bench, 0)
-    assert answer == [msg.Resolved(5, {p: 41 if where == "committed" else 7 for p in model(0)})]
+    assert answer == [msg.Resolved(5, dict.fromkeys(model(0), 41 if where == "committed" else 7))]
 
 
 def test_reset_asks_kafka_nothing() -> None:
     offsets = FakeOffsets(live=(("c on h",),), committed=({tp(0): 41},))
     bench, _ = begin(offsets, "reset")
-    assert asked(bench, 0) == [msg.Resolved(5, {p: 7 for p in model(0)})] and not offsets.asked
+    assert asked(bench, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 7))] and not offsets.asked
 
 
 def test_refuse_names_the_partitions() -> None:
@@ -145,7 +145,7 @@ def test_refuse_names_the_partitions() -> None:
         and answer.code is FailureCode.RESET_POLICY
         and "t-0, t-1 and initial_offsets" in answer.message
     )
-    assert asked(bench, 2, earliest=(2,)) == [msg.Resolved(5, {p: 0 for p in model(2)})]
+    assert asked(bench, 2, earliest=(2,)) == [msg.Resolved(5, dict.fromkeys(model(2), 0))]
 
 
 def test_nothing_is_adopted_beside_live_members_of_kafkas_protocol() -> None:
@@ -252,11 +252,11 @@ def test_a_group_that_keeps_its_offsets_in_kafka_asks_there_at_each_start() -> N
         offsets: Any = FakeOffsets(committed=({tp(0): 41},))
         bench = Bench()
         Beginning(bench.member, offsets, initial, always=True)
-        bench.member.receive(msg.Resolve(5, model(0, 1, 2), stored={p: 30 for p in model(0, 1)}))
+        bench.member.receive(msg.Resolve(5, model(0, 1, 2), stored=dict.fromkeys(model(0, 1), 30)))
         return list(bench.told)
 
-    kept, reset = {p: 41 for p in model(0)}, {p: 7 for p in model(2)}
-    assert answers("kafka") == [msg.Resolved(5, {**kept, **{p: 30 for p in model(1)}, **reset})]
-    assert answers("reset") == [msg.Resolved(5, {**kept, **{p: 7 for p in model(1)}, **reset})]
+    kept, reset = dict.fromkeys(model(0), 41), dict.fromkeys(model(2), 7)
+    assert answers("kafka") == [msg.Resolved(5, {**kept, **dict.fromkeys(model(1), 30), **reset})]
+    assert answers("reset") == [msg.Resolved(5, {**kept, **dict.fromkeys(model(1), 7), **reset})]
     [refused] = answers("refuse")
     assert isinstance(refused, msg.GiveUp) and "stored in Kafka for t-1, t-2" in refused.message

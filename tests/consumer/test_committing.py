@@ -169,7 +169,7 @@ def test_committing_everything_commits_what_is_still_owned() -> None:
 def test_commits_name_the_era_that_they_speak_of() -> None:
     a = Answering(CommitOutcome.OK, CommitOutcome.OK)
     a.bench.assign(0, era=4)
-    a.bench.member.receive(msg.Assigned({p: 0 for p in model(1)}, 7))
+    a.bench.member.receive(msg.Assigned(dict.fromkeys(model(1), 0), 7))
     a.committer.wait({tp(0): 5}, None)
     a.committer.wait(None, None)
     assert [c.era for c in a.commits] == [

@@ -33,7 +33,7 @@ class Side:
         self.storage.to_agent = self.agent.append
         self.bench.member.tell = self.storage.tell
         self.committer = Committer(self.bench.member, lambda offsets, answer: None, None, 1_000)
-        self.storage.receive(msg.Assigned({p: 10 for p in model(0, 1)}, 1))
+        self.storage.receive(msg.Assigned(dict.fromkeys(model(0, 1), 10), 1))
         self.bench.member.run_tasks()
         self.bench.member.heard_era = 1
 
@@ -112,7 +112,7 @@ def test_a_commit_that_waited_is_looked_at_again_when_it_leaves(how: str) -> Non
     assert not side.go()
     assert isinstance(future.exception, CommitUnavailableError if how == "lease" else NotOwnedError)
     if how == "lost":
-        side.storage.receive(msg.Assigned({p: 10 for p in model(1)}, 3))
+        side.storage.receive(msg.Assigned(dict.fromkeys(model(1), 10), 3))
         side.bench.member.run_tasks()
         side.bench.member.heard_era = 3
         side.commit(p1=13)
@@ -173,8 +173,8 @@ def test_what_is_owned_is_committed_again_before_kafka_forgets_it() -> None:
     """
     side = Side()
     side.kafka.seen = {tp(2): 8, tp(3): 8, tp(4): 8}
-    side.storage.receive(msg.Assigned({p: 8 for p in model(2, 3)}, 1))
-    side.storage.receive(msg.Assigned({p: 9 for p in model(4)}, 1))
+    side.storage.receive(msg.Assigned(dict.fromkeys(model(2, 3), 8), 1))
+    side.storage.receive(msg.Assigned(dict.fromkeys(model(4), 9), 1))
     side.storage.receive(msg.Lost(model(3), "gone", 1))
     side.commit(p0=12)
     side.permit()

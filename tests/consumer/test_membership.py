@@ -124,7 +124,7 @@ def test_a_listener_is_called_on_the_application_thread_before_the_answer() -> N
 def test_what_came_and_went_unnoticed_is_never_told() -> None:
     listener = Recorder()
     bench = Bench(listener)
-    bench.member.receive(msg.Assigned({p: 0 for p in model(0, 1, 2)}, 1))
+    bench.member.receive(msg.Assigned(dict.fromkeys(model(0, 1, 2), 0), 1))
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.receive(msg.Lost(model(1), "evicted"))
     assert [positions(a) for a in bench.answers()] == [{0: 0}], (
@@ -138,7 +138,7 @@ def test_what_came_and_went_unnoticed_is_never_told() -> None:
 def test_what_went_unnoticed_and_comes_back_is_told() -> None:
     listener = Recorder()
     bench = Bench(listener)
-    bench.member.receive(msg.Assigned({p: 6 for p in model(0)}, 1))
+    bench.member.receive(msg.Assigned(dict.fromkeys(model(0), 6), 1))
     bench.member.receive(msg.Revoke(1, model(0)))
     bench.member.receive(msg.Resumed(model(0)))
     bench.member.run_tasks()
@@ -151,7 +151,7 @@ def test_what_went_unnoticed_and_comes_back_is_told() -> None:
 
 def test_partitions_are_assigned_for_the_application_once_it_was_told() -> None:
     bench = Bench(Recorder())
-    bench.member.receive(msg.Assigned({p: 0 for p in model(0)}, 1))
+    bench.member.receive(msg.Assigned(dict.fromkeys(model(0), 0), 1))
     assert bench.member.announced() == set() and bench.data.assigned() == {tp(0)}
     bench.member.run_tasks()
     assert bench.member.announced() == {tp(0)}
@@ -235,7 +235,7 @@ def test_the_application_has_heard_no_more_than_it_was_told() -> None:
     bench = Bench(Recorder())
     bench.assign(0, era=1)
     bench.member.receive(msg.Lost(model(0), "evicted", 2))
-    bench.member.receive(msg.Assigned({p: 50 for p in model(0)}, 3))
+    bench.member.receive(msg.Assigned(dict.fromkeys(model(0), 50), 3))
     eras: list[int] = []
     bench.listening.listener.act = lambda name: eras.append(bench.member.heard_era)
     assert bench.member.heard_era == 1 and bench.member.positions()[1] == 3

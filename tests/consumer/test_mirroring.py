@@ -111,7 +111,7 @@ def test_what_is_stored_is_mirrored_and_what_comes_meanwhile_is_gathered() -> No
 
 def test_other_messages_pass() -> None:
     side = Side()
-    side.mirror.receive(msg.Assigned({p: 3 for p in model(0)}, 1))
+    side.mirror.receive(msg.Assigned(dict.fromkeys(model(0), 3), 1))
     assert side.bench.data.at == {tp(0): 3}
 
 

@@ -13,12 +13,12 @@ import pytest
 from kafka.cluster import ClusterMetadata
 from kafka.consumer.fetcher import (
     CompletedFetch,
+    Fetcher,
     FetchManagerMetrics,
     FetchMetadata,
     FetchRequestData,
     FetchResponseMetricAggregator,
     FetchSessionHandler,
-    Fetcher,
 )
 from kafka.consumer.group import KafkaConsumer
 from kafka.consumer.subscription_state import SubscriptionState, TopicPartitionState

@@ -71,7 +71,7 @@ class Bench:
         self.era += 1
         self.member.receive(
             msg.Assigned(
-                {p: offset for p in model(*streams)},
+                dict.fromkeys(model(*streams), offset),
                 self.era,
                 {p: streams[p.partition] for p in model(*streams) if streams[p.partition]},
             )

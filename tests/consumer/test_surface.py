@@ -29,7 +29,7 @@ class Asking(OffsetSurface):
             kafka=SimpleNamespace(position=position),
             position=lambda partition: at,
         )
-        self._cursor: Any = SimpleNamespace(positions=lambda: {})
+        self._cursor: Any = SimpleNamespace(positions=dict)
         self.config = {"request_timeout_ms": 1_000}
 
     def _check(self) -> None:

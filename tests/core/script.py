@@ -473,7 +473,7 @@ class World:
             ev.GroupDelta(
                 True,
                 members,
-                {n: True for n in members},
+                dict.fromkeys(members, True),
                 dict(self.commands.get(group, {})),
                 dict(self.owners.get(group, {})),
             ),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from zkcoord.core import events as ev
 from zkcoord.core.encoding import ForeignEncoding, codec
 from zkcoord.core.model import (
-    Command,
     Cause,
+    Command,
     GroupMetadata,
     GroupState,
     Malformed,

@@ -9,7 +9,6 @@ from itertools import cycle
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.core.test_assignment import inputs
 from zkcoord.core.assignment import AssignmentInput, assign_range

@@ -441,21 +441,21 @@ class Histories(RuleBasedStateMachine):
         """One multi: the names of the nodes made, or nothing happens."""
         for op in ops:
             missing = (
-                isinstance(op, ev.Send)
-                and op.command.member not in self.channels
-                or isinstance(op, ev.DeleteCommand)
-                and (op.member, op.node) not in self.commands
-                or isinstance(op, ev.DeleteRegistration)
-                and op.member not in self.members
-                or isinstance(op, ev.DeleteOwner)
-                and op.partition not in self.owners
-                or isinstance(op, ev.DeleteRequest)
-                and op.node not in self.requests
-                or isinstance(op, ev.DeleteChannel)
+                (isinstance(op, ev.Send)
+                and op.command.member not in self.channels)
+                or (isinstance(op, ev.DeleteCommand)
+                and (op.member, op.node) not in self.commands)
+                or (isinstance(op, ev.DeleteRegistration)
+                and op.member not in self.members)
+                or (isinstance(op, ev.DeleteOwner)
+                and op.partition not in self.owners)
+                or (isinstance(op, ev.DeleteRequest)
+                and op.node not in self.requests)
+                or (isinstance(op, ev.DeleteChannel)
                 and (
                     op.member not in self.channels
                     or any(name == op.member for name, _ in self.commands)
-                )
+                ))
             )
             if missing:
                 return None

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import docker
 from docker.errors import NotFound
 from docker.types import EndpointConfig
 
+import docker
 from tests.docker.engine import text_of
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect

@@ -17,9 +17,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import docker
 from docker.errors import DockerException
 
+import docker
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.process import poll_until
 

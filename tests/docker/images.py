@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import docker
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound
 
+import docker
 from tests.docker.engine import NoEngineError
 
 ROOT = Path(__file__).parents[2]

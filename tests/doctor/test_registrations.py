@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from zkcoord.core.model import PatternKind, Pattern, Subscription
+from zkcoord.core.model import Pattern, PatternKind, Subscription
 from zkcoord.doctor.registrations import Subscribed, judge
 from zkcoord.doctor.rules import ALL, RULES, SCALA_JSON, Severity
 from zkcoord.zk.port import Stat

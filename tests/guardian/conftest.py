@@ -177,7 +177,7 @@ def closed(line: dict[str, Any]) -> bool:
     in time, the next one finds what it did.
     """
     return bool(
-        line["outcome"] == "closed" or line["outcome"] == "expired" and line["attempts"] > 1
+        line["outcome"] == "closed" or (line["outcome"] == "expired" and line["attempts"] > 1)
     )
 
 

@@ -455,7 +455,7 @@ def test_what_left_and_came_back_is_found_after_metadata_was_refreshed(
             before = cluster._last_successful_refresh_ms
             wait_until(
                 lambda: cluster._last_successful_refresh_ms > before, PATIENCE_S, "a refresh"
-            )  # noqa: B023
+            )
         produce_numbered(kafka_broker.address, topic, 1, 2, 3)
         wait_until(lambda: eater.count() == 5, PATIENCE_S, "what was written later")
 

@@ -194,7 +194,7 @@ def test_assignments_that_change_all_the_time(
             tp = chance.choice(all_)
             with data.lock:
                 step = chance.choice(("leave", "come", "come", "hold", "seek"))
-                if step == "leave" or tp not in next_of and step != "come":
+                if step == "leave" or (tp not in next_of and step != "come"):
                     data.remove([tp])
                     next_of.pop(tp, None)
                     held.discard(tp)

@@ -228,42 +228,41 @@ def test_a_slow_stream_stops_neither_the_others_nor_the_membership(
         coordinator(kafka_zk_hosts),
         connector(
             kafka_zk_hosts, topic, {"queued.max.message.chunks": "1", "rebalance.max.retries": "60"}
-        ) as one,
+        ) as one,working(one.create_message_streams({topic: 2})[topic], {0: gate}) as (slow, quick)
     ):
-        with working(one.create_message_streams({topic: 2})[topic], {0: gate}) as (slow, quick):
+        wait_until(
+            lambda: len(quick.taken) == 4 * 1_500 and len(slow.taken) == 1,
+            PATIENCE_S,
+            f"all of the quick stream, not {len(quick.taken)}",
+        )
+        name = one.consumer_id
+        with (
+            connector(kafka_zk_hosts, topic) as two,
+            working(two.create_message_streams({topic: 1})[topic]) as (other,),
+        ):
             wait_until(
-                lambda: len(quick.taken) == 4 * 1_500 and len(slow.taken) == 1,
-                PATIENCE_S,
-                f"all of the quick stream, not {len(quick.taken)}",
+                lambda: one._consumer._member.parked or other.taken, PATIENCE_S, "the hand-over"
             )
-            name = one.consumer_id
-            with (
-                connector(kafka_zk_hosts, topic) as two,
-                working(two.create_message_streams({topic: 1})[topic]) as (other,),
-            ):
-                wait_until(
-                    lambda: one._consumer._member.parked or other.taken, PATIENCE_S, "the hand-over"
-                )
-                produce_numbered(kafka_broker.address, topic, 8, 1)
-                wait_until(
-                    lambda: len(quick.taken) > 4 * 1_500,
-                    PATIENCE_S,
-                    "more of what stays with the quick stream",
-                )
-                assert one.consumer_id == name and len(slow.taken) == 1
-                gate.set()
-                wait_until(
-                    lambda: count([slow, quick, other]) == 8 * 1_501,
-                    PATIENCE_S,
-                    f"every record once, not {count([slow, quick, other])}",
-                )
-                whole: dict[tuple[str, int], list[int]] = {}
-                for worker in (slow, quick, other):
-                    for partition, offsets in worker.offsets().items():
-                        whole.setdefault(partition, []).extend(offsets)
-                assert whole == {(topic, p): list(range(1_501)) for p in range(8)}, (
-                    "in order, from one owner to the next"
-                )
+            produce_numbered(kafka_broker.address, topic, 8, 1)
+            wait_until(
+                lambda: len(quick.taken) > 4 * 1_500,
+                PATIENCE_S,
+                "more of what stays with the quick stream",
+            )
+            assert one.consumer_id == name and len(slow.taken) == 1
+            gate.set()
+            wait_until(
+                lambda: count([slow, quick, other]) == 8 * 1_501,
+                PATIENCE_S,
+                f"every record once, not {count([slow, quick, other])}",
+            )
+            whole: dict[tuple[str, int], list[int]] = {}
+            for worker in (slow, quick, other):
+                for partition, offsets in worker.offsets().items():
+                    whole.setdefault(partition, []).extend(offsets)
+            assert whole == {(topic, p): list(range(1_501)) for p in range(8)}, (
+                "in order, from one owner to the next"
+            )
 
 
 def test_a_partition_is_given_up_after_its_record_is_processed(
@@ -526,55 +525,53 @@ def test_streams_that_are_cut_off_hand_out_nothing_of_what_others_own_by_now(
     server, _, chroot = kafka_zk_hosts.partition("/")
     short = {"zookeeper.session.timeout.ms": "3000", "auto.commit.interval.ms": "50"}
     brake = threading.Event()
-    with coordinator(kafka_zk_hosts), Proxy(int(server.rpartition(":")[2])) as proxy:
-        with connector(
-            f"{proxy.address}/{chroot}",
-            topic,
-            short,
-            guardian=False,
-            bootstrap_servers=kafka_broker.address,
-        ) as one:
-            with (
-                working(
-                    one.create_message_streams({topic: 2})[topic], {0: brake, 1: brake}
-                ) as workers,
-                connector(kafka_zk_hosts, topic) as two,
-            ):
-                wait_until(lambda: count(workers) == 2, PATIENCE_S, "a record for each stream")
-                before = one.consumer_id
-                proxy.refuse()
-                proxy.cut()
-                with working(two.create_message_streams({topic: 1})[topic]) as (other,):
-                    wait_until(
-                        lambda: len(other.offsets()) == 4,
-                        PATIENCE_S,
-                        "all partitions with the other",
-                    )
-                    brake.set()  # only now do they ask for more
-                    wait_until(
-                        lambda: count([other]) == 4 * 1_000,
-                        PATIENCE_S,
-                        "every record at the other, also those two: they were never committed",
-                    )
-                    assert count(workers) == 2 and all(w.thread.is_alive() for w in workers), (
-                        "they wait, and neither fail nor end"
-                    )
-                    proxy.refuse(False)
-                    proxy.heal()
-                    wait_until(
-                        lambda: len(one._consumer.owned()) == 2 or len(one._consumer.owned()) == 3,
-                        PATIENCE_S,
-                        "its share again",
-                    )
-                    produce_numbered(kafka_broker.address, topic, 4, 1, start=1_000)
-                    wait_until(
-                        lambda: count([*workers, other]) == 4 * 1_001 + 2,
-                        PATIENCE_S,
-                        "what came then, once",
-                    )
-                    assert one.consumer_id != before and {
-                        m.offset for w in workers for m in w.taken[1:]
-                    } <= {1_000}
+    with (
+        coordinator(kafka_zk_hosts), Proxy(int(server.rpartition(":")[2])) as proxy, connector(
+        f"{proxy.address}/{chroot}",
+        topic,
+        short,
+        guardian=False,
+        bootstrap_servers=kafka_broker.address,
+    ) as one, working(
+            one.create_message_streams({topic: 2})[topic], {0: brake, 1: brake}
+        ) as workers,
+        connector(kafka_zk_hosts, topic) as two,
+    ):
+        wait_until(lambda: count(workers) == 2, PATIENCE_S, "a record for each stream")
+        before = one.consumer_id
+        proxy.refuse()
+        proxy.cut()
+        with working(two.create_message_streams({topic: 1})[topic]) as (other,):
+            wait_until(
+                lambda: len(other.offsets()) == 4,
+                PATIENCE_S,
+                "all partitions with the other",
+            )
+            brake.set()  # only now do they ask for more
+            wait_until(
+                lambda: count([other]) == 4 * 1_000,
+                PATIENCE_S,
+                "every record at the other, also those two: they were never committed",
+            )
+            assert count(workers) == 2 and all(w.thread.is_alive() for w in workers), (
+                "they wait, and neither fail nor end"
+            )
+            proxy.refuse(False)
+            proxy.heal()
+            wait_until(
+                lambda: len(one._consumer.owned()) == 2 or len(one._consumer.owned()) == 3,
+                PATIENCE_S,
+                "its share again",
+            )
+            produce_numbered(kafka_broker.address, topic, 4, 1, start=1_000)
+            wait_until(
+                lambda: count([*workers, other]) == 4 * 1_001 + 2,
+                PATIENCE_S,
+                "what came then, once",
+            )
+            assert one.consumer_id != before and {
+                m.offset for w in workers for m in w.taken[1:]
+            } <= {1_000}
 
 
 def test_a_program_that_forgets_to_shut_down_leaves_its_group_and_stores_what_is_processed(

@@ -34,7 +34,8 @@ from tests.kafka.groups import Taken, consumer, coordinator, drain, settled, who
 from tests.legacy.jars import RELEASES, V0_11, V1_1
 from tests.runtime.process import run
 from tests.spark.decode.reading import ENGINES, rows_of
-from tests.spark.decode.written import COMMITTED, UNCOMMITTED, Log, Writer, settled as sorted_log
+from tests.spark.decode.written import COMMITTED, UNCOMMITTED, Log, Writer
+from tests.spark.decode.written import settled as sorted_log
 from zkcoord.errors import ZkcoordError
 from zkcoord.runtime.kafka_groups import KafkaGroups
 from zkcoord.stack import jars
@@ -148,7 +149,7 @@ def consume(client: str, at: Against) -> str:
         settled([one], topic, PARTITIONS, taken, PATIENCE_S)
         produce_numbered(at.address, topic, PARTITIONS, 10, PER_PARTITION)
         drain([one], taken, PARTITIONS * (PER_PARTITION + 10))
-        ends = {tp: PER_PARTITION + 10 for tp in every}
+        ends = dict.fromkeys(every, PER_PARTITION + 10)
         assert one.end_offsets(every) == ends and one.beginning_offsets(every) == dict.fromkeys(
             every, 0
         )

@@ -333,7 +333,7 @@ class Run:
         """What happens, and to whom, is drawn in the same way in both runs."""
         self._bury()
         what, old = self.random.random(), self.random.random() < 0.5
-        if len(self.members) <= START or what < 0.45 and len(self.members) < 2 * MEMBERS_MAX:
+        if len(self.members) <= START or (what < 0.45 and len(self.members) < 2 * MEMBERS_MAX):
             return self._join(old or not self.mixed)
         return self._leave() if what < 0.75 else self._kill()
 

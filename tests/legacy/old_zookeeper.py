@@ -15,11 +15,11 @@ import os
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named

@@ -118,8 +118,8 @@ def test_a_group_of_old_consumers(
     assert sum(isinstance(fact, Delivered) for fact in facts) == PARTITIONS * RECORDS
     assert (
         version == V0_8
-        or any(isinstance(fact, Assigned) and fact.offset == RECORDS for fact in facts)
-        and any(isinstance(fact, Released) for fact in facts)
+        or (any(isinstance(fact, Assigned) and fact.offset == RECORDS for fact in facts)
+        and any(isinstance(fact, Released) for fact in facts))
     )
 
 

@@ -184,7 +184,7 @@ def test_an_old_consumer_that_gave_up_is_revived(rig: Rig) -> None:
     coordinator = leads(rig)
     problems = lambda: [
         str(r["problem"]) for r in coordinator.records("legacy") if r["event"] == "found"
-    ]  # noqa: E731
+    ]
     coordinator.wait(
         lambda: any(
             f"{GROUP}_a owns nothing of its 2 partitions" in p and "owned by others" in p

@@ -649,7 +649,7 @@ def test_somebody_who_writes_before_each_write(
     Where every one is, it ends with a sentence.
     """
     monkeypatch.setattr(
-        "zkcoord.runtime.offsets_cli._logs", lambda servers, tps, aim: {tp: LOG for tp in tps}
+        "zkcoord.runtime.offsets_cli._logs", lambda servers, tps, aim: dict.fromkeys(tps, LOG)
     )
     monkeypatch.setattr("zkcoord.runtime.operator_reset.BATCH_MAX", 1)
     real, sent = SyncWriter.multi, []
@@ -691,7 +691,7 @@ def test_more_partitions_than_one_transaction_holds(
 ) -> None:
     """Logs are not asked of a broker here: 1,200 partitions would take it long to make."""
     monkeypatch.setattr(
-        "zkcoord.runtime.offsets_cli._logs", lambda servers, tps, aim: {tp: LOG for tp in tps}
+        "zkcoord.runtime.offsets_cli._logs", lambda servers, tps, aim: dict.fromkeys(tps, LOG)
     )
     real, sent = SyncWriter.multi, []
     monkeypatch.setattr(

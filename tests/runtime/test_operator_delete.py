@@ -352,4 +352,4 @@ def test_a_coordinator_forgets_it_and_serves_a_new_group_of_its_name(
         )
         assert rig.node(layout.group("g")) is None
         b = rig.member("b", "t").fetches(*partitions)
-        assert b.positions == {tp: 0 for tp in partitions}
+        assert b.positions == dict.fromkeys(partitions, 0)

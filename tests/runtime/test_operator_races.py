@@ -125,7 +125,7 @@ def test_a_partition_that_moves_during_a_live_reset_is_reset_once_and_for_all(
         T1: 7,
     }
     for m in members:
-        assert m.commit({tp: 8 for tp in m.fetching()}).outcome is msg.CommitOutcome.OK
+        assert m.commit(dict.fromkeys(m.fetching(), 8)).outcome is msg.CommitOutcome.OK
     assert (rig.offset(T0) or (0,))[0] == (rig.offset(T1) or (0,))[0] == 8
 
 

@@ -167,7 +167,7 @@ def test_terms_on_a_full_disk_push_no_recording_out(
             lambda: [record["epoch"] for record in stopped(tmp_path)][-1:] == [epoch],
             PATIENCE_S,
             "the record that says so",
-        )  # noqa: B023 (asked before the next)
+        )
     monkeypatch.setattr(inputs_module, "open", real)
     term(log, 6, 1)
     journal.close()

@@ -21,7 +21,7 @@ from zkcoord.stack.servers import ZooKeeperOptions, ZooKeeperServer
 from zkcoord.zk.acl import Principal, Roles
 from zkcoord.zk.acl_audit import audit
 from zkcoord.zk.acl_client import AclClient
-from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
+from zkcoord.zk.options import Sasl, Tls, ZkOptions
 from zkcoord.znodes.paths import Layout
 
 PEM = Path(__file__).parents[1] / "zk" / "pem"

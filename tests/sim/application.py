@@ -37,9 +37,8 @@ from consumer.core.messages import (
     Seek,
     ToFetcher,
 )
-from zkcoord.core.model import TopicPartition
-
 from tests.sim.kernel import Host, Kernel
+from zkcoord.core.model import TopicPartition
 
 RECORDS_PER_POLL_MAX = 10
 NEVER_MS = EVERY_ERA = 10**9
@@ -260,7 +259,7 @@ class Application:
             self.tell(GiveUp(FailureCode.RESET_POLICY, "no offset is stored"))
             return
         known = [tp for tp in message.partitions if not self.kernel.chance(0.1)]
-        self.tell(Resolved(message.token, {tp: 0 for tp in known}))
+        self.tell(Resolved(message.token, dict.fromkeys(known, 0)))
 
     def _revoke(self, message: Revoke) -> None:
         for tp in message.partitions:

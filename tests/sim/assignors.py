@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tests.sim.kernel import Host, Kernel
 from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
 from zkcoord.core.model import Thread, TopicPartition
-
-from tests.sim.kernel import Host, Kernel
 
 ODD = "odd"
 DEADLINE_MS = 1_000

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tests.sim.kernel import Host
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
@@ -34,8 +35,6 @@ from zkcoord.zk.port import (
     ZkError,
     encoded_bytes,
 )
-
-from tests.sim.kernel import Host
 
 if TYPE_CHECKING:
     from tests.sim.zookeeper import Connection, SimEnsemble

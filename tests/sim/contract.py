@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from zkcoord.core.model import TopicPartition
-
 from tests.sim.legacy import (
     LegacyMember,
     Poison,
@@ -26,6 +24,7 @@ from tests.sim.legacy import (
 )
 from tests.sim.places import Places
 from tests.sim.tree import Tree, Txn
+from zkcoord.core.model import TopicPartition
 
 if TYPE_CHECKING:
     from tests.sim.world import World

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkcoord.zk.port import Create, Delete, SetData
-
 from tests.sim.tree import parent_of
+from zkcoord.zk.port import Create, Delete, SetData
 
 if TYPE_CHECKING:
     from tests.sim.processes import ConsumerProcess, CoordinatorProcess

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkcoord.zk.port import Create, Delete, SetData
-
 from tests.sim.faults import JUNK, FaultKind, running_of
 from tests.sim.kernel import Host
 from tests.sim.tree import parent_of
+from zkcoord.zk.port import Create, Delete, SetData
 
 if TYPE_CHECKING:
     from tests.sim.world import World

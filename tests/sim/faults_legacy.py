@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkcoord.zk.port import Create, Delete, SetData
-
 from tests.sim.faults import FaultKind
 from tests.sim.tree import parent_of
+from zkcoord.zk.port import Create, Delete, SetData
 
 if TYPE_CHECKING:
     from tests.sim.legacy import LegacyMember

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkcoord.core.model import TopicPartition
-from zkcoord.zk.port import Delete, SetData
-
 from tests.sim.faults import FaultKind, make_again
 from tests.sim.tree import Txn
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import Delete, SetData
 
 if TYPE_CHECKING:
     from tests.sim.processes import ConsumerProcess

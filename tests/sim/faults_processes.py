@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkcoord.zk.port import Delete, SetData
-
 from tests.sim.faults import FaultKind, consumers_of
+from zkcoord.zk.port import Delete, SetData
 
 if TYPE_CHECKING:
     from tests.sim.processes import ConsumerProcess, CoordinatorProcess

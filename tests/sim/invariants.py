@@ -31,13 +31,12 @@ from consumer.core.messages import (
     Seek,
     ToFetcher,
 )
-from zkcoord.core.model import TopicPartition
-
 from tests.sim.application import Application
 from tests.sim.groups import Groups
 from tests.sim.kernel import Kernel
 from tests.sim.places import Key, Place, Places
 from tests.sim.tree import Rec, Tree, Txn
+from zkcoord.core.model import TopicPartition
 
 OWNER_PATH_BYTES_MAX = 512 * 1024
 VIOLATIONS_MAX = 20
@@ -235,7 +234,7 @@ class Checker:
         mine = self._won.get(txn.session)
         if mine is None:
             if any(
-                after is None or before is not None and before.data != after.data or after.data
+                after is None or (before is not None and before.data != after.data) or after.data
                 for p, _, before, after in places
                 if p.kind != "leader"
             ):

@@ -16,6 +16,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.sim.application import Log
+from tests.sim.kernel import Host, Kernel
+from tests.sim.places import Places
+from tests.sim.tree import parent_of
+from tests.sim.zookeeper import SimEnsemble
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import (
     Children,
@@ -42,12 +47,6 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
-
-from tests.sim.application import Log
-from tests.sim.kernel import Host, Kernel
-from tests.sim.places import Places
-from tests.sim.tree import parent_of
-from tests.sim.zookeeper import SimEnsemble
 
 ATTEMPTS = 4
 BACKOFF_MS = 2_000

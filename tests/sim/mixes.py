@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from zkcoord.znodes.paths import Layout
-
 from tests.sim.faults import FAULTS, MAKE_TOPIC_AGAIN, FaultKind
 from tests.sim.faults_foreign import FOREIGN_FAULTS
 from tests.sim.faults_legacy import LEGACY_FAULTS
@@ -25,6 +23,7 @@ from tests.sim.faults_servers import SERVER_FAULTS
 from tests.sim.faults_static import STATIC_FAULTS
 from tests.sim.kernel import Kernel
 from tests.sim.plan import Plan, draw_plan, swarm
+from zkcoord.znodes.paths import Layout
 
 DEFAULT = "default"
 FIRED_PER_THOUSAND = 100

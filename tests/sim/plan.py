@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zkcoord.znodes.paths import Layout
-
 from tests.sim.faults import FAULTS, FaultKind
 from tests.sim.kernel import Kernel
+from zkcoord.znodes.paths import Layout
 
 WEIGHT_MAX = 4
 LEASES_MS = (1_500, 3_000, 12_000)

@@ -22,15 +22,14 @@ from consumer.core.messages import (
 )
 from consumer.core.options import AgentOptions
 from consumer.driver import AgentDriver
+from tests.sim.application import Application, Habits, Log, Witness
+from tests.sim.assignors import OddAssignor
+from tests.sim.kernel import Host, Kernel
+from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.znodes.paths import Layout
-
-from tests.sim.assignors import OddAssignor
-from tests.sim.application import Application, Habits, Log, Witness
-from tests.sim.kernel import Host, Kernel
-from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 
 WALL_START_MS = 1_700_000_000_000
 TIMER_LATE_MAX_MS = 3

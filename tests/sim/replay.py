@@ -54,12 +54,12 @@ def recording() -> Iterator[dict[int, Journal]]:
     journals: dict[int, Journal] = {}
     originals = {cls: cls.step for cls in (Coordinator, Agent)}
     for cls, original in originals.items():
-        setattr(cls, "step", _recorded(original, journals))
+        cls.step = _recorded(original, journals)
     try:
         yield journals
     finally:
         for cls, original in originals.items():
-            setattr(cls, "step", original)
+            cls.step = original
 
 
 @dataclass(slots=True)

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import json
 
-from zkcoord.zk.port import Create, Delete, SetData
-
 from tests.sim.groups import REST_MS, TERM_MS, WINDOW_MS
 from tests.sim.test_invariants import GROUP, Bench
+from zkcoord.zk.port import Create, Delete, SetData
 
 GRACE_MS = 5_000
 

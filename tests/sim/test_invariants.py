@@ -9,15 +9,14 @@ import json
 import pytest
 
 from consumer.core.messages import Notice, NoticeKind, Seek
-from zkcoord.core.model import TopicPartition
-from zkcoord.zk.port import Check, Committed, Create, Delete, Op, SetData
-
 from tests.sim.application import Application, Habits, Log, Position
 from tests.sim.client import SimPort
 from tests.sim.invariants import Checker
 from tests.sim.kernel import Host, Kernel
 from tests.sim.places import Place, Places
 from tests.sim.zookeeper import SimEnsemble
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import Check, Committed, Create, Delete, Op, SetData
 
 TP = TopicPartition("t", 0)
 GROUP = "/consumers/groups/g"

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from zkcoord.zk.port import Delete
-
 from tests.sim.plan import Plan
 from tests.sim.variants import VARIANTS
 from tests.sim.world import World
+from zkcoord.zk.port import Delete
 
 LONG_MS, SHORT_MS = 12_000, 1_500
 STEP_MS = 3_000

@@ -14,8 +14,8 @@ import pytest
 from tests.sim import coverage
 from tests.sim.__main__ import SEEDS_FILE
 from tests.sim.mixes import DEFAULT, MIXES
-from tests.sim.runner import FLOORED_SEEDS_MIN, Totals, run_many, run_seed, work
 from tests.sim.plan import Plan
+from tests.sim.runner import FLOORED_SEEDS_MIN, Totals, run_many, run_seed, work
 from tests.sim.world import World
 
 SEEDS = 40

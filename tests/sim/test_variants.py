@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from consumer.core.agent import Agent
-
 from tests.sim import replay
 from tests.sim.runner import run_seed
 from tests.sim.variants import VARIANTS

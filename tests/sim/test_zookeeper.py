@@ -8,6 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.sim.client import SimPort
+from tests.sim.kernel import Host, Kernel
+from tests.sim.zookeeper import SimEnsemble, Weather
+from tests.zk.port_contract import CONTRACT, PortFixture
 from zkcoord.zk.port import (
     Check,
     Committed,
@@ -25,11 +29,6 @@ from zkcoord.zk.port import (
     Suspended,
     Unanswered,
 )
-
-from tests.sim.client import SimPort
-from tests.sim.kernel import Host, Kernel
-from tests.sim.zookeeper import SimEnsemble, Weather
-from tests.zk.port_contract import CONTRACT, PortFixture
 
 PATIENCE_MS = 60_000
 FOREVER_MS = 10**9

@@ -21,6 +21,9 @@ from consumer.core.membership import Membership
 from consumer.core.sharing import Sharing
 from consumer.core.writing import Writing
 from consumer.driver import AgentDriver
+from tests.sim.invariants import Violation
+from tests.sim.mixes import DEFAULT
+from tests.sim.processes import Lookout
 from zkcoord.core import mixed, target
 from zkcoord.core.assignment import assign_sticky
 from zkcoord.core.commanding import Commander
@@ -45,10 +48,6 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
 )
-
-from tests.sim.invariants import Violation
-from tests.sim.mixes import DEFAULT
-from tests.sim.processes import Lookout
 
 
 @dataclass(frozen=True, slots=True)

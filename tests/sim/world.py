@@ -21,18 +21,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
-from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk.port import Create, Delete, SetData
-from zkcoord.znodes.paths import Layout
-
 from tests.sim.application import Application, Habits, Log
 from tests.sim.assignors import ODD
 from tests.sim.contract import Contract
-from tests.sim.invariants import Checker, Violation
 from tests.sim.faults import PARTITIONS_MAX
 from tests.sim.faults_legacy import write_mode
 from tests.sim.faults_moments import Moment, spring
+from tests.sim.invariants import Checker, Violation
 from tests.sim.kernel import Kernel, RunawaySimulation
 from tests.sim.legacy import LegacyMember
 from tests.sim.mixes import DEFAULT, MIXES
@@ -42,6 +37,10 @@ from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Wishes
 from tests.sim.replay import Replayed
 from tests.sim.tree import Txn
 from tests.sim.zookeeper import SimEnsemble, Weather
+from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
+from zkcoord.core.options import CoordinatorOptions
+from zkcoord.zk.port import Create, Delete, SetData
+from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 3_000
 UNDER_WAY = ("PreparingRebalance", "CompletingRebalance", "Quarantined")
@@ -269,7 +268,7 @@ class World:
                 pattern=Pattern(PatternKind.WHITE_LIST, self.kernel.rng.choice(("t.*", "t[01]")))
             )
         if self.kernel.chance(0.6):
-            return Subscription(topics={t: 1 for t in names})
+            return Subscription(topics=dict.fromkeys(names, 1))
         some = [t for t in names if self.kernel.chance(0.6)] or names[:1]
         return Subscription(topics={t: self.kernel.between(1, 2) for t in some})
 

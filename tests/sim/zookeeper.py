@@ -21,6 +21,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.sim.client import SimPort
+from tests.sim.kernel import Host, Kernel
+from tests.sim.tree import Rec, Tree, Txn, parent_of
 from zkcoord.zk.port import (
     Change,
     Committed,
@@ -33,10 +36,6 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
-
-from tests.sim.client import SimPort
-from tests.sim.kernel import Host, Kernel
-from tests.sim.tree import Rec, Tree, Txn, parent_of
 
 # a follower that has not heard of its leader for so long drops its clients
 FOLLOWER_PATIENCE_MS = 5_000

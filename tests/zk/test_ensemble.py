@@ -14,11 +14,11 @@ from zkcoord.zk.port import (
     Committed,
     Connected,
     Create,
+    GetData,
     Node,
     ReadDone,
     ReadResult,
     SetData,
-    GetData,
     Suspended,
     Unanswered,
 )

@@ -208,8 +208,8 @@ class HostileWorld:
         other = self.layout.other_profile()
         if (
             read.path in (other.leader, other.ids(GROUPS[0]))
-            or drawn < 0.1
-            and read.path != self.layout.leader
+            or (drawn < 0.1
+            and read.path != self.layout.leader)
         ):
             return Missing()
         if drawn < 0.102:

@@ -23,7 +23,7 @@ import json
 import operator
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from typing import Any
 
 from zkcoord.core.assignment import Assignment, AssignmentInput
 from zkcoord.core.model import Thread, TopicPartition
@@ -117,7 +117,7 @@ def encode_failure(text: str) -> bytes:
     return _bytes({"failure": one_line(text)})
 
 
-def decode_answer(body: bytes) -> Union[Assignment, str]:
+def decode_answer(body: bytes) -> Assignment | str:
     """The assignment, or why there is none. Never raises."""
     try:
         document = json.loads(body)

@@ -26,7 +26,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional, Union
 
 from zkcoord.assignors.frames import decode_answer, encode_request
 from zkcoord.assignors.process import Child, Failed, start
@@ -40,7 +39,7 @@ CALLS_PER_CHILD_MAX = 1_000
 SLOW_GROUPS_MAX = 10_000
 CLOSE_WITHIN_MS = 2_000
 
-Done = Callable[[Optional[Assignment], str], None]
+Done = Callable[[Assignment | None, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ class AssignorPool:
             return group in self._slow
 
     def finished(
-        self, slot: _Slot, call: _Call, answer: Union[Assignment, Failed], took_ms: float
+        self, slot: _Slot, call: _Call, answer: Assignment | Failed, took_ms: float
     ) -> None:
         """A slot is free again; tell, or repeat."""
         slow = isinstance(answer, Failed) or took_ms > self.options.slice_ms
@@ -250,7 +249,7 @@ class _Slot:
             self.pool.finished(self, call, answer, took_ms)
         self._drop()
 
-    def _serve(self, call: _Call) -> tuple[Union[Assignment, Failed], float]:
+    def _serve(self, call: _Call) -> tuple[Assignment | Failed, float]:
         """The answer and how long it took, without the start of a process."""
         request = encode_request(call.assignor, call.given)
         child = self._ready()
@@ -261,7 +260,7 @@ class _Slot:
         self._tell_printed(child, call)
         return answer, (time.monotonic() - began) * 1000
 
-    def _ready(self) -> Union[Child, Failed]:
+    def _ready(self) -> Child | Failed:
         """A child that waits for a request."""
         if self.child is not None and self.child.usable():
             return self.child
@@ -280,7 +279,7 @@ class _Slot:
             else child
         )
 
-    def _ask(self, child: Child, call: _Call, request: bytes) -> Union[Assignment, Failed]:
+    def _ask(self, child: Child, call: _Call, request: bytes) -> Assignment | Failed:
         options = self.pool.options
         slice_ends = time.monotonic() + options.slice_ms / 1000
 

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
 
 from zkcoord.assignors.frames import ANSWER_BYTES_MAX, HEADER, body_bytes, frame, one_line
 
@@ -37,7 +36,7 @@ LOOK_UP_MS = 50
 BACKGROUND_CPU_MS = 300
 STAT_TIMES = slice(11, 13)
 """Time in the program and in the kernel, counted behind a process's name in /proc."""
-SECRET_PREFIX = "ZKCOORD_"
+SECRET_PREFIX = "ZKCOORD_"  # noqa: S105  the prefix of names of variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Child:
 
     def exchange(
         self, request: bytes | None, within_ms: int, give_way: Callable[[], bool] = lambda: False
-    ) -> Union[bytes, Failed]:
+    ) -> bytes | Failed:
         """Send a request (None: wait for the first sign of life) and return the answer's body.
         `give_way` is asked every `LOOK_UP_MS`.
         """
@@ -142,7 +141,7 @@ class Child:
         except OSError:  # it ended: what it leaves in the other pipes says more
             return pending[:0]
 
-    def _receive(self, received: bytearray) -> Union[bytes, Failed, None]:
+    def _receive(self, received: bytearray) -> bytes | Failed | None:
         """The answer, once it is whole; None before that."""
         try:
             piece = os.read(self._out, READ_BYTES)
@@ -224,7 +223,7 @@ class Child:
             pipe.close()
 
 
-def start(memory_mb: int) -> Union[Child, Failed]:
+def start(memory_mb: int) -> Child | Failed:
     """A new child; it says when it is up (`exchange(None, ...)`). It finds the same packages as
     this process and knows nothing that options in the environment may hold, such as passwords.
     """

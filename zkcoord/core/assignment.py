@@ -222,13 +222,13 @@ def assign_sticky(given: AssignmentInput) -> Assignment:
     )
     parts: list[list[TopicPartition]] = [[] for _ in members]
     unassigned = []
-    for item, holder in zip(items, balance(problem)):
+    for item, holder in zip(items, balance(problem), strict=True):
         if holder == FREE:
             unassigned.append(item)
         else:
             parts[holder].append(item)
     targets: dict[TopicPartition, Thread] = {}
-    for member, part in zip(members, parts):
+    for member, part in zip(members, parts, strict=True):
         targets.update(_between_threads(given, member, part))
     return Assignment(targets, tuple(unassigned))
 
@@ -346,7 +346,10 @@ def _between_threads(
         weights=[1] * len(threads),
         room=UNLIMITED,
     )
-    return {item: Thread(member, threads[place]) for item, place in zip(part, balance(problem))}
+    return {
+        item: Thread(member, threads[place])
+        for item, place in zip(part, balance(problem), strict=True)
+    }
 
 
 def _threads_that_count(held: list[int], streams: int) -> list[int]:

@@ -124,7 +124,7 @@ class Commander:
         stops = any(
             c.option is Option.STOP for nodes in self.view.live.values() for c in nodes.values()
         )
-        self.view.recall(bool(self.view.wrong) or stops and self.view.recalled)
+        self.view.recall(bool(self.view.wrong) or (stops and self.view.recalled))
         return bool(self.view.wrong) or stops
 
     def _free(self, names: list[str]) -> list[Member]:

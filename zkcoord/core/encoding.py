@@ -21,10 +21,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import cache
+from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-UNION_FORMS = (Union, type(Union[int, str]), type(int | str))
+UNION_FORMS = (Union, UnionType)
 PRIMITIVES = (str, int, bool, float)
 ANOTHER_VERSION = "it was written by another version of zkcoord"
 
@@ -41,7 +42,7 @@ class Codec:
     decode: Callable[[Any], Any]
 
 
-@lru_cache(maxsize=None)
+@cache
 def codec(hint: Any) -> Codec:
     """The codec of a type hint, made once. Raises `TypeError` for a hint that the core does not
     use.
@@ -160,9 +161,11 @@ def _fixed(hints: tuple[Any, ...], make: Callable[..., Any]) -> Codec:
     def decode(value: Any) -> Any:
         if len(_list(value)) != len(parts):
             raise _foreign(f"{_short(value)} has not {len(parts)} parts")
-        return make(*[part.decode(one) for part, one in zip(parts, value)])
+        return make(*[part.decode(one) for part, one in zip(parts, value, strict=True)])
 
-    return Codec(lambda value: [part.encode(one) for part, one in zip(parts, value)], decode)
+    return Codec(
+        lambda value: [part.encode(one) for part, one in zip(parts, value, strict=True)], decode
+    )
 
 
 def _mapping(by_text: bool, key: Codec, value: Codec) -> Codec:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Union
 
 from .assignment import Assignment, AssignmentInput
 from .model import (
@@ -167,19 +166,19 @@ class Tick:
     now_ms: int
 
 
-Event = Union[
-    Elected,
-    TopicsChanged,
-    GroupChanged,
-    GroupGone,
-    GroupUnread,
-    GroupLeftAlone,
-    Ready,
-    Paused,
-    Written,
-    AssignorAnswered,
-    Tick,
-]
+Event = (
+    Elected
+    | TopicsChanged
+    | GroupChanged
+    | GroupGone
+    | GroupUnread
+    | GroupLeftAlone
+    | Ready
+    | Paused
+    | Written
+    | AssignorAnswered
+    | Tick
+)
 
 
 @value
@@ -242,16 +241,16 @@ class PutMetadata:
     metadata: GroupMetadata
 
 
-WriteOp = Union[
-    Send,
-    DeleteCommand,
-    DeleteRegistration,
-    DeleteOwner,
-    DeleteChannel,
-    DeleteRequest,
-    Rescue,
-    PutMetadata,
-]
+WriteOp = (
+    Send
+    | DeleteCommand
+    | DeleteRegistration
+    | DeleteOwner
+    | DeleteChannel
+    | DeleteRequest
+    | Rescue
+    | PutMetadata
+)
 
 
 @value
@@ -301,4 +300,4 @@ class Record:
     detail: Mapping[str, object] = field(default_factory=dict)
 
 
-Action = Union[Write, ReadGroup, Assign, Resign, Record]
+Action = Write | ReadGroup | Assign | Resign | Record

@@ -251,10 +251,8 @@ class Group:
         """Members, subscriptions or partitions changed: assign anew after the quiet window."""
         t, o = self.timers, self.options
         t.assigned_ms = [at for at in t.assigned_ms if now_ms - at < o.storm_window_ms]
-        t.storm = (
-            len(t.assigned_ms) >= o.assignments_per_storm_window
-            or t.storm
-            and now_ms - t.changed_ms < o.storm_window_ms
+        t.storm = len(t.assigned_ms) >= o.assignments_per_storm_window or (
+            t.storm and now_ms - t.changed_ms < o.storm_window_ms
         )
         if now_ms - t.changed_ms >= o.storm_window_ms:
             self.moved = {}
@@ -603,8 +601,7 @@ class Group:
             and not beside_commands
             and not said
             and not self.trouble.quarantined
-            or same_report(before, after)
-        ):
+        ) or same_report(before, after):
             return ()
         return (
             PutMetadata(

@@ -23,7 +23,6 @@ import dataclasses
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Union
 
 from .assignment import UNLIMITED, Assignment, AssignmentInput, assign_range
 from .model import Thread, TopicPartition
@@ -54,7 +53,7 @@ class EqualHashes:
         )
 
 
-LegacyAssignor = Callable[[AssignmentInput], Union[Assignment, EqualHashes]]
+LegacyAssignor = Callable[[AssignmentInput], Assignment | EqualHashes]
 
 
 def java_hash(text: str) -> int:
@@ -77,12 +76,12 @@ def assign_legacy_range(given: AssignmentInput) -> Assignment:
     return assign_range(dataclasses.replace(given, owner_path_bytes_max=UNLIMITED))
 
 
-def assign_legacy_roundrobin_08(given: AssignmentInput) -> Union[Assignment, EqualHashes]:
+def assign_legacy_roundrobin_08(given: AssignmentInput) -> Assignment | EqualHashes:
     """Round robin as 0.10.2 and 0.11 do it, and 0.8.2 to 0.10.1 where these do it at all."""
     return _deal(given, lambda partition: f"[{partition.topic},{partition.partition}]")
 
 
-def assign_legacy_roundrobin_10(given: AssignmentInput) -> Union[Assignment, EqualHashes]:
+def assign_legacy_roundrobin_10(given: AssignmentInput) -> Assignment | EqualHashes:
     """Round robin as 1.0 and 1.1 do it."""
     return _deal(given, str)
 
@@ -96,7 +95,7 @@ LEGACY_ASSIGNORS: Mapping[str, LegacyAssignor] = {
 
 def _deal(
     given: AssignmentInput, text: Callable[[TopicPartition], str]
-) -> Union[Assignment, EqualHashes]:
+) -> Assignment | EqualHashes:
     """In the order of the hashes of their texts, around all threads sorted by theirs; past those
     that do not take the topic.
     """

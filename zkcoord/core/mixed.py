@@ -199,8 +199,10 @@ class Sharing:
         mode = "it is in mode coordinated" if self.mode is not None else "it has no mode"
         return (
             [
-                f"{view.legacy} old consumers are in the group and {mode}: nothing is commanded;"
-                " say what it is with zkcoord groups mode"
+                (
+                    f"{view.legacy} old consumers are in the group and {mode}: nothing is"
+                    " commanded; say what it is with zkcoord groups mode"
+                )
             ]
             if view.legacy
             else []
@@ -221,7 +223,7 @@ class Sharing:
         idle = {
             m: len(owns.get(m, ()))
             for m in old
-            if lacks[m] and (not owns.get(m) or owns[m] < wants[m] and not blocked[m])
+            if lacks[m] and (not owns.get(m) or (owns[m] < wants[m] and not blocked[m]))
         }
         self._since(now_ms, self.idle, idle.items())
         self._since(

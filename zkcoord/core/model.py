@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import field
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from .values import value
 
@@ -276,7 +276,7 @@ class GroupMetadata:
     protocol: str = "cooperative"
     topics: tuple[str, ...] = ()
     members: int = 0
-    configuration: Mapping[str, Union[str, int]] = field(default_factory=dict)
+    configuration: Mapping[str, str | int] = field(default_factory=dict)
     departed: tuple[Departed, ...] = ()
     cause: Cause = Cause()
     since_ms: int = 0

@@ -152,7 +152,7 @@ def prepare(
     }
     owners = (
         held
-        if threads == dict(zip(holders, holders))
+        if threads == dict(zip(holders, holders, strict=True))
         else {tp: threads[thread] for tp, thread in held.items() if thread in threads}
     )
     user_data = {aliases[name]: m.user_data for name, m in taking.items() if m.user_data}
@@ -172,10 +172,8 @@ def fits(member: Member, result: Targets, options: CoordinatorOptions) -> bool:
     """Whether a member shares the assignor and the form that its group has come to use: one that
     was away had no vote.
     """
-    return (
-        not result.assignor
-        or result.assignor in _supported(member, options)
-        and result.protocol in _protocols(member)
+    return not result.assignor or (
+        result.assignor in _supported(member, options) and result.protocol in _protocols(member)
     )
 
 

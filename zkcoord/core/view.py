@@ -131,9 +131,8 @@ class GroupView:
             self._take_request(node, request)
         for name, there in channels.items():
             (self.channels.add if there else self.channels.discard)(name)
-        unreadable = (
-            Malformed in map(type, members.values())
-            or bool(self.malformed)
+        unreadable = Malformed in map(type, members.values()) or (
+            bool(self.malformed)
             and any(("registration", name) in self.malformed for name in members)
         )
         changed = tuple(sorted([name for name, m in members.items() if self._take_member(name, m)]))
@@ -159,8 +158,7 @@ class GroupView:
             for tp in partitions
             if not isinstance(owner := owners.get(tp), Owner)
             or owner.session not in by_session
-            or place
-            and tp in place
+            or (place and tp in place)
         ]
 
     def _judge_form(self, what: str, name: str, value: object) -> None:
@@ -309,10 +307,8 @@ class GroupView:
             or by_session.get(owner.session) != owner.thread.member
             or (topic := topics.get(tp.topic)) is None
             or owner.created < topic.created
-            or misled
-            and tp in misled
-            or place
-            and tp in place
+            or (misled and tp in misled)
+            or (place and tp in place)
         ]
 
     def count_moves(
@@ -369,7 +365,7 @@ class GroupView:
         """Whether it is owned, or being started, as a partition of a topic before this one."""
         owner, topic = self.owners.get(tp), self.topics.get(tp.topic)
         if isinstance(owner, Owner):
-            return topic is not None and 0 < owner.created < topic.created or tp in self.misled
+            return (topic is not None and 0 < owner.created < topic.created) or tp in self.misled
         starts = (c for c in self.live.get(self.starting.get(tp, ""), {}).values() if tp in c.start)
         return any(not self._is_now(tp.topic, c.incarnations.get(tp.topic)) for c in starts)
 

@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     signal.signal(signal.SIGUSR1, _arm)
     if args.fault is not None:
-        setattr(verifiable, "KafkaConsumer", CONSUMERS[args.fault])
+        verifiable.KafkaConsumer = CONSUMERS[args.fault]
     if args.wait:
         signal.signal(signal.SIGUSR2, _begin)
         tell("waiting")

@@ -189,7 +189,8 @@ class Cast:
     def is_ready(self, name: str) -> bool:
         """Does this coordinator lead or stand by?"""
         try:
-            with urllib.request.urlopen(self._ready[name], timeout=READY_TIMEOUT_S) as answer:
+            # the address of a coordinator that this demo started
+            with urllib.request.urlopen(self._ready[name], timeout=READY_TIMEOUT_S) as answer:  # noqa: S310
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False

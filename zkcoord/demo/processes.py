@@ -228,7 +228,7 @@ class Children:
                     if path not in seen:
                         seen.add(path)
                         self._files.append(Followed(name, path))
-            if any([self._read(followed) for followed in self._files]):
+            if any(self._read(followed) for followed in self._files):
                 self._changed.notify_all()
 
     def _read(self, followed: Followed) -> bool:

@@ -34,7 +34,7 @@ class Scenario:
         self.options = options
         self.pace = options.pace
         self.story = cast.story
-        self.random = random.Random(options.seed)
+        self.random = random.Random(options.seed)  # noqa: S311  no secret
         self.partitions = self.pace.partitions
         self.members: set[str] = set()
         self.started = 0

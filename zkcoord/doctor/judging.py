@@ -6,18 +6,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.core.model import Malformed, Owner, Pattern, PatternKind, Topic, TopicPartition
 from zkcoord.doctor.reading import At, GroupSeen
 from zkcoord.doctor.registrations import Subscribed, judge
 from zkcoord.doctor.rules import Finding, Severity
 from zkcoord.znodes import codec, names
-from zkcoord.znodes.patterns import INTERNAL_TOPICS, match_patterns
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.patterns import INTERNAL_TOPICS, match_patterns
 
 SHOWN_MAX = 8
-Topics = Mapping[str, Union[Topic, Malformed, None]]
+Topics = Mapping[str, Topic | Malformed | None]
 """By name; None: its node has no data yet."""
 
 TRANSIENT = frozenset(

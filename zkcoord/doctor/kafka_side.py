@@ -5,7 +5,6 @@ whoever calls says whether there are old consumers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Union
 
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.doctor.rules import Finding
@@ -21,7 +20,7 @@ PARTITIONS_SHOWN_MAX = 8
 OLD_FORMAT = 2
 """The newest format of a broker's node that 0.9.0.0 reads."""
 
-TopicFound = Union[Topic, Malformed, None]
+TopicFound = Topic | Malformed | None
 
 
 def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
@@ -35,7 +34,9 @@ def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
     found: dict[str, TopicFound] = {}
     for start in range(0, len(wanted), TOPICS_AT_ONCE):
         some = wanted[start : start + TOPICS_AT_ONCE]
-        for name, node in zip(some, reader.read([GetData(f"{TOPICS}/{name}") for name in some])):
+        for name, node in zip(
+            some, reader.read([GetData(f"{TOPICS}/{name}") for name in some]), strict=True
+        ):
             if isinstance(node, Node):
                 found[name] = decode_topic(name, node.data, node.stat) if node.data else None
             elif isinstance(node, Denied):
@@ -66,6 +67,7 @@ def leaderless(reader: SyncReader, topics: dict[str, TopicFound]) -> Iterator[Fi
             reader.read(
                 [GetData(f"{TOPICS}/{name}/partitions/{number}/state") for name, number in some]
             ),
+            strict=True,
         ):
             state = strict_json(node.data) if isinstance(node, Node) else None
             if not isinstance(state, dict) or state.get("leader") == -1:
@@ -87,7 +89,9 @@ def brokers(reader: SyncReader, old_consumers: bool) -> Iterator[Finding]:
     """Live brokers that some consumer cannot use."""
     (answer,) = reader.read([GetChildren(BROKERS)])
     ids = answer.names if isinstance(answer, Children) else ()
-    for name, node in zip(ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids])):
+    for name, node in zip(
+        ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids]), strict=True
+    ):
         if not isinstance(node, Node):
             continue
         path = f"{BROKERS}/{name}"

@@ -105,7 +105,9 @@ def _heads(reader: SyncReader, wanted: Sequence[str]) -> list[_Parents]:
     parents = [_Parents(GroupSeen(name)) for name in wanted]
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
     there: list[tuple[_Parents, str]] = []
-    for (parent, path), answer in zip(asked, reader.read([GetData(path) for _, path in asked])):
+    for (parent, path), answer in zip(
+        asked, reader.read([GetData(path) for _, path in asked]), strict=True
+    ):
         if isinstance(answer, Denied):
             parent.seen.denied.append(path)
         if not isinstance(answer, Node):
@@ -118,7 +120,9 @@ def _heads(reader: SyncReader, wanted: Sequence[str]) -> list[_Parents]:
             parent.seen.large.append((path, answer.stat.num_children))
         elif answer.stat.num_children:
             there.append((parent, path))
-    for (parent, path), answer in zip(there, reader.read([GetChildren(path) for _, path in there])):
+    for (parent, path), answer in zip(
+        there, reader.read([GetChildren(path) for _, path in there]), strict=True
+    ):
         parent.found[path] = _names(parent.seen, path, answer)
     return parents
 
@@ -141,7 +145,7 @@ def _counts(reader: SyncReader, parents: Iterable[_Parents]) -> dict[str, int]:
     ]
     counts: dict[str, int] = {}
     for (seen, path, topic), answer in zip(
-        asked, reader.read([GetData(f"{path}/{topic}") for _, path, topic in asked])
+        asked, reader.read([GetData(f"{path}/{topic}") for _, path, topic in asked]), strict=True
     ):
         at = f"{path}/{topic}"
         if isinstance(answer, Denied):
@@ -169,7 +173,7 @@ def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) ->
     listed = reader.read([GetChildren(f"{path}/{topic}") for _, path, topic in topics])
     leaves = [
         (seen, path, topic, child)
-        for (seen, path, topic), answer in zip(topics, listed)
+        for (seen, path, topic), answer in zip(topics, listed, strict=True)
         for child in _names(seen, f"{path}/{topic}", answer)
     ]
     leaves += [
@@ -180,7 +184,7 @@ def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) ->
         for child in children
     ]
     reads: list[Read] = [GetData(_leaf(path, topic, child)) for _, path, topic, child in leaves]
-    for (seen, path, topic, child), answer in zip(leaves, reader.read(reads)):
+    for (seen, path, topic, child), answer in zip(leaves, reader.read(reads), strict=True):
         at = _leaf(path, topic, child)
         if isinstance(answer, Denied):
             seen.denied.append(at)

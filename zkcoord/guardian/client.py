@@ -39,7 +39,7 @@ from zkcoord.guardian import handover, link, wire
 from zkcoord.guardian.handover import Handover, TlsOptions
 from zkcoord.guardian.link import Link, OffReason, OpenFailure
 
-__all__ = ["Guardian", "OffReason", "Off", "Running", "State", "TlsOptions", "Waiting"]
+__all__ = ["Guardian", "Off", "OffReason", "Running", "State", "TlsOptions", "Waiting"]
 
 RESTART_MS = 1_000
 SESSIONS_KEPT = 2
@@ -215,7 +215,7 @@ _keys = itertools.count(1)
 
 
 def _after_fork_in_child() -> None:
-    global _registry_lock
+    global _registry_lock  # noqa: PLW0603  the lock of before may be held by a thread of the parent
     _registry_lock = threading.Lock()
     _keepers.clear()
     for keeper in list(_every_keeper):

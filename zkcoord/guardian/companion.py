@@ -134,7 +134,7 @@ class Companion:
             except OSError:
                 data = b""
             if not data:
-                try:
+                try:  # noqa: SIM105  contextlib would double what a companion imports
                     self._poller.unregister(self._pipe)
                 except KeyError:  # was at its end before
                     pass
@@ -145,7 +145,7 @@ class Companion:
 
 def main(arguments: Sequence[str]) -> int:
     """`--pid N --pidfd D [--also D]`; 0 when done, 2 when started by hand with something else."""
-    options = dict(zip(arguments[::2], arguments[1::2]))
+    options = dict(zip(arguments[::2], arguments[1::2], strict=False))
     try:
         pid, pidfds = (
             int(options["--pid"]),

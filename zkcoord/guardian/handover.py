@@ -41,7 +41,7 @@ class TlsOptions:
     `check_hostname` compares the name in the server list.
     """
 
-    __slots__ = ("ca_file", "cert_file", "key_file", "key_password", "verify", "check_hostname")
+    __slots__ = ("ca_file", "cert_file", "check_hostname", "key_file", "key_password", "verify")
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Handover:
     timeout in ms, servers to try in this order.
     """
 
-    __slots__ = ("session_id", "password", "timeout_ms", "servers", "tls", "report_path")
+    __slots__ = ("password", "report_path", "servers", "session_id", "timeout_ms", "tls")
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Handover:
 class Watch:
     """Guard this session of the process from now on."""
 
-    __slots__ = ("key", "handover")
+    __slots__ = ("handover", "key")
 
     def __init__(self, key: int, handover: Handover) -> None:
         self.key = key
@@ -166,8 +166,10 @@ def encode_watch(key: int, handover: Handover) -> bytes:
     one always fits).
     """
     words = [
-        f"watch key={key} session={handover.session_id:x} password={handover.password.hex()}"
-        f" timeout_ms={handover.timeout_ms}"
+        (
+            f"watch key={key} session={handover.session_id:x} password={handover.password.hex()}"
+            f" timeout_ms={handover.timeout_ms}"
+        )
     ]
     if handover.report_path is not None:
         words.append(f"report={_hex(handover.report_path)}")
@@ -251,7 +253,7 @@ def _parse_watch(fields: dict[str, str], server_words: list[str]) -> Watch | Mal
 class Inbox:
     """The sessions of one process as its messages leave them: bytes in, current watches out."""
 
-    __slots__ = ("sessions", "stopped", "malformed", "_rest")
+    __slots__ = ("_rest", "malformed", "sessions", "stopped")
 
     def __init__(self) -> None:
         self.sessions: dict[int, Handover] = {}

@@ -76,7 +76,7 @@ def run_command(
             child = subprocess.Popen(
                 list(command),
                 env={**os.environ, SOCKET_VARIABLE: path},
-                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
             )
         except FileNotFoundError:
             log(f"There is no program {command[0]}: give a path, or a name that PATH leads to.")

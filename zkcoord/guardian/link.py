@@ -159,7 +159,7 @@ def open_companion(also: int | None = None) -> CompanionLink | OpenFailure:
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(write_end, False)
     command = [sys.executable, "-I", "-S", os.path.abspath(program), "--pid", str(os.getpid())]
-    for name, pidfd in zip(("--pidfd", "--also"), pidfds):
+    for name, pidfd in zip(("--pidfd", "--also"), pidfds, strict=False):
         command += [name, str(pidfd)]
     environment = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)

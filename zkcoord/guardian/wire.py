@@ -70,7 +70,7 @@ class Result:
     made, milliseconds since closing began.
     """
 
-    __slots__ = ("handover", "outcome", "server", "attempts", "elapsed_ms")
+    __slots__ = ("attempts", "elapsed_ms", "handover", "outcome", "server")
 
     def __init__(
         self,

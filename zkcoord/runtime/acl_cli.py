@@ -22,8 +22,7 @@ NODES_MAX = 1_000_000
 PASSES_MAX = 5
 OK, FOUND = 0, 3
 
-EPILOG = (
-    """\
+EPILOG = f"""\
 examples:
   # nodes whose ACL is not that of their place; exit status 3 if there are any
   zkcoord acl audit --config zkcoord.toml
@@ -33,10 +32,8 @@ examples:
   zkcoord acl apply --config zkcoord.toml --execute
 
 Who is what is said by acl_coordinators, acl_members and acl_readers (docs/security.md). Both look
-at everything under zkcoord's roots, at most %d nodes.
+at everything under zkcoord's roots, at most {NODES_MAX} nodes.
 """
-    % NODES_MAX
-)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -98,7 +95,9 @@ def _apply(client: AclClient, roles: Roles, found: Audit, progress: Progress) ->
             return changed
         paths = [finding.path for finding in found.findings]
         answers = client.set_acls([(path, roles.acl(path)) for path in paths])
-        denied = [path for path, answer in zip(paths, answers) if isinstance(answer, Denied)]
+        denied = [
+            path for path, answer in zip(paths, answers, strict=True) if isinstance(answer, Denied)
+        ]
         changed += len(paths) - len(denied)
         if denied:
             raise RefusedError(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Union
 
 from zkcoord.core.assignment import Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
@@ -63,7 +62,7 @@ REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
 YIELD_MS = 500
 
-AssignorDone = Callable[[Union[Assignment, None], str], None]
+AssignorDone = Callable[[Assignment | None, str], None]
 AskAssignor = Callable[[str, str, AssignmentInput, AssignorDone], None]
 
 

@@ -166,7 +166,7 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
         raise ConfigurationError(
             f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} or more"
         )
-    if args.times < 0 or args.times and not args.watch:
+    if args.times < 0 or (args.times and not args.watch):
         raise ConfigurationError(
             "--times is for --watch, and counts from 1: add --watch, or leave it out"
         )

@@ -233,7 +233,9 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """An error that should not happen, in one connection's thread: logged, the others go on."""
-        log.exception("an HTTP request ended with an error that should not happen")
+        log.exception(  # noqa: LOG004  socketserver calls this where it catches the error
+            "an HTTP request ended with an error that should not happen"
+        )
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Union
+from typing import Any, BinaryIO, Protocol
 
 from zkcoord import __version__
 from zkcoord.core.encoding import codec, whole
@@ -62,7 +62,7 @@ class _End:
     early: bool
 
 
-_Item = Union[_Begin, _End, tuple[Event, Sequence[Action]]]
+_Item = _Begin | _End | tuple[Event, Sequence[Action]]
 
 
 def header_line(options: CoordinatorOptions, epoch: int, wall: int) -> bytes:

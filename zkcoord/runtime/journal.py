@@ -170,9 +170,9 @@ class Journal:
 
     def _open_next(self) -> None:
         self._number += 1
-        file = open(
+        file = open(  # noqa: SIM115  the next one replaces it
             self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}", "ab", buffering=0
-        )  # noqa: SIM115 (it lives as long as the journal)
+        )
         # says to others: this one is being written
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._file, self._to_prune = file, True

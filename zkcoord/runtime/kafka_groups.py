@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import tenacity
@@ -67,7 +68,9 @@ class KafkaGroups:
         """
         found: dict[str, tuple[str, ...]] = {}
         for some in _slices(groups, GROUPS_PER_REQUEST):
-            found.update(self._ask(lambda client: client._manager.run(_described, client, some)))
+            found.update(
+                self._ask(lambda client, some=some: client._manager.run(_described, client, some))
+            )
         return found
 
     def committed(self, groups: Sequence[str]) -> dict[str, Offsets]:
@@ -75,7 +78,7 @@ class KafkaGroups:
         found: dict[str, Offsets] = {}
         for some in _slices(groups, GROUPS_PER_REQUEST):
             for name, offsets in self._ask(
-                lambda client: client.list_group_offsets(dict.fromkeys(some))
+                lambda client, some=some: client.list_group_offsets(dict.fromkeys(some))
             ).items():
                 found[name] = {
                     TopicPartition(tp.topic, tp.partition): known.offset
@@ -93,7 +96,7 @@ class KafkaGroups:
 
         for some in _slices(sorted(offsets), PARTITIONS_PER_REQUEST):
             asked = {Theirs(*tp): OffsetAndMetadata(offsets[tp], "", -1) for tp in some}
-            self._ask(lambda client: _accepted(group, client.alter_group_offsets(group, asked)))
+            self._ask(partial(_store, group, asked))
 
     def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete stored offsets of these partitions. Brokers can do that since 2.4."""
@@ -197,6 +200,10 @@ async def _described(client: Any, groups: Sequence[str]) -> dict[str, tuple[str,
                 for member in group.members or ()
             )
     return found
+
+
+def _store(group: str, offsets: Mapping[Any, Any], client: Any) -> None:
+    _accepted(group, client.alter_group_offsets(group, offsets))
 
 
 def _accepted(group: str, results: Mapping[Any, type[Exception]]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Any, Union
+from typing import Any
 
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.clock import boot_ms
@@ -30,7 +30,7 @@ NO_RECORD = -1
 PROTOCOL, PLAINTEXT = "security_protocol", "PLAINTEXT"
 OPEN: Mapping[str, Any] = MappingProxyType({})
 
-Ask = Callable[[Any, list[Any], int], Mapping[Any, Union[int, None]]]
+Ask = Callable[[Any, list[Any], int], Mapping[Any, int | None]]
 
 
 def registered_brokers(
@@ -46,7 +46,9 @@ def registered_brokers(
         else []
     )
     found = []
-    for name, node in zip(ids, reader.read([GetData(layout.broker(name)) for name in ids])):
+    for name, node in zip(
+        ids, reader.read([GetData(layout.broker(name)) for name in ids]), strict=True
+    ):
         broker = decode_broker(name, node.data) if isinstance(node, Node) else None
         if broker is None or isinstance(broker, Malformed):
             continue
@@ -117,7 +119,7 @@ class LogEnds:
             lambda consumer, tps, ms: {
                 tp: NO_RECORD if at is None else at.offset
                 for tp, at in consumer.offsets_for_times(
-                    {tp: time_ms for tp in tps}, timeout_ms=ms
+                    dict.fromkeys(tps, time_ms), timeout_ms=ms
                 ).items()
             },
         )

@@ -219,8 +219,10 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
             tp
             for tp in found.partitions
             if not chosen
-            or tp.topic in chosen
-            and (chosen[tp.topic] is None or tp.partition in (chosen[tp.topic] or ()))
+            or (
+                tp.topic in chosen
+                and (chosen[tp.topic] is None or tp.partition in (chosen[tp.topic] or ()))
+            )
         ]
         stored = read_stored(reader, layout, group, tps)
         asked = brokers(settings, reader, layout)
@@ -358,7 +360,9 @@ def _partitions(
     )
     names = sorted({tp.topic for tp in named} | set(chosen))
     topics: dict[str, Topic] = {}
-    for name, answer in zip(names, client.read([GetData(layout.topic(name)) for name in names])):
+    for name, answer in zip(
+        names, client.read([GetData(layout.topic(name)) for name in names]), strict=True
+    ):
         topic = (
             decode_topic(name, answer.data, answer.stat)
             if isinstance(answer, Node) and answer.data
@@ -399,7 +403,7 @@ def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[Topic
         missing = [
             tp
             for tp in tps
-            if tp not in starts or tp not in stops or aim.kind is Kind.TIME and tp not in times
+            if tp not in starts or tp not in stops or (aim.kind is Kind.TIME and tp not in times)
         ]
         if missing:
             raise RefusedError(

@@ -68,7 +68,9 @@ class SetMode:
         while True:
             found = describe_group(self.client, self.layout, self.group)
             said = found.metadata.mode == self.mode.kind.value
-            if said and found.metadata.state in (GroupState.STABLE, GroupState.EMPTY) or not leads:
+            if (
+                said and found.metadata.state in (GroupState.STABLE, GroupState.EMPTY)
+            ) or not leads:
                 return ModeSet(found, said)
             if self.clock() - began_ms >= self.timeout_ms:
                 if said:

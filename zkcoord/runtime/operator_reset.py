@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Union
 
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.errors import RefusedError
@@ -177,7 +176,7 @@ class Reset:
         )
         return Row(tp, stored.offset, target.offset, log.end, owner, target.warning)
 
-    def _batch(self, tps: Sequence[TopicPartition]) -> Union[int, str]:
+    def _batch(self, tps: Sequence[TopicPartition]) -> int | str:
         """Write the first of these in one multi: how many are done, 0 where somebody else wrote
         first; a sentence where it cannot go on.
         """
@@ -197,7 +196,7 @@ class Reset:
         if isinstance(result, Committed):
             self.conflicts = self.unknown = 0
             outcomes = iter(result.results[len(head) :])
-            for tp, piece in zip(tps[:count], pieces):
+            for tp, piece in zip(tps[:count], pieces, strict=False):
                 outcome = next(outcomes) if piece else None
                 self._done(
                     rows[tp], bool(piece), outcome.version if isinstance(outcome, Stat) else 0
@@ -223,7 +222,7 @@ class Reset:
     def _ops(self, row: Row, stored: Stored) -> tuple[Op, ...]:
         same = row.new == row.old and stored.counts(self.topics[row.tp.topic])
         # an owner goes back there: the version tells it, not the value
-        if row.new is None or same and not row.owner:
+        if row.new is None or (same and not row.owner):
             return ()
         path, data = self.layout.offset(self.group, row.tp), encode_offset(row.new)
         return (
@@ -242,7 +241,10 @@ class Reset:
     ) -> int:
         """How many of them one multi holds, each counted with its topic's node."""
         return fitting(
-            [(*self._heads([tp], [piece], stored), *piece) for tp, piece in zip(tps, pieces)]
+            [
+                (*self._heads([tp], [piece], stored), *piece)
+                for tp, piece in zip(tps, pieces, strict=True)
+            ]
         )
 
     def _heads(
@@ -255,7 +257,7 @@ class Reset:
         written from now on counts, so that the partitions left out do not come back to life.
         """
         ops: list[Op] = []
-        for topic in sorted({tp.topic for tp, piece in zip(tps, pieces) if piece}):
+        for topic in sorted({tp.topic for tp, piece in zip(tps, pieces, strict=True) if piece}):
             beside = next(stored[tp].beside for tp in tps if tp.topic == topic)
             now = OffsetsOf(self.topics[topic].incarnation, newer_only=True)
             probe = Stored(0, 0, beside.written, None, False, beside)
@@ -275,14 +277,14 @@ class Reset:
         pieces: Sequence[tuple[Op, ...]],
         rows: Mapping[TopicPartition, Row],
         before: Mapping[TopicPartition, Stored],
-    ) -> Union[int, str]:
+    ) -> int | str:
         """The outcome is not known: look whether it happened. A shift is not repeated unless it
         certainly did not.
         """
         self.unknown += 1
         self.client.sync()
         now = read_stored(self.client, self.layout, self.group, tps)
-        changed = [tp for tp, piece in zip(tps, pieces) if piece]
+        changed = [tp for tp, piece in zip(tps, pieces, strict=True) if piece]
         if all(now[tp].version == before[tp].version for tp in changed):
             return (
                 0
@@ -296,7 +298,7 @@ class Reset:
             now[tp].version == _next(before[tp].version) and now[tp].offset == rows[tp].new
             for tp in changed
         ):
-            for tp, piece in zip(tps, pieces):
+            for tp, piece in zip(tps, pieces, strict=True):
                 self._done(rows[tp], bool(piece), now[tp].version or 0)
             return len(tps)
         if self.aim.kind in (Kind.SHIFT, Kind.CURRENT):
@@ -315,7 +317,9 @@ class Reset:
             path = self.layout.offset_topic(self.group, topic)
             data.update(dict.fromkeys(parents(path), b""))
             data[path] = encode_incarnation(OffsetsOf(self.topics[topic].incarnation))
-        for path, answer in zip(data, self.client.read([GetChildren(path) for path in data])):
+        for path, answer in zip(
+            data, self.client.read([GetChildren(path) for path in data]), strict=True
+        ):
             if isinstance(answer, Missing):
                 make(self.client, Create(path, data[path], acl=self.acl))
 

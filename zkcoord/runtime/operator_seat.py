@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.core.model import Malformed
 from zkcoord.errors import RefusedError
@@ -29,7 +28,7 @@ class Seat:
     beside it.
     """
 
-    leader: Union[LeaderData, Malformed]
+    leader: LeaderData | Malformed
     made: int
     fence: int
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.core.model import Malformed, Owner, Topic, TopicPartition, same_incarnation
 from zkcoord.errors import RefusedError
@@ -23,7 +22,7 @@ PARTITIONS_PER_READ = 300
 class Beside:
     """The parent of a topic's offsets: whose they are. `version` None: there is no such node."""
 
-    value: Union[OffsetsOf, Vacant, Malformed]
+    value: OffsetsOf | Vacant | Malformed
     version: int | None
     written: int
 
@@ -80,17 +79,17 @@ def _read(
         for read in (GetData(layout.offset(group, tp)), GetData(layout.owner(group, tp)))
     ]
     answers = reader.read(reads)
-    for read, answer in zip(reads, answers):
+    for read, answer in zip(reads, answers, strict=True):
         if isinstance(answer, Denied):
             raise RefusedError(
                 f"ZooKeeper does not let this client read {read.path} ({answer.error.value}): give"
                 " credentials that may (--zookeeper-user)"
             )
-    beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers)}
+    beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers, strict=True)}
     pairs = iter(answers[len(topics) :])
     return {
         tp: _stored(tp, offset, owner, beside[tp.topic])
-        for tp, offset, owner in zip(tps, pairs, pairs)
+        for tp, offset, owner in zip(tps, pairs, pairs, strict=True)
     }
 
 

@@ -205,7 +205,9 @@ class Replay:
 
 def _first(step: Step, said: list[Any]) -> Difference:
     """The first action that differs; None stands for one that is not there."""
-    both = zip([*step.actions, *[None] * len(said)], [*said, *[None] * len(step.actions)])
+    both = zip(
+        [*step.actions, *[None] * len(said)], [*said, *[None] * len(step.actions)], strict=True
+    )
     recorded, now = next(pair for pair in both if pair[0] != pair[1])
     return Difference(step, recorded, now)
 

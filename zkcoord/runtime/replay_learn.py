@@ -12,7 +12,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Union
 
 from zkcoord.core import events as ev
 from zkcoord.core.model import (
@@ -47,7 +46,7 @@ class Change:
     mode: Mapping[str, Mode | Malformed | None] = field(default_factory=dict)
 
 
-External = Union[Change, ev.Event]
+External = Change | ev.Event
 
 
 @dataclass
@@ -228,7 +227,7 @@ class _Learner:
             event.now_ms,
             event.group,
             members,
-            {name: True for name in sorted(world.channels - before.channels)},
+            dict.fromkeys(sorted(world.channels - before.channels), True),
             strangers,
             {
                 node: request

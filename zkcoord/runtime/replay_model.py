@@ -183,7 +183,7 @@ class Model:
             self._suffix += 1
             nodes.append(f"{command.epoch}-{command.seq}-{self._suffix:010d}")
         world.write(write.ops, nodes)
-        for command, node in zip(sends, nodes):
+        for command, node in zip(sends, nodes, strict=True):
             if self.learned.answers(command.member, self.now_ms):
                 at_ms = self.now_ms + self.learned.ack_ms(command.member, command.option)
                 self._at(at_ms, lambda key=(command.member, node): self._ack(write.group, key))  # type: ignore[misc]

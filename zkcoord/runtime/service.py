@@ -187,7 +187,7 @@ class CoordinatorService:
 
     def next_wake_ms(self) -> int | None:
         """The driver's next wake, or now when it has finished."""
-        if self.driver.finished or self.driver.failure is not None and self.stop_by_ms is None:
+        if self.driver.finished or (self.driver.failure is not None and self.stop_by_ms is None):
             self._stop_soon()
             return boot_ms() if self.driver.finished else self.stop_by_ms
         times = [at for at in (self.driver.next_wake_ms(), self.stop_by_ms) if at is not None]

@@ -17,14 +17,13 @@ import dataclasses
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.assignors.pool import PROCESSES_MIN, AssignorOptions
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.options import SASL_MECHANISMS, SESSION_TIMEOUT_MAX_MS, SESSION_TIMEOUT_MIN_MS
 from zkcoord.znodes.paths import LAYOUTS
 
-Value = Union[str, int, bool, None]
+Value = str | int | bool | None
 
 ENVIRONMENT_PREFIX = "ZKCOORD_"
 HOUR_MS = 3_600_000

@@ -20,8 +20,10 @@ JAVA_SECONDS = 10
 def sentences() -> list[str]:
     """One sentence for each thing that the set-up will fetch."""
     said = [
-        f"Setting up .venv: Python packages, about {PACKAGES_MB} MB (most of it is PySpark, whose"
-        f" jars hold the ZooKeeper server), about {PACKAGES_SECONDS} s, once."
+        (
+            f"Setting up .venv: Python packages, about {PACKAGES_MB} MB (most of it is PySpark, "
+            f"whose jars hold the ZooKeeper server), about {PACKAGES_SECONDS} s, once."
+        )
     ]
     try:
         java = find_java()

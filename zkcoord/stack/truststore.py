@@ -75,7 +75,8 @@ def encode_jks(certificates: list[bytes]) -> bytes:
         )
         parts.append(_utf("X.509") + struct.pack(">I", len(certificate)) + certificate)
     body = b"".join(parts)
-    return body + hashlib.sha1(_PASSWORD.encode("utf-16-be") + _SALT + body).digest()
+    # the format of Java's key stores
+    return body + hashlib.sha1(_PASSWORD.encode("utf-16-be") + _SALT + body).digest()  # noqa: S324
 
 
 def _utf(text: str) -> bytes:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 
 class Partition(NamedTuple):
@@ -137,9 +137,17 @@ class ProducerStopped:
     t_ns: int
 
 
-PartitionFact = Union[
-    Assigned, Released, Delivered, Committed, Stored, Found, Produced, Steady, ProducerStopped
-]
+PartitionFact = (
+    Assigned
+    | Released
+    | Delivered
+    | Committed
+    | Stored
+    | Found
+    | Produced
+    | Steady
+    | ProducerStopped
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +217,7 @@ class Rebalanced:
     moved: int
 
 
-ScenarioFact = Union[
-    Started, FirstFetch, SessionEnded, CommandSeen, StepBegan, StepBalanced, Rebalanced
-]
-Fact = Union[PartitionFact, ScenarioFact]
+ScenarioFact = (
+    Started | FirstFetch | SessionEnded | CommandSeen | StepBegan | StepBalanced | Rebalanced
+)
+Fact = PartitionFact | ScenarioFact

@@ -156,7 +156,7 @@ def members_may(path: str) -> str:
     """
     parts = path.split("/")
     for pattern, members in _PATTERNS.get(len(parts), ()):
-        if all(wanted in (ANY, part) for wanted, part in zip(pattern, parts)):
+        if all(wanted in (ANY, part) for wanted, part in zip(pattern, parts, strict=True)):
             return members
     return READ
 
@@ -219,9 +219,9 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
     """
     found = tuple(
         tuple(_principal(part.strip(), name) for part in text.split(";") if part.strip())
-        for text, name in zip((coordinators, members, readers), names)
+        for text, name in zip((coordinators, members, readers), names, strict=True)
     )
-    for who, name in zip(found[:2], names):
+    for who, name in zip(found[:2], names, strict=False):
         if not who:
             raise ConfigurationError(
                 f"{name} names nobody: write SCHEME:ID;SCHEME:ID..., for example sasl:app, or leave"

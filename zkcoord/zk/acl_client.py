@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
@@ -33,7 +32,7 @@ class Acl:
     num_children: int
 
 
-AclAnswer = Union[Acl, Missing, Denied]
+AclAnswer = Acl | Missing | Denied
 
 
 def get_acl_request(chroot: str, path: str) -> Request:

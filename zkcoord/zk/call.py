@@ -13,7 +13,7 @@ class Call:
     `None` for lost.
     """
 
-    __slots__ = ("request", "queued_s", "_tell")
+    __slots__ = ("_tell", "queued_s", "request")
 
     def __init__(self, request: Request, tell: Callable[[Result | None], None]) -> None:
         self.request = request

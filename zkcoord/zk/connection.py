@@ -38,7 +38,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -51,7 +51,6 @@ from kazoo.exceptions import (
     ZookeeperError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol import serialization as wire
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
@@ -347,7 +346,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         handler = EdgeHandler(
             tls,
             attempt_ms / 1000,
-            lambda sockets, timeout_s: self._connection.idle(sockets, timeout_s),
+            self._connection.idle,
         )
         retry = KazooRetry(
             max_tries=-1,

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import codec
@@ -94,7 +93,7 @@ class Adrift:
     """The connection failed in between; a new attempt follows the next `Connected`."""
 
 
-Verdict = Union[Won, Standby, Free, Unfit, Adrift]
+Verdict = Won | Standby | Free | Unfit | Adrift
 
 
 class Election:
@@ -191,7 +190,11 @@ class Election:
         return Standby()
 
     def _seat_free(self, epoch: ReadAnswer, above: list[ReadAnswer]) -> None:
-        missing = [p for p, a in zip(parents(self.layout.leader), above) if not isinstance(a, Node)]
+        missing = [
+            p
+            for p, a in zip(parents(self.layout.leader), above, strict=True)
+            if not isinstance(a, Node)
+        ]
         if missing:
             return self._prepare([Create(missing[0], b"", acl=self.acl)])
         if isinstance(epoch, Missing):

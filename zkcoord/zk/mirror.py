@@ -370,7 +370,7 @@ class Mirror:
         self.busy, self.inflight = False, frozenset()
         deltas: dict[str, Delta] = {}
         topics: dict[str, Topic | Malformed | None] = {}
-        for want, answer in zip(wants, result.answers):
+        for want, answer in zip(wants, result.answers, strict=True):
             if want.kind == "topic":
                 topics[want.node] = topic_of(answer, want.node)
             elif want.kind == "topics":
@@ -426,7 +426,7 @@ class Mirror:
             self.watched_topics.add(name)
             self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
             self.wants.add(Want("topic", node=name))
-        return {name: None for name in sorted(set(self.topics) - present)}
+        return dict.fromkeys(sorted(set(self.topics) - present))
 
     def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
         before = set(self.topics)

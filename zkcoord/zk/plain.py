@@ -296,7 +296,7 @@ class Plain:
             self._pass(batch)
             return
         if whole:
-            for read, answer in zip(batch.reads, batch.answers):
+            for read, answer in zip(batch.reads, batch.answers, strict=True):
                 self._note_answer(read.path, answer)
         self._partial -= 1
         batch.done(ReadDone(tuple(batch.answers)) if whole else Unanswered())

@@ -24,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple, Protocol, Union
+from typing import NamedTuple, Protocol
 
 from zkcoord.core.values import value
 
@@ -113,7 +113,7 @@ class Check:
     version: int
 
 
-Op = Union[Create, SetData, Delete, Check]
+Op = Create | SetData | Delete | Check
 
 
 @value
@@ -128,7 +128,7 @@ class Done:
     """Result of a `Delete` or a `Check`."""
 
 
-OpResult = Union[Created, Stat, Done]  # Stat is the result of a SetData
+OpResult = Created | Stat | Done  # Stat is the result of a SetData
 
 
 @value
@@ -153,7 +153,7 @@ class Unanswered:
     """
 
 
-MultiResult = Union[Committed, Rejected, Unanswered]
+MultiResult = Committed | Rejected | Unanswered
 
 
 @value
@@ -170,7 +170,7 @@ class GetChildren:
     path: str
 
 
-Read = Union[GetData, GetChildren]
+Read = GetData | GetChildren
 
 
 class Node(NamedTuple):
@@ -199,7 +199,7 @@ class Denied:
     error: ZkError
 
 
-ReadAnswer = Union[Node, Children, Missing, Denied]
+ReadAnswer = Node | Children | Missing | Denied
 
 
 @value
@@ -211,7 +211,7 @@ class ReadDone:
     answers: tuple[ReadAnswer, ...]
 
 
-ReadResult = Union[ReadDone, Unanswered]
+ReadResult = ReadDone | Unanswered
 
 
 class WatchMode(enum.Enum):
@@ -278,7 +278,7 @@ class Fired:
     path: str
 
 
-PortEvent = Union[Connected, Suspended, Expired, Closed, Refused, Fired]
+PortEvent = Connected | Suspended | Expired | Closed | Refused | Fired
 
 
 class Port(Protocol):

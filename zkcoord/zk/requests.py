@@ -22,7 +22,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
@@ -95,7 +94,7 @@ SINCE_3_6 = frozenset({MULTI_READ, ADD_WATCH, REMOVE_WATCHES})
 3.5).
 """
 
-Result = Union[MultiResult, ReadResult]
+Result = MultiResult | ReadResult
 
 
 @dataclass(frozen=True)

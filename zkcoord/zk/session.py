@@ -30,7 +30,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar, Union
+from typing import TypeVar
 
 from zkcoord.errors import ForkedProcessError
 from zkcoord.zk import requests
@@ -67,7 +67,7 @@ from zkcoord.zk.port import (
 log = logging.getLogger(__name__)
 
 Post = Callable[[Callable[[], None]], None]
-Done = Union[Callable[[MultiResult], None], Callable[[ReadResult], None]]
+Done = Callable[[MultiResult], None] | Callable[[ReadResult], None]
 T = TypeVar("T")
 
 

@@ -16,7 +16,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar, Union
+from typing import TypeVar
 
 from zkcoord.core.model import (
     Command,
@@ -34,8 +34,8 @@ from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Nod
 from zkcoord.zk.reader import SyncReader
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData, LeaderData
-from zkcoord.znodes.patterns import match_patterns
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.patterns import match_patterns
 
 CHILDREN_LISTED_MAX = 20_000
 """A node of a group with more children is not listed: people cannot read that, and it says that
@@ -50,7 +50,7 @@ V = TypeVar("V")
 class CoordinatorSeen:
     """The leader node and the epoch, as far as they can be read; None: there is no such node."""
 
-    leader: Union[LeaderData, Malformed, None]
+    leader: LeaderData | Malformed | None
     epoch: int
 
 
@@ -152,7 +152,7 @@ def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
         )
     )
     groups = []
-    for name, data, ids in zip(found, answers, answers):
+    for name, data, ids in zip(found, answers, answers, strict=True):
         if isinstance(data, Missing):
             continue  # deleted since the names were read
         bad: list[Malformed] = []
@@ -230,7 +230,7 @@ class _GroupReading:
         mode: dict[str, Mode] = {}
         self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
         members, channels, owned, stored = (
-            self._names(head, path) for head, path in zip(heads, parents)
+            self._names(head, path) for head, path in zip(heads, parents, strict=True)
         )
         owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
         nodes: list[tuple[str, str]] = []
@@ -332,7 +332,9 @@ class _GroupReading:
         return _children(answer, path)
 
     def _read(self, pairs: list[tuple[Read, Callable[[ReadAnswer], None]]]) -> None:
-        for (_, take), answer in zip(pairs, self.reader.read([read for read, _ in pairs])):
+        for (_, take), answer in zip(
+            pairs, self.reader.read([read for read, _ in pairs]), strict=True
+        ):
             take(answer)
 
     def _taker(
@@ -441,7 +443,7 @@ def _subscribed(
         subscribed[name] = (
             dict(member.subscription.topics)
             if pattern is None
-            else {t: streams for t in sorted(matched)}
+            else dict.fromkeys(sorted(matched), streams)
             if isinstance(matched, frozenset)
             else {}
         )

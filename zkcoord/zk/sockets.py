@@ -99,7 +99,8 @@ def quiet_logger() -> logging.Logger:
     """A logger that goes nowhere: kazoo's lines hold credentials, session passwords and data at
     debug level, and repeat themselves at the others.
     """
-    logger = logging.Logger("zkcoord.zk.kazoo", logging.CRITICAL)
+    # Not getLogger: what the application sets for names and levels must not reach it.
+    logger = logging.Logger("zkcoord.zk.kazoo", logging.CRITICAL)  # noqa: LOG001
     logger.propagate = False
     logger.addHandler(logging.NullHandler())
     return logger

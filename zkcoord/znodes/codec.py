@@ -10,8 +10,8 @@ from __future__ import annotations
 from zkcoord.znodes.command import decode_command, encode_command
 from zkcoord.znodes.kafka import BrokerData, decode_broker, decode_topic
 from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
-from zkcoord.znodes.registration import decode_registration, encode_registration
 from zkcoord.znodes.mode import decode_mode, encode_mode
+from zkcoord.znodes.registration import decode_registration, encode_registration
 from zkcoord.znodes.request import decode_request, encode_request
 from zkcoord.znodes.small import (
     EpochData,
@@ -45,10 +45,10 @@ __all__ = [
     "decode_incarnation",
     "decode_leader",
     "decode_metadata",
+    "decode_mode",
     "decode_offset",
     "decode_owner",
     "decode_registration",
-    "decode_mode",
     "decode_request",
     "decode_topic",
     "encode_command",
@@ -56,10 +56,10 @@ __all__ = [
     "encode_incarnation",
     "encode_leader",
     "encode_metadata",
+    "encode_mode",
     "encode_offset",
     "encode_owner",
     "encode_registration",
-    "encode_mode",
     "encode_request",
     "is_incarnation",
     "ranges_of",

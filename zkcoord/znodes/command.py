@@ -8,8 +8,6 @@ of another member is malformed: obeying it would create an owner node in somebod
 
 from __future__ import annotations
 
-from typing import Union
-
 from zkcoord.core.model import Command, Malformed, Option, Thread, TopicPartition
 from zkcoord.znodes import names
 from zkcoord.znodes.small import INCARNATION_CHARS_MAX, is_incarnation
@@ -36,7 +34,7 @@ PARTITION_CHARS_MAX = names.NAME_CHARS_MAX + 10
 _OPTIONS = {option.value: option for option in Option}
 
 
-def decode_command(member: str, node: str, data: bytes) -> Union[Command, Malformed]:
+def decode_command(member: str, node: str, data: bytes) -> Command | Malformed:
     """The command in the node `node` of `member`'s channel. Never raises."""
     return reading(
         "command", f"{member}/{node}", data, lambda document: _command(member, node, document)

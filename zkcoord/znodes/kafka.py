@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.zk.port import Stat
@@ -40,7 +40,7 @@ class BrokerData:
     protocols: Mapping[str, str] = field(default_factory=dict)
 
 
-def decode_topic(name: str, data: bytes, stat: Stat) -> Union[Topic, Malformed]:
+def decode_topic(name: str, data: bytes, stat: Stat) -> Topic | Malformed:
     """The topic `name`: its partitions, ascending, and its incarnation (`<czxid>.<topic id>`, or
     `<czxid>` where the broker writes no id). Never raises.
     """
@@ -51,7 +51,7 @@ def decode_topic(name: str, data: bytes, stat: Stat) -> Union[Topic, Malformed]:
     )
 
 
-def decode_broker(name: str, data: bytes) -> Union[BrokerData, Malformed]:
+def decode_broker(name: str, data: bytes) -> BrokerData | Malformed:
     """The live broker with the id `name`, in any format from 0.8 to 3.9. Never raises."""
     return reading("broker", name, data, _broker)
 
@@ -63,7 +63,7 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
     if bad is not None:
         raise Unfit(f"{names.shown(bad)} is not a partition's number")
     given = document.get("topic_id") or ""
-    if type(given) is not str or given and _TOPIC_ID.fullmatch(given) is None:
+    if type(given) is not str or (given and _TOPIC_ID.fullmatch(given) is None):
         raise Unfit(
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )

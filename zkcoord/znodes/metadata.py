@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Union
 
 from zkcoord.core.model import Cause, Departed, GroupMetadata, GroupState, Malformed, TopicPartition
 from zkcoord.znodes import names
@@ -40,7 +39,7 @@ STREAMS_MAX = 10_000
 _STATES = {state.value: state for state in GroupState}
 
 
-def decode_metadata(name: str, data: bytes) -> Union[GroupMetadata, Malformed]:
+def decode_metadata(name: str, data: bytes) -> GroupMetadata | Malformed:
     """The metadata of the group `name`; an empty node (its first member made it) is a group that
     nothing is known of. Never raises.
     """
@@ -169,7 +168,7 @@ def _metadata(document: JsonObject) -> GroupMetadata:
     )
 
 
-def _configuration(found: JsonObject) -> dict[str, Union[str, int]]:
+def _configuration(found: JsonObject) -> dict[str, str | int]:
     if found and any(type(value) not in (str, int) for value in found.values()):
         raise Unfit("configuration holds something that is neither a string nor an integer")
     return found
@@ -177,7 +176,7 @@ def _configuration(found: JsonObject) -> dict[str, Union[str, int]]:
 
 def _departed(document: JsonObject, topics: Iterable[str]) -> tuple[Departed, ...]:
     found = required(document, "departed")
-    if type(found) is not list or found and any(type(item) is not dict for item in found):
+    if type(found) is not list or (found and any(type(item) is not dict for item in found)):
         raise Unfit("departed is not a list of objects")
     if not found:
         return ()

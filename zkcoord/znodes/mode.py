@@ -4,8 +4,6 @@ coordinator and all members watch it.
 
 from __future__ import annotations
 
-from typing import Union
-
 from zkcoord.core.model import GroupMode, Malformed, Mode
 from zkcoord.core.shared import STRATEGIES
 from zkcoord.znodes import names
@@ -16,7 +14,7 @@ TEXT_CHARS_MAX = 255
 _KINDS = {kind.value: kind for kind in GroupMode}
 
 
-def decode_mode(data: bytes) -> Union[Mode, Malformed]:
+def decode_mode(data: bytes) -> Mode | Malformed:
     """The mode that a group's mode node says. Never raises."""
     return reading("mode", "mode", data, _mode)
 

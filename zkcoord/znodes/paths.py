@@ -15,7 +15,7 @@ what a path is, and `Elsewhere` for whatever is not ours or has a name that cann
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Union
+from typing import ClassVar
 
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
@@ -155,27 +155,27 @@ class Elsewhere:
     path: str
 
 
-Where = Union[
-    LeaderAt,
-    EpochAt,
-    GroupAt,
-    ModeAt,
-    IdsAt,
-    RegistrationAt,
-    ChannelsAt,
-    ChannelAt,
-    CommandAt,
-    RequestAt,
-    PublicationAt,
-    OwnersAt,
-    OwnerTopicAt,
-    OwnerAt,
-    TopicsAt,
-    TopicAt,
-    BrokersAt,
-    BrokerAt,
-    Elsewhere,
-]
+Where = (
+    LeaderAt
+    | EpochAt
+    | GroupAt
+    | ModeAt
+    | IdsAt
+    | RegistrationAt
+    | ChannelsAt
+    | ChannelAt
+    | CommandAt
+    | RequestAt
+    | PublicationAt
+    | OwnersAt
+    | OwnerTopicAt
+    | OwnerAt
+    | TopicsAt
+    | TopicAt
+    | BrokersAt
+    | BrokerAt
+    | Elsewhere
+)
 
 
 @dataclass(frozen=True)

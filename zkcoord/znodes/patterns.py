@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Union
 
 import re2
 
@@ -25,7 +24,7 @@ REASON_CHARS_MAX = 200
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-def check_regex(regex: str) -> Union[str, Malformed]:
+def check_regex(regex: str) -> str | Malformed:
     """The expression itself, or what is wrong with it."""
     compiled = _compiled(regex)
     return compiled if isinstance(compiled, Malformed) else regex
@@ -60,7 +59,7 @@ def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=REGEXES_CACHED_MAX)
-def _compiled(regex: str) -> Union[re2._Regexp, Malformed]:
+def _compiled(regex: str) -> re2._Regexp | Malformed:
     if not 0 < len(regex) <= REGEX_CHARS_MAX:
         return Malformed(
             "pattern", shown(regex), f"a pattern has 1 to {REGEX_CHARS_MAX} characters"

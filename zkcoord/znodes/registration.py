@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Union
 
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
 from zkcoord.errors import InvalidSubscriptionError
@@ -58,7 +57,7 @@ _WORD = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 _PATTERN_KINDS = {kind.value: kind for kind in PatternKind}
 
 
-def decode_registration(name: str, data: bytes, stat: Stat) -> Union[Member, Malformed]:
+def decode_registration(name: str, data: bytes, stat: Stat) -> Member | Malformed:
     """The member that the registration `name` (its last path component) stands for. Never
     raises.
     """

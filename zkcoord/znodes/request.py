@@ -4,8 +4,6 @@ coordinator deletes when it has taken it up.
 
 from __future__ import annotations
 
-from typing import Union
-
 from zkcoord.core.model import Malformed, Request, RequestKind
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import (
@@ -23,7 +21,7 @@ BY_CHARS_MAX = 255
 _KINDS = {kind.value: kind for kind in RequestKind}
 
 
-def decode_request(node: str, data: bytes) -> Union[Request, Malformed]:
+def decode_request(node: str, data: bytes) -> Request | Malformed:
     """The request in the node `node`. Never raises."""
     return reading("request", node, data, _request)
 

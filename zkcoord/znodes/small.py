@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Union
 
 from zkcoord.core.model import Malformed, Owner, Thread, TopicPartition
 from zkcoord.zk.port import Stat
@@ -83,9 +82,7 @@ class LeaderData:
     timestamp_ms: int
 
 
-def decode_owner(
-    name: Union[str, TopicPartition], data: bytes, stat: Stat
-) -> Union[Owner, Malformed]:
+def decode_owner(name: str | TopicPartition, data: bytes, stat: Stat) -> Owner | Malformed:
     """The owner of the partition `name`. Never raises."""
     if stat.ephemeral_owner == 0:
         return Malformed(
@@ -106,7 +103,7 @@ def encode_owner(thread: Thread) -> bytes:
     return str(thread).encode("ascii")
 
 
-def decode_offset(name: str, data: bytes) -> Union[int, Malformed]:
+def decode_offset(name: str, data: bytes) -> int | Malformed:
     """The next offset to consume of the partition `name`: ASCII digits and nothing else, up to
     2^63-1. Never raises.
     """
@@ -128,7 +125,7 @@ def is_incarnation(text: str) -> bool:
     return _INCARNATION.fullmatch(text) is not None
 
 
-def decode_incarnation(name: str, data: bytes) -> Union[OffsetsOf, Vacant, Malformed]:
+def decode_incarnation(name: str, data: bytes) -> OffsetsOf | Vacant | Malformed:
     """Which incarnation of the topic `name` its stored offsets belong to (the data of
     offsets/[topic]); `Vacant` where an old consumer made the node. Never raises.
     """
@@ -152,7 +149,7 @@ def encode_incarnation(offsets: OffsetsOf) -> bytes:
     return (offsets.incarnation + (NEWER_ONLY if offsets.newer_only else "")).encode("ascii")
 
 
-def decode_epoch(data: bytes) -> Union[EpochData, Vacant, Malformed]:
+def decode_epoch(data: bytes) -> EpochData | Vacant | Malformed:
     """The epoch node's data; `Vacant` where it is empty, as a member or a tool that only made the
     path leaves it. Never raises.
     """
@@ -173,7 +170,7 @@ def encode_epoch(epoch: EpochData) -> bytes:
     )
 
 
-def decode_leader(data: bytes) -> Union[LeaderData, Malformed]:
+def decode_leader(data: bytes) -> LeaderData | Malformed:
     """The leader node's data. Never raises."""
     return reading("leader", "leader", data, _leader)
 

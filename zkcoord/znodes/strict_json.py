@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 import orjson
 
@@ -56,7 +56,7 @@ class Unfit(ValueError):
     """A field is not what it should be. Never leaves this package."""
 
 
-def strict_json(data: bytes, bytes_max: int = DOCUMENT_BYTES_MAX) -> Union[JsonObject, Reason]:
+def strict_json(data: bytes, bytes_max: int = DOCUMENT_BYTES_MAX) -> JsonObject | Reason:
     """The object that these bytes are, or why they are none. Never raises."""
     if len(data) > bytes_max:
         return Reason(f"{len(data)} bytes, more than the {bytes_max} allowed")
@@ -91,7 +91,7 @@ def reading(
     data: bytes,
     read: Callable[[JsonObject], T],
     bytes_max: int = DOCUMENT_BYTES_MAX,
-) -> Union[T, Malformed]:
+) -> T | Malformed:
     """Parse and read a document; `what` and `name` say in a `Malformed` what it should have
     been.
     """

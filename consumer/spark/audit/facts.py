@@ -78,7 +78,9 @@ def parsing(role: str, rank: int) -> Callable[[Iterator[pa.RecordBatch]], Iterat
         for batch in batches:
             rows: list[Row] = []
             alive: dict[str, int] = {}
-            for value, file, line in zip(*(column.to_pylist() for column in batch.columns)):
+            for value, file, line in zip(
+                *(column.to_pylist() for column in batch.columns), strict=True
+            ):
                 _of_line(value, process_of(file), line, role, rank, rows, alive)
             rows += [Row("", 0, 0, t, rank, 0, Kind.ALIVE, member) for member, t in alive.items()]
             yield table(rows)
@@ -128,8 +130,8 @@ def table(rows: Sequence[Row]) -> pa.RecordBatch:
 
     types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
     fields = [column.split() for column in SCHEMA.split(", ")]
-    columns = zip(*rows) if rows else [()] * len(fields)
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
     return pa.RecordBatch.from_arrays(
-        [pa.array(values, types[kind]) for values, (_, kind) in zip(columns, fields)],
+        [pa.array(values, types[kind]) for values, (_, kind) in zip(columns, fields, strict=True)],
         names=[name for name, _ in fields],
     )

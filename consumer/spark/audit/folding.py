@@ -32,7 +32,8 @@ def folding(
         for batch in batches:
             reports: list[str] = []
             for topic, number, t, kind, member, a, b, orders, text in zip(
-                *(batch.column(batch.schema.get_field_index(name)).to_pylist() for name in COLUMNS)
+                *(batch.column(batch.schema.get_field_index(name)).to_pylist() for name in COLUMNS),
+                strict=True,
             ):
                 if judge is None or (topic, number) != judge.result.partition:
                     if judge is not None:

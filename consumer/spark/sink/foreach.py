@@ -104,7 +104,7 @@ class FencedParquet(FencedFunction):
             steps.Place(batch.layout, batch.group, self._files.uri, keeper.options.acl),
         )
         if self._watch is None or not self._watch.is_alive():
-            self._watch = Watch(place, Keeper(keeper.options), files, lambda: self._active())
+            self._watch = Watch(place, Keeper(keeper.options), files, self._active)
             self._watch.start()
         claims = {(r.topic, r.partition, r.owner) for r in batch.ranges}
         if not claims <= self._recovered:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from consumer.spark.sink.batch import Batch
 from zkcoord.core.model import Malformed
@@ -103,7 +103,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     )
 
 
-def decode_manifest(name: str, data: bytes) -> Union[Manifest, Malformed]:
+def decode_manifest(name: str, data: bytes) -> Manifest | Malformed:
     """The manifest `name`. Never raises."""
     return reading("manifest", name, data, _manifest, MANIFEST_BYTES_MAX)
 
@@ -120,7 +120,7 @@ def encode_intent(intent: Intent) -> bytes:
     )
 
 
-def decode_intent(node: str, data: bytes) -> Union[Intent, Malformed]:
+def decode_intent(node: str, data: bytes) -> Intent | Malformed:
     """The intent in the node `node`. Never raises."""
     return reading("intent", node, data, _intent, INTENT_BYTES_MAX)
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from consumer.spark.sink import manifest as docs
 from consumer.spark.sink.batch import (
@@ -134,7 +134,7 @@ class Remove:
     path: str
 
 
-Effect = Union[Look, Transact, Stage, Put, Fetch, Move, Folders, Remove]
+Effect = Look | Transact | Stage | Put | Fetch | Move | Folders | Remove
 Steps = Generator[Effect, Any, None]
 
 
@@ -352,7 +352,11 @@ def _intents(place: Place) -> Generator[Effect, Any, dict[str, bytes]]:
     answers: Sequence[ReadAnswer] = yield Look(
         tuple(GetData(place.layout.publication(place.group, node)) for node in nodes)
     )
-    return {node: answer.data for node, answer in zip(nodes, answers) if isinstance(answer, Node)}
+    return {
+        node: answer.data
+        for node, answer in zip(nodes, answers, strict=True)
+        if isinstance(answer, Node)
+    }
 
 
 def _names(place: Place, answer: ReadAnswer, path: str) -> tuple[str, ...]:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from consumer.spark.ranges import PlannedRange
 from tests.spark.decode.conftest import DecodeBroker
 from tests.spark.decode.stress import digest
 from tests.spark.decode.written import COMMITTED, UNCOMMITTED, Log
-from consumer.spark.ranges import PlannedRange
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 

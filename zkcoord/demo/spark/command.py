@@ -27,7 +27,7 @@ from zkcoord.demo.run import uninterrupted
 from zkcoord.demo.spark.cast import SparkCast
 from zkcoord.demo.spark.check import judge
 from zkcoord.demo.spark.scenario import SparkScenario
-from zkcoord.demo.story import Story, StepView
+from zkcoord.demo.story import StepView, Story
 from zkcoord.errors import ScenarioError, ZkcoordError
 from zkcoord.stack.stack import running_stack
 from zkcoord.verdict import engine
