@@ -88,7 +88,7 @@ setup(
             *SPARK,
         ],
     },
-    entry_points={"console_scripts": ["zkcoord = zkcoord.runtime.cli:main"]},
+    entry_points={"console_scripts": ["zkcoord = zkcoord.cli.main:main"]},
     classifiers=[
         "License :: OSI Approved :: Apache Software License",
         "Operating System :: POSIX :: Linux",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafka.consumer.subscription_state import ConsumerRebalanceListener
     from kafka.structs import OffsetAndMetadata, TopicPartition
 
+    from consumer.api.kafka_consumer import KafkaConsumer
     from consumer.errors import (
         CommitUnavailableError,
         ConsumerError,
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
         NotOwnedError,
         RejectedError,
     )
-    from consumer.kafka_consumer import KafkaConsumer
-    from consumer.listener import Observer
+    from consumer.observer import Observer
     from consumer.options import DEFAULT_CONFIG
-    from consumer.streams import (
+    from consumer.streams.connector import (
         BlackList,
         KafkaStream,
         MessageAndMetadata,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     )
 
 _FROM = {
-    "KafkaConsumer": "consumer.kafka_consumer",
+    "KafkaConsumer": "consumer.api.kafka_consumer",
     "DEFAULT_CONFIG": "consumer.options",
-    "Observer": "consumer.listener",
+    "Observer": "consumer.observer",
     "ConsumerRebalanceListener": "kafka.consumer.subscription_state",
     "OffsetAndMetadata": "kafka.structs",
     "TopicPartition": "kafka.structs",
@@ -54,11 +54,11 @@ _FROM = {
     "MembershipError": "consumer.errors",
     "NotOwnedError": "consumer.errors",
     "RejectedError": "consumer.errors",
-    "BlackList": "consumer.streams",
-    "KafkaStream": "consumer.streams",
-    "MessageAndMetadata": "consumer.streams",
-    "WhiteList": "consumer.streams",
-    "ZookeeperConsumerConnector": "consumer.streams",
+    "BlackList": "consumer.streams.connector",
+    "KafkaStream": "consumer.streams.connector",
+    "MessageAndMetadata": "consumer.streams.connector",
+    "WhiteList": "consumer.streams.connector",
+    "ZookeeperConsumerConnector": "consumer.streams.connector",
     "ConsumerTimeoutError": "consumer.errors",
     "MessageStreamsExistError": "consumer.errors",
 }

@@ -54,7 +54,7 @@ from typing import ClassVar
 import kafka.errors as kafka_errors
 
 from consumer.core.messages import Failed, FailureCode
-from zkcoord.core.rejections import (
+from zkcoord.core.error_codes import (
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL,

@@ -23,7 +23,7 @@ from typing import Any
 import kafka
 
 from consumer.errors import ConsumerOptionError
-from consumer.librdkafka.settings import check_mappable
+from consumer.librdkafka_settings import check_mappable
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX
 

@@ -37,15 +37,15 @@ from typing import Any, NoReturn, TextIO
 import kafka.errors
 from kafka.structs import TopicPartition
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.core.messages import Notice, NoticeKind
-from consumer.kafka_consumer import KafkaConsumer
-from consumer.listener import Observer
+from consumer.observer import Observer
 from zkcoord.errors import ConfigurationError, ZkcoordError
 
 POLL_MS = 200
 
 
-class Journal:
+class EventLines:
     """Writes lines, whole, from any thread; to standard output where no stream is given."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -74,7 +74,7 @@ class Reporter(Observer):
     so a line is enough to check hand-overs.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EventLines) -> None:
         self.journal = journal
 
     def on_assigned(self, offsets: Mapping[TopicPartition, int], now_ns: int) -> None:
@@ -110,7 +110,7 @@ class Reporter(Observer):
 class Callbacks:
     """The application's listener."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EventLines) -> None:
         self.journal = journal
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
@@ -143,7 +143,7 @@ class Verifiable:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.journal = Journal()
+        self.journal = EventLines()
         self.stopping = False
         self.delivered = 0
 
@@ -263,7 +263,7 @@ class Verifiable:
             consumer.commit_async()
 
 
-class Parser(argparse.ArgumentParser):
+class VerifiableParser(argparse.ArgumentParser):
     """Refuses in one sentence."""
 
     def error(self, message: str) -> NoReturn:
@@ -273,7 +273,7 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(
+    p = VerifiableParser(
         prog="python -m consumer.verifiable",
         description="A consumer that reports everything it does as JSON lines.",
     )

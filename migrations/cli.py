@@ -19,20 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from migrations import view
-from migrations.journal import Journal, Told, read_journal
+from migrations.journal import JournalTold, RunJournal, read_journal
 from migrations.model import Choices
 from migrations.restoring import BOTH, restorer
-from migrations.running import Fleet, Outcome, Planner, Where, Worker
+from migrations.running import Fleet, GroupOutcome, Planner, Where, Worker
 from migrations.runs import new_run, runs_folder, runs_in, unfinished
 from migrations.steps import STEPS, step_named
-from zkcoord.doctor.reading import group_names
+from zkcoord.admin.common import Progress, some
+from zkcoord.check.reader import group_names
+from zkcoord.cli.brokers import brokers
+from zkcoord.config.options import Use
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError
-from zkcoord.runtime.config import Settings, add_flags, resolve
-from zkcoord.runtime.operator import Progress, brokers, some
-from zkcoord.runtime.settings import zk_options
-from zkcoord.runtime.table import Use
 from zkcoord.zk.clock import wall_ms
-from zkcoord.zk.reader import SyncReader
+from zkcoord.zk.sync.reader import SyncReader
 from zkcoord.znodes.names import is_group
 from zkcoord.znodes.paths import Layout
 
@@ -216,12 +217,12 @@ def _choices(args: argparse.Namespace) -> Choices:
     )
 
 
-Act = Callable[[Worker, Sequence[str]], list[Outcome]]
+Act = Callable[[Worker, Sequence[str]], list[GroupOutcome]]
 
 
 def _dry(
     planner: Planner, choices: Choices, worker: Worker, groups: Sequence[str]
-) -> list[Outcome]:
+) -> list[GroupOutcome]:
     return worker.plan(groups, planner, choices)
 
 
@@ -238,8 +239,8 @@ def _writing(
     purpose = {**what, "zookeeper": zk_options(settings).address}
     before = None if new else unfinished(base, purpose)
     folder = before.folder if before is not None else new_run(base, purpose, wall_ms())
-    with Journal(folder) as journal:
-        told = before.told if before is not None else Told()
+    with RunJournal(folder) as journal:
+        told = before.told if before is not None else JournalTold()
         progress = Progress(PROG)
         if before is None:
             journal.begin({**purpose, "choices": vars(choices), "time_ms": wall_ms()})
@@ -247,7 +248,7 @@ def _writing(
             f"{'going on in' if before is not None else 'backup and journal are in'} {folder}"
         )
 
-        def act(worker: Worker, groups: Sequence[str]) -> list[Outcome]:
+        def act(worker: Worker, groups: Sequence[str]) -> list[GroupOutcome]:
             return worker.apply(groups, planner(), choices, journal, told)
 
         return _over(args, lambda _settings, _where: act, ended=journal)
@@ -263,7 +264,7 @@ def _over(
     args: argparse.Namespace,
     acting: Callable[[Settings, Where], Act],
     wrong: Sequence[str] = ("refused",),
-    ended: Journal | None = None,
+    ended: RunJournal | None = None,
 ) -> int:
     """Have all chosen groups' turn, and report."""
     settings = _settings(args)
@@ -273,10 +274,10 @@ def _over(
         groups = _chosen(args.only, group_names(reader))
         asked = brokers(settings, reader, Layout.DRAFT)
         where = Where(options, asked.servers, asked.security)
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, GroupOutcome] = {}
     with _bar(len(groups)) as advance:
 
-        def seen(some_outcomes: list[Outcome]) -> None:
+        def seen(some_outcomes: list[GroupOutcome]) -> None:
             outcomes.update({outcome.plan.group: outcome for outcome in some_outcomes})
             advance(len(some_outcomes))
 

@@ -51,7 +51,7 @@ class Began:
 
 
 @dataclass
-class Told:
+class JournalTold:
     """What a journal tells. `began` has the first record of a group and the latest: the first knows
     what was there before the run, the latest what is still to be done.
     """
@@ -63,7 +63,7 @@ class Told:
     ended: bool = False
 
 
-class Journal:
+class RunJournal:
     """A run's folder, to write on. Any thread. Raises `RefusedError` where another process writes
     it, `ConfigurationError` where it cannot be written.
     """
@@ -87,7 +87,7 @@ class Journal:
                 " --dir"
             ) from error
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> RunJournal:
         return self
 
     def __exit__(
@@ -169,7 +169,7 @@ def _append(path: Path) -> IO[bytes]:
     return file
 
 
-def read_journal(folder: Path) -> Told:
+def read_journal(folder: Path) -> JournalTold:
     """What a run's journal tells. Raises `ConfigurationError` where there is none."""
     told = told_in(folder)
     if not told.run:
@@ -179,9 +179,9 @@ def read_journal(folder: Path) -> Told:
     return told
 
 
-def told_in(folder: Path) -> Told:
-    """The same; `Told.run` is empty where a crash left no whole line."""
-    told = Told()
+def told_in(folder: Path) -> JournalTold:
+    """The same; `JournalTold.run` is empty where a crash left no whole line."""
+    told = JournalTold()
     for record in _records(folder / JOURNAL):
         kind = record.get("kind")
         if kind == "run":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from migrations.model import NAMES_SHOWN_MAX, GroupNow
+from zkcoord.admin.common import some
 from zkcoord.core.model import TopicPartition
-from zkcoord.runtime.operator import some
 
 Offsets = Mapping[TopicPartition, int]
 SUSPICIOUS_PARTITIONS = 3

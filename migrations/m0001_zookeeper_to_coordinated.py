@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from migrations import judging
-from migrations.model import Change, Choices, GroupNow, Plan, ZkNote, ZkOffset
+from migrations.model import Change, Choices, GroupNow, MigrationPlan, ZkNote, ZkOffset
+from zkcoord.admin.common import some
 from zkcoord.core.model import Malformed, TopicPartition, same_incarnation
-from zkcoord.runtime.operator import some
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 
 
-def forward(now: GroupNow, choices: Choices) -> Plan:
+def forward(now: GroupNow, choices: Choices) -> MigrationPlan:
     """Check, and mark."""
     refusals = [*judging.unreadable(now), *judging.both_layouts(now)]
     live = judging.live_in_kafka(now)
@@ -77,7 +77,7 @@ def forward(now: GroupNow, choices: Choices) -> Plan:
             ]
     if rewritten or changed:
         live += judging.live_in_zookeeper(now)
-    return Plan(
+    return MigrationPlan(
         now.name,
         (*changes, *rewritten),
         tuple(refusals),
@@ -110,7 +110,7 @@ def _note(now: GroupNow, topic: str, stale: bool) -> ZkNote | None:
     )
 
 
-def back(now: GroupNow, choices: Choices) -> Plan:
+def back(now: GroupNow, choices: Choices) -> MigrationPlan:
     """Take the notes away."""
     refusals = [*judging.unreadable(now), *judging.both_layouts(now)]
     live = judging.live_in_kafka(now)
@@ -147,7 +147,7 @@ def back(now: GroupNow, choices: Choices) -> Plan:
             changes.append(
                 ZkNote(topic, encode_incarnation(beside.value).decode(), "", beside.version)
             )
-    return Plan(
+    return MigrationPlan(
         now.name,
         tuple(changes),
         tuple(refusals),

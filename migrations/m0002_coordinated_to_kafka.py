@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrations import judging
-from migrations.model import Change, Choices, GroupNow, KafkaOffset, Plan, ZkNote, ZkOffset
+from migrations.model import Change, Choices, GroupNow, KafkaOffset, MigrationPlan, ZkNote, ZkOffset
+from zkcoord.admin.common import some
 from zkcoord.core.model import TopicPartition, same_incarnation
-from zkcoord.runtime.operator import some
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 
 Offsets = Mapping[TopicPartition, int]
@@ -24,7 +24,7 @@ DECIDE = (
 )
 
 
-def forward(now: GroupNow, choices: Choices) -> Plan:
+def forward(now: GroupNow, choices: Choices) -> MigrationPlan:
     """From ZooKeeper to Kafka."""
     refusals = [*judging.unreadable(now), *judging.both_layouts(now)]
     warnings = judging.strays(now)
@@ -73,7 +73,7 @@ def forward(now: GroupNow, choices: Choices) -> Plan:
         for tp, offset in corrected
         if now.stored[tp].offset != offset
     )
-    return Plan(
+    return MigrationPlan(
         now.name,
         (*zookeeper, *changes),
         tuple(refusals),
@@ -83,7 +83,7 @@ def forward(now: GroupNow, choices: Choices) -> Plan:
     )
 
 
-def back(now: GroupNow, choices: Choices) -> Plan:
+def back(now: GroupNow, choices: Choices) -> MigrationPlan:
     """From Kafka to ZooKeeper."""
     refusals = [*judging.unreadable(now), *judging.both_layouts(now)]
     warnings = judging.strays(now)
@@ -132,7 +132,7 @@ def back(now: GroupNow, choices: Choices) -> Plan:
         _stored(now, tp, offset) for tp, offset in wanted.items() if counting.get(tp) != offset
     ]
     notes = [note for topic in sorted({tp.topic for tp in wanted}) for note in _notes(now, topic)]
-    return Plan(
+    return MigrationPlan(
         now.name,
         (*kafka, *notes, *offsets),
         tuple(refusals),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from zkcoord.admin.offsets.reset_plan import Log
+from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset
 from zkcoord.core.model import Topic, TopicPartition
-from zkcoord.runtime.operator_plan import Log
-from zkcoord.runtime.operator_stored import Beside, Stored
 
 NAMES_SHOWN_MAX = 5
 
@@ -15,8 +15,8 @@ NAMES_SHOWN_MAX = 5
 @dataclass(frozen=True)
 class GroupNow:
     """One group in both stores. `stored` holds every offset node of a partition that exists
-    (`Stored.offset` None: what it holds is no number); `stray` are offset nodes of nothing that
-    exists.
+    (`StoredOffset.offset` None: what it holds is no number); `stray` are offset nodes of nothing
+    that exists.
 
     `old` and `ours` are the members registered in ZooKeeper, old consumers' and zkcoord's, `owned`
     how many owner nodes there are, `theirs` the live members of Kafka's own protocol.
@@ -25,8 +25,8 @@ class GroupNow:
     """
 
     name: str
-    stored: Mapping[TopicPartition, Stored] = field(default_factory=dict)
-    beside: Mapping[str, Beside] = field(default_factory=dict)
+    stored: Mapping[TopicPartition, StoredOffset] = field(default_factory=dict)
+    beside: Mapping[str, OffsetsParent] = field(default_factory=dict)
     stray: tuple[str, ...] = ()
     kafka: Mapping[TopicPartition, int] = field(default_factory=dict)
     old: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MigrationPlan:
     """What is to be done for a group. With `refusals` nothing is written. `live` are refusals of
     another kind: the plan would do, but somebody is at work. `same`: offsets that are as they
     should be.

@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrations import judging
-from migrations.journal import Began, Told
-from migrations.model import Change, Choices, GroupNow, KafkaOffset, Plan, ZkNote, ZkOffset
-from zkcoord.runtime.operator import some
+from migrations.journal import Began, JournalTold
+from migrations.model import Change, Choices, GroupNow, KafkaOffset, MigrationPlan, ZkNote, ZkOffset
+from zkcoord.admin.common import some
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 
 BOTH = ("zookeeper", "kafka")
 
 
-def restorer(told: Told, stores: tuple[str, ...] = BOTH) -> Callable[[GroupNow, Choices], Plan]:
+def restorer(
+    told: JournalTold, stores: tuple[str, ...] = BOTH
+) -> Callable[[GroupNow, Choices], MigrationPlan]:
     """Plans the restoration of one group after the other. `stores`: which of `BOTH`."""
 
-    def plan(now: GroupNow, choices: Choices) -> Plan:
+    def plan(now: GroupNow, choices: Choices) -> MigrationPlan:
         first, latest = told.first.get(now.name), told.latest.get(now.name)
         return (
-            Plan(now.name)
+            MigrationPlan(now.name)
             if first is None or latest is None
             else _plan(now, first, _added(first, latest), stores)
         )
@@ -40,7 +42,7 @@ def _added(first: Began, latest: Began) -> tuple[Change, ...]:
 
 def _plan(
     now: GroupNow, first: Began, changes: tuple[Change, ...], stores: tuple[str, ...]
-) -> Plan:
+) -> MigrationPlan:
     in_zookeeper = {
         **{change.tp: None for change in changes if isinstance(change, ZkOffset)},
         **first.zookeeper,
@@ -81,7 +83,7 @@ def _plan(
         ]
     if set(stores) != set(BOTH):
         refusals += _alone(now, wanted, stores[0])
-    return Plan(
+    return MigrationPlan(
         now.name,
         tuple(wanted),
         tuple(refusals),

@@ -11,19 +11,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from migrations.journal import Journal, Told
-from migrations.model import Change, Choices, GroupNow, KafkaOffset, Plan
+from migrations.journal import JournalTold, RunJournal
+from migrations.model import Change, Choices, GroupNow, KafkaOffset, MigrationPlan
 from migrations.stores import Stores
-from migrations.writing import Writer, still_to_do
+from migrations.writing import OffsetsWriter, still_to_do
+from zkcoord.admin.kafka_groups import KafkaGroups
+from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.errors import RefusedError
-from zkcoord.runtime.kafka_groups import KafkaGroups
-from zkcoord.runtime.log_ends import LogEnds
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.sync_writer import SyncWriter
+from zkcoord.zk.sync.writer import SyncWriter
 
 BATCH = 25
 
-Planner = Callable[[GroupNow, Choices], Plan]
+Planner = Callable[[GroupNow, Choices], MigrationPlan]
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GroupOutcome:
     """One group. `state`: "same" (nothing to do), "to do" (a dry run), "done", "done before" (by
     this run, before it was interrupted), "refused".
     """
 
     state: str
-    plan: Plan
+    plan: MigrationPlan
     reasons: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -75,20 +75,20 @@ class Worker:
             self.stores = Stores(
                 self.client,
                 kafka,
-                stack.enter_context(LogEnds(self._where.servers, self._where.security)),
+                stack.enter_context(LogOffsets(self._where.servers, self._where.security)),
             )
-            self.writer = Writer(self.client, self.stores, self._where.zk.acl)
+            self.writer = OffsetsWriter(self.client, self.stores, self._where.zk.acl)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def plan(self, groups: Sequence[str], planner: Planner, choices: Choices) -> list[Outcome]:
+    def plan(self, groups: Sequence[str], planner: Planner, choices: Choices) -> list[GroupOutcome]:
         """What would be done. Writes nothing."""
         plans = [planner(now, choices) for now in self.stores.read(groups)]
         return [
-            Outcome(
+            GroupOutcome(
                 "refused" if plan.reasons else "to do" if plan.changes else "same",
                 plan,
                 plan.reasons,
@@ -101,14 +101,16 @@ class Worker:
         groups: Sequence[str],
         planner: Planner,
         choices: Choices,
-        journal: Journal,
-        told: Told,
-    ) -> list[Outcome]:
+        journal: RunJournal,
+        told: JournalTold,
+    ) -> list[GroupOutcome]:
         """Do it: look, keep what was there, write, look again."""
         outcomes = {
-            group: Outcome("done before", Plan(group)) for group in groups if group in told.done
+            group: GroupOutcome("done before", MigrationPlan(group))
+            for group in groups
+            if group in told.done
         }
-        turn: list[tuple[GroupNow, Plan, tuple[Change, ...]]] = []
+        turn: list[tuple[GroupNow, MigrationPlan, tuple[Change, ...]]] = []
         for now in self.stores.read([group for group in groups if group not in told.done]):
             plan = planner(now, choices)
             try:
@@ -118,35 +120,35 @@ class Worker:
                     else still_to_do(now, told.latest[now.name].changes)
                 )
             except RefusedError as error:
-                outcomes[now.name] = Outcome("refused", plan, (str(error),))
+                outcomes[now.name] = GroupOutcome("refused", plan, (str(error),))
                 continue
             reasons = plan.live if now.name in told.latest else plan.reasons
             if reasons:
-                outcomes[now.name] = Outcome("refused", plan, reasons)
+                outcomes[now.name] = GroupOutcome("refused", plan, reasons)
             elif changes or now.name in told.latest:
                 turn.append((now, plan, changes))
             else:
-                outcomes[now.name] = Outcome("same", plan)
+                outcomes[now.name] = GroupOutcome("same", plan)
         fresh = [(now, changes) for now, _, changes in turn if now.name not in told.latest]
         if fresh:
             journal.began(fresh)
-        written: dict[str, Plan] = {}
+        written: dict[str, MigrationPlan] = {}
         for now, plan, changes in turn:
             try:
                 if changes:
                     self.writer.write(now.name, changes)
                 written[now.name] = plan
             except RefusedError as error:
-                outcomes[now.name] = Outcome("refused", plan, (str(error),))
+                outcomes[now.name] = GroupOutcome("refused", plan, (str(error),))
         outcomes.update(self._looked_at(written, planner, choices))
         journal.done([group for group, outcome in outcomes.items() if outcome.state == "done"])
         return [outcomes[group] for group in groups]
 
     def _looked_at(
-        self, written: dict[str, Plan], planner: Planner, choices: Choices
-    ) -> dict[str, Outcome]:
+        self, written: dict[str, MigrationPlan], planner: Planner, choices: Choices
+    ) -> dict[str, GroupOutcome]:
         """Whether both stores are now as they shall be."""
-        found: dict[str, Outcome] = {}
+        found: dict[str, GroupOutcome] = {}
         for now in self.stores.read(list(written)) if written else ():
             again = planner(now, choices)
             if again.changes or again.reasons:
@@ -155,9 +157,9 @@ class Worker:
                     f"it was written, and is not as it should be when it is read again ({why}):"
                     " somebody else is at work; stop that, then repeat the command"
                 )
-                found[now.name] = Outcome("refused", written[now.name], (said,))
+                found[now.name] = GroupOutcome("refused", written[now.name], (said,))
             else:
-                found[now.name] = Outcome("done", written[now.name])
+                found[now.name] = GroupOutcome("done", written[now.name])
         return found
 
 
@@ -169,8 +171,8 @@ class Fleet:
 
     where: Where
     jobs: int
-    act: Callable[[Worker, Sequence[str]], list[Outcome]]
-    seen: Callable[[list[Outcome]], None]
+    act: Callable[[Worker, Sequence[str]], list[GroupOutcome]]
+    seen: Callable[[list[GroupOutcome]], None]
     _failure: list[BaseException] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)

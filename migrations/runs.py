@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from migrations.journal import JOURNAL, Told, told_in
+from migrations.journal import JOURNAL, JournalTold, told_in
 from zkcoord.errors import ConfigurationError
 
 
@@ -18,7 +18,7 @@ class Run:
     """One run. `told` is what its journal tells."""
 
     folder: Path
-    told: Told
+    told: JournalTold
 
     @property
     def what(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """The numbered steps, in order. A step is two pure functions, forward and back, from what the
-stores hold and what the operator has decided to a `Plan`.
+stores hold and what the operator has decided to a `MigrationPlan`.
 """
 
 from __future__ import annotations
@@ -9,34 +9,34 @@ from dataclasses import dataclass
 
 from migrations import m0001_zookeeper_to_coordinated as m0001
 from migrations import m0002_coordinated_to_kafka as m0002
-from migrations.model import Choices, GroupNow, Plan
+from migrations.model import Choices, GroupNow, MigrationPlan
 from zkcoord.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
-class Step:
+class MigrationStep:
     """One step. `name` is the file's."""
 
     number: int
     name: str
     title: str
-    forward: Callable[[GroupNow, Choices], Plan]
-    back: Callable[[GroupNow, Choices], Plan]
+    forward: Callable[[GroupNow, Choices], MigrationPlan]
+    back: Callable[[GroupNow, Choices], MigrationPlan]
 
-    def plan(self, rollback: bool) -> Callable[[GroupNow, Choices], Plan]:
+    def plan(self, rollback: bool) -> Callable[[GroupNow, Choices], MigrationPlan]:
         """One of its two ways."""
         return self.back if rollback else self.forward
 
 
 STEPS = (
-    Step(
+    MigrationStep(
         1,
         "zookeeper-to-coordinated",
         "offsets of old consumers, checked and marked for zkcoord's groups",
         m0001.forward,
         m0001.back,
     ),
-    Step(
+    MigrationStep(
         2,
         "coordinated-to-kafka",
         "offsets of zkcoord's groups, copied to Kafka's own groups",
@@ -46,7 +46,7 @@ STEPS = (
 )
 
 
-def step_named(text: str) -> Step:
+def step_named(text: str) -> MigrationStep:
     """By number or name. Raises `ConfigurationError`."""
     for step in STEPS:
         if text in (str(step.number), f"{step.number:04d}", step.name):

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from migrations.model import GroupNow
+from zkcoord.admin.kafka_groups import KafkaGroups
+from zkcoord.admin.offsets.log_offsets import LogOffsets
+from zkcoord.admin.offsets.reset_plan import Log
+from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset
+from zkcoord.check.reader import GroupSeen, read_groups
+from zkcoord.check.registration_rules import judge
 from zkcoord.core.model import Topic, TopicPartition
-from zkcoord.doctor.reading import GroupSeen, read_groups
-from zkcoord.doctor.registrations import judge
-from zkcoord.runtime.kafka_groups import KafkaGroups
-from zkcoord.runtime.log_ends import LogEnds
-from zkcoord.runtime.operator_plan import Log
-from zkcoord.runtime.operator_stored import Beside, Stored
 from zkcoord.zk.port import GetData, Node
-from zkcoord.zk.reader import SyncReader
+from zkcoord.zk.sync.reader import SyncReader
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import Vacant
 from zkcoord.znodes.paths import TOPICS
 
-NOTHING = Beside(Vacant(), None, 0)
+NOTHING = OffsetsParent(Vacant(), None, 0)
 
 
 class Stores:
     """Where groups are read. For one thread."""
 
-    def __init__(self, client: SyncReader, kafka: KafkaGroups, ends: LogEnds) -> None:
+    def __init__(self, client: SyncReader, kafka: KafkaGroups, ends: LogOffsets) -> None:
         self.client = client
         self.kafka = kafka
         self.ends = ends
@@ -78,15 +78,17 @@ class Stores:
         return {tp: Log(starts[tp], ends[tp]) for tp in known if tp in starts and tp in ends}
 
 
-def _partitions(group: GroupSeen, topics: Mapping[str, Topic]) -> dict[TopicPartition, Stored]:
+def _partitions(
+    group: GroupSeen, topics: Mapping[str, Topic]
+) -> dict[TopicPartition, StoredOffset]:
     """Its offsets, of partitions that exist."""
-    found: dict[TopicPartition, Stored] = {}
+    found: dict[TopicPartition, StoredOffset] = {}
     for at in group.offsets:
         topic = topics.get(at.topic)
         if topic is None or not names.is_number(at.child) or int(at.child) not in topic.partitions:
             continue
         value = codec.decode_offset(at.path, at.node.data)
-        found[TopicPartition(at.topic, int(at.child))] = Stored(
+        found[TopicPartition(at.topic, int(at.child))] = StoredOffset(
             value if isinstance(value, int) else None,
             at.node.stat.version,
             at.node.stat.mzxid,
@@ -97,12 +99,14 @@ def _partitions(group: GroupSeen, topics: Mapping[str, Topic]) -> dict[TopicPart
     return found
 
 
-def _beside(group: GroupSeen, topic: str) -> Beside:
+def _beside(group: GroupSeen, topic: str) -> OffsetsParent:
     node = group.beside.get(topic)
     return (
         NOTHING
         if node is None
-        else Beside(codec.decode_incarnation(topic, node.data), node.stat.version, node.stat.mzxid)
+        else OffsetsParent(
+            codec.decode_incarnation(topic, node.data), node.stat.version, node.stat.mzxid
+        )
     )
 
 

@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import Any
 
 from migrations.model import Change, KafkaOffset, ZkNote
-from migrations.running import Outcome
+from migrations.running import GroupOutcome
 from migrations.runs import Run
-from migrations.steps import Step
-from zkcoord.runtime.groups_view import MISSING, table
-from zkcoord.runtime.operator_when import shown_time
+from migrations.steps import MigrationStep
+from zkcoord.admin.offsets.time_spec import shown_time
+from zkcoord.cli.groups_text import MISSING
+from zkcoord.text_table import table
 
 COLUMNS = (("GROUP", 25), ("STATE", 12), ("ZOOKEEPER", 10), ("KAFKA", 10), ("UNCHANGED", 0))
 RUN_COLUMNS = (("RUN", 40), ("STARTED", 25), ("GROUPS", 8), ("DONE", 8), ("ENDED", 0))
@@ -56,7 +57,7 @@ class Bar:
         self._progress.stop()
 
 
-def table_of(outcomes: Sequence[Outcome], verbose: bool) -> str:
+def table_of(outcomes: Sequence[GroupOutcome], verbose: bool) -> str:
     """A row per group, what stands against it below, and the sum."""
     rows = []
     for outcome in outcomes:
@@ -101,12 +102,12 @@ def _value(offset: int | None) -> str:
     return MISSING if offset is None else str(offset)
 
 
-def figures(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def figures(outcomes: Sequence[GroupOutcome]) -> dict[str, int]:
     """Groups by state."""
     return dict(Counter(outcome.state for outcome in outcomes))
 
 
-def report(command: str, what: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def report(command: str, what: str, outcomes: Sequence[GroupOutcome]) -> dict[str, Any]:
     """All of it."""
     return {
         "command": command,
@@ -116,7 +117,7 @@ def report(command: str, what: str, outcomes: Sequence[Outcome]) -> dict[str, An
     }
 
 
-def listing(steps: Sequence[Step], runs: Sequence[Run]) -> str:
+def listing(steps: Sequence[MigrationStep], runs: Sequence[Run]) -> str:
     """Steps, and runs."""
     lines = [f"{step.number:04d}  {step.name}: {step.title}" for step in steps]
     rows = [

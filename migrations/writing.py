@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from migrations.model import Change, GroupNow, KafkaOffset, ZkNote, ZkOffset
 from migrations.stores import Stores
+from zkcoord.admin.common import some
+from zkcoord.admin.offsets.reset import make
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError
-from zkcoord.runtime.operator import some
-from zkcoord.runtime.operator_reset import make
 from zkcoord.zk.port import (
     AclEntry,
     Committed,
@@ -29,7 +29,7 @@ from zkcoord.zk.port import (
     Rejected,
     SetData,
 )
-from zkcoord.zk.sync_writer import SyncWriter, fitting
+from zkcoord.zk.sync.writer import SyncWriter, fitting
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation, encode_offset
 from zkcoord.znodes.paths import Layout, parents
 
@@ -40,7 +40,7 @@ LAYOUT = Layout.DRAFT
 Unit = tuple[Change, ...]
 
 
-class Writer:
+class OffsetsWriter:
     """For one thread."""
 
     def __init__(self, client: SyncWriter, stores: Stores, acl: tuple[AclEntry, ...]) -> None:

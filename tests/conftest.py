@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from zkcoord.core import values
+from zkcoord.core import value_type
 
 # before anything is imported that makes classes with it: that values are not changed is checked
 # here, not in production
-values.FREEZE = True
+value_type.FREEZE = True
 
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy

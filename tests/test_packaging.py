@@ -179,9 +179,7 @@ def test_the_base_is_light(installed: Path) -> None:
     assert set(answer.stdout.split()) <= BASE
 
 
-@pytest.mark.parametrize(
-    "module", ["zkcoord", "zkcoord.runtime.cli", "zkcoord.stack.cli", "consumer"]
-)
+@pytest.mark.parametrize("module", ["zkcoord", "zkcoord.cli.main", "zkcoord.stack.cli", "consumer"])
 def test_the_base_imports(installed: Path, module: str) -> None:
     run(installed / "python", "-W", "error", "-c", f"import {module}", cwd=installed)
 

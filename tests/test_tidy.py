@@ -397,14 +397,14 @@ BAD: list[tuple[Checker, str, str, str]] = [
     (
         layers,
         "zkcoord/znodes/a.py",
-        "from zkcoord.zk.session import KazooEnsemble",
+        "from zkcoord.zk.kazoo_port.session import KazooEnsemble",
         "zkcoord.znodes may not",
     ),
     (layers, "zkcoord/znodes/a.py", "from zkcoord import zk", "imports zkcoord.zk,"),
     (layers, "zkcoord/zk/a.py", "import consumer.options", "imports consumer.options"),
     (layers, "consumer/core/a.py", "from ..options import X", "imports consumer.options"),
     (layers, "zkcoord/guardian/a.py", "from zkcoord.zk import port", "zkcoord.guardian may not"),
-    (layers, "consumer/a.py", "from zkcoord.runtime.config import X", "nobody but"),
+    (layers, "consumer/a.py", "from zkcoord.config.sources import X", "nobody but"),
     (forbidden_forms, "zkcoord/a.py", "with client.transaction() as t: pass", "drops the outcome"),
     (
         forbidden_forms,
@@ -469,9 +469,9 @@ GOOD: list[tuple[Checker, str, str]] = [
     (
         layers,
         "zkcoord/runtime/a.py",
-        "from zkcoord.runtime.config import X\nfrom zkcoord.guardian.client import Guardian",
+        "from zkcoord.config.sources import X\nfrom zkcoord.guardian.client import Guardian",
     ),
-    (layers, "zkcoord/demo/a.py", "from zkcoord.runtime.config import X"),
+    (layers, "zkcoord/demo/a.py", "from zkcoord.config.sources import X"),
     (
         forbidden_forms,
         "zkcoord/a.py",

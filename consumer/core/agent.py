@@ -20,15 +20,23 @@ from zkcoord.core.model import Malformed, Option, TopicPartition
 
 from . import events as ev
 from . import messages as msg
-from .current import Asked, CommitIntent, Current, DropIntent, Duty, Stage, Waiting
-from .holdings import Held, Judgement, Step, judge, judge_owner
-from .incarnations import Fate, counts, fate, is_meant, mark
+from .in_progress import (
+    CommandInProgress,
+    CommandStage,
+    CommitIntent,
+    DropIntent,
+    DueWrite,
+    InFlightKind,
+    RequestInFlight,
+)
+from .legacy_group import LegacyGroupRules
+from .member_writes import MemberWrites
+from .owned_partitions import OwnedPartition, OwnedStep, OwnershipReading, judge, judge_owner
 from .phases import Happening, Phase, next_phase
-from .sharing import Sharing
-from .writing import Writing
+from .topic_incarnations import Fate, counts, fate, is_meant, mark
 
 
-class Agent(Sharing):
+class GroupMember(LegacyGroupRules):
     """One member's decisions: commands, doubts, writes, lease."""
 
     def step(self, event: ev.AgentEvent) -> list[ev.AgentAction]:
@@ -45,7 +53,7 @@ class Agent(Sharing):
     # what was read
 
     def _commands_read(self, e: ev.CommandsRead) -> None:
-        if self.waiting is not None and self.waiting.asked is Asked.CHANNEL and e.complete:
+        if self.waiting is not None and self.waiting.asked is InFlightKind.CHANNEL and e.complete:
             self.waiting = None
         if e.complete:
             self.pending.clear()
@@ -63,24 +71,24 @@ class Agent(Sharing):
 
     def _command_vanished(self, e: ev.CommandVanished) -> None:
         self.pending.pop(e.node, None)
-        acking = self.waiting is not None and self.waiting.asked is Asked.ACK
+        acking = self.waiting is not None and self.waiting.asked is InFlightKind.ACK
         if self.current is not None and self.current.command.node == e.node and not acking:
             self.doubt = True
 
     def _registration_touched(self, e: ev.RegistrationTouched) -> None:
         if self.phase is Phase.MEMBER and not (
-            self.waiting is not None and self.waiting.asked is Asked.RESUBSCRIBE
+            self.waiting is not None and self.waiting.asked is InFlightKind.RESUBSCRIBE
         ):
             self.doubt = True
 
     def _epoch_read(self, e: ev.EpochRead) -> None:
-        if self.waiting is not None and self.waiting.asked is Asked.EPOCH:
+        if self.waiting is not None and self.waiting.asked is InFlightKind.EPOCH:
             self.waiting = None
             self.known_epoch = max(e.epoch, self.seen_epoch)
             self.lease_max_ms = e.lease_max_ms
 
     def _leader_seen(self, e: ev.LeaderSeen) -> None:
-        if self.waiting is not None and self.waiting.asked is Asked.LEADER:
+        if self.waiting is not None and self.waiting.asked is InFlightKind.LEADER:
             self.waiting = None
             if not e.alive and not self.leader_warned:
                 self.leader_warned = True
@@ -100,20 +108,20 @@ class Agent(Sharing):
         if e.incarnation is None:
             return self._evicted("the registration is gone")
         if (
-            waiting.asked is Asked.START
+            waiting.asked is InFlightKind.START
             and self.shared
             and self.current is not None
             and any(tp in self.held for tp in self.current.command.start)
         ):
             # for the coordinator it is free: an old consumer deleted our owner node by its path
             self.doubt = True
-        if waiting.asked is Asked.DOUBT:
+        if waiting.asked is InFlightKind.DOUBT:
             self.doubt = False
             self._settle(e)
-        elif waiting.asked is Asked.TOPICS:
+        elif waiting.asked is InFlightKind.TOPICS:
             return self._prove(e)
         if self.current is not None and (
-            waiting.asked is Asked.START or self.current.command.option is Option.START
+            waiting.asked is InFlightKind.START or self.current.command.option is Option.START
         ):
             self._judge_start(e)
 
@@ -148,7 +156,7 @@ class Agent(Sharing):
             self.registered = self.asked
             self.pending.clear()
             self.read_channel = True
-            self.intents = deque(i for i in self.intents if i is not Duty.RESUBSCRIBE)
+            self.intents = deque(i for i in self.intents if i is not DueWrite.RESUBSCRIBE)
             self._resubscribe()
             if self.current is not None:
                 self._withdraw(self.current)
@@ -158,25 +166,25 @@ class Agent(Sharing):
         if current.command.node and not e.command_there:
             self._withdraw(current)
 
-    def _settle_one(self, tp: TopicPartition, held: Held, e: ev.PartitionsRead) -> None:
+    def _settle_one(self, tp: TopicPartition, held: OwnedPartition, e: ev.PartitionsRead) -> None:
         ours = held.committed
         verdict = (
             judge(held, e.holdings[tp])
             if self.options.stores_offsets
             else judge_owner(e.holdings[tp])
         )
-        if verdict is Judgement.RESET and self.shared:
+        if verdict is OwnershipReading.RESET and self.shared:
             self._write_again(tp, held, ours)
-        elif verdict is Judgement.RESET:
+        elif verdict is OwnershipReading.RESET:
             held.value = held.committed
             self._void_commits(tp)
-            if held.step is Step.ACTIVE:
+            if held.step is OwnedStep.ACTIVE:
                 held.reset = False
                 self._tell_seek(tp)
-        elif verdict is Judgement.LOST:
+        elif verdict is OwnershipReading.LOST:
             del self.held[tp]
             self._tell_lost((tp,), "another member owns it")
-        elif verdict is Judgement.OFFSET_GONE:
+        elif verdict is OwnershipReading.OFFSET_GONE:
             del self.held[tp]
             self.intents.append(DropIntent(tp))
             self._tell_lost((tp,), "its stored offset was deleted")
@@ -222,7 +230,7 @@ class Agent(Sharing):
                     reason=read.offset.reason,
                 )
             if read.whose is ev.Whose.MINE and offset is not None and read.version is not None:
-                self.held[tp] = Held(thread, offset, read.version)
+                self.held[tp] = OwnedPartition(thread, offset, read.version)
                 self._prove_later(current.command, tp)
                 adopted[tp] = offset
             elif read.whose is ev.Whose.MINE:
@@ -249,7 +257,11 @@ class Agent(Sharing):
             self._ready(current)
 
     def _take(
-        self, current: Current, tp: TopicPartition, read: ev.Holding, e: ev.PartitionsRead
+        self,
+        current: CommandInProgress,
+        tp: TopicPartition,
+        read: ev.PartitionReading,
+        e: ev.PartitionsRead,
     ) -> None:
         """A partition that can be started: at its stored offset, if that counts for the topic as it
         is now.
@@ -261,7 +273,9 @@ class Agent(Sharing):
             if isinstance(read.offset, int) and counts(found, read.written, beside)
             else None
         )
-        current.takes[tp] = ev.Take(tp, current.command.start[tp], stored or 0, read.version)
+        current.takes[tp] = ev.StartPartition(
+            tp, current.command.start[tp], stored or 0, read.version
+        )
         if not self.options.stores_offsets:
             current.unresolved.add(tp)
             if stored is not None:
@@ -275,7 +289,7 @@ class Agent(Sharing):
         if said is not None:
             current.marks[tp.topic] = said
 
-    def _report_past(self, current: Current, e: ev.PartitionsRead) -> None:
+    def _report_past(self, current: CommandInProgress, e: ev.PartitionsRead) -> None:
         """Say once which stored offsets do not count any more, and which notes of whose they are
         cannot be read.
         """
@@ -307,8 +321,12 @@ class Agent(Sharing):
                     ignored=" ".join(ignored),
                 )
 
-    def _ask_offsets(self, current: Current) -> None:
-        current.stage, current.ask, current.resolve_again_ms = Stage.RESOLVING, self._token(), None
+    def _ask_offsets(self, current: CommandInProgress) -> None:
+        current.stage, current.ask, current.resolve_again_ms = (
+            CommandStage.RESOLVING,
+            self._token(),
+            None,
+        )
         stored = {
             tp: offset for tp, offset in sorted(current.stored.items()) if tp in current.unresolved
         }
@@ -327,7 +345,7 @@ class Agent(Sharing):
         current = self.current
         if (
             current is not None
-            and current.stage is Stage.RESOLVING
+            and current.stage is CommandStage.RESOLVING
             and current.resolve_again_ms is not None
             and current.resolve_again_ms <= e.now_ms
         ):
@@ -351,9 +369,9 @@ class Agent(Sharing):
         if self.phase is not Phase.MEMBER or not self.connected or self.waiting is not None:
             return
         if self.doubt:
-            self._look(Asked.DOUBT, sync=True)
+            self._look(InFlightKind.DOUBT, sync=True)
         elif self.unproved:
-            self.waiting = Waiting(Asked.TOPICS, self._token())
+            self.waiting = RequestInFlight(InFlightKind.TOPICS, self._token())
             self.out.append(
                 ev.ReadPartitions(
                     self.waiting.token,
@@ -372,11 +390,11 @@ class Agent(Sharing):
             # names
             self._prove_membership()
         elif self.seen_epoch > self.known_epoch:
-            self.waiting = Waiting(Asked.EPOCH, self._token())
+            self.waiting = RequestInFlight(InFlightKind.EPOCH, self._token())
             self.out.append(ev.ReadEpoch())
         elif self.read_channel:
             self.read_channel = False
-            self.waiting = Waiting(Asked.CHANNEL, self._token())
+            self.waiting = RequestInFlight(InFlightKind.CHANNEL, self._token())
             self.out.append(ev.ReadCommands())
         else:
             self._begin_command()
@@ -392,21 +410,21 @@ class Agent(Sharing):
         if self.waiting is None:
             self._finish()
 
-    def _look(self, asked: Asked, sync: bool) -> None:
+    def _look(self, asked: InFlightKind, sync: bool) -> None:
         """Read what a command and everything we hold look like now."""
         current = self.current
         wanted = (
             set(self.held) | {i.partition for i in self.intents if isinstance(i, DropIntent)}
-            if asked is Asked.DOUBT
+            if asked is InFlightKind.DOUBT
             else set()
         )
         if current is not None:
             wanted.update(
                 tp
                 for tp in current.command.partitions
-                if asked is Asked.DOUBT or tp not in self.held
+                if asked is InFlightKind.DOUBT or tp not in self.held
             )
-        self.waiting = Waiting(asked, self._token())
+        self.waiting = RequestInFlight(asked, self._token())
         topics = dict(sorted(current.command.incarnations.items())) if current is not None else {}
         self.out.append(
             ev.ReadPartitions(
@@ -454,20 +472,20 @@ class Agent(Sharing):
             return self._rejected(command)
         if command.option is Option.NOTIFY:
             self._notified(command)
-            self.current = Current(command, Stage.READY)
+            self.current = CommandInProgress(command, CommandStage.READY)
             return self._ready(self.current)
         self._rebalances()
         if command.option is Option.START:
-            self.current = Current(command, Stage.READING)
+            self.current = CommandInProgress(command, CommandStage.READING)
             if self._outdated_start(command):
                 return self._void(self.current)
-            return self._look(Asked.START, sync=False)
-        self.current = Current(command, Stage.REVOKING)
+            return self._look(InFlightKind.START, sync=False)
+        self.current = CommandInProgress(command, CommandStage.REVOKING)
         mine = tuple(tp for tp in sorted(command.stop) if tp in self.held)
         if not mine:
             return self._ready(self.current)
         for tp in mine:
-            self.held[tp].step = Step.RELEASING
+            self.held[tp].step = OwnedStep.RELEASING
         self.current.ask = self._token()
         self._tell(msg.Revoke(self.current.ask, mine, True))
 
@@ -477,13 +495,13 @@ class Agent(Sharing):
             if isinstance(intent, CommitIntent):
                 self._write_commit(intent)
             elif isinstance(intent, DropIntent):
-                self.waiting = Waiting(Asked.DROP, self._token(), intent)
+                self.waiting = RequestInFlight(InFlightKind.DROP, self._token(), intent)
                 self.out.append(ev.DropOwners(self.waiting.token, (intent.partition,)))
-            elif intent is Duty.ACK:
+            elif intent is DueWrite.ACK:
                 self._write_ack()
             else:
                 self.asked = self.wanted
-                self.waiting = Waiting(Asked.RESUBSCRIBE, self._token(), intent)
+                self.waiting = RequestInFlight(InFlightKind.RESUBSCRIBE, self._token(), intent)
                 # a deadline of it must not evict the new registration
                 begun = {self.current.command.node} if self.current is not None else set()
                 self.out.append(
@@ -502,33 +520,33 @@ class Agent(Sharing):
             and not self.leader_warned
             and now_ms >= self.leader_gone_ms + self.options.coordinator_warning_ms
         ):
-            self.waiting = Waiting(Asked.LEADER, self._token())
+            self.waiting = RequestInFlight(InFlightKind.LEADER, self._token())
             self.out.append(ev.ReadLeader())
         elif now_ms >= self.proof_ms + self.lease_ms // 3:
             self._prove_membership()
 
     def _prove_membership(self) -> None:
-        self.waiting = Waiting(Asked.RENEW, self._token())
+        self.waiting = RequestInFlight(InFlightKind.RENEW, self._token())
         self.out.append(ev.Store(self.waiting.token, {}))
 
     _HANDLERS: ClassVar[dict[type, Any]] = {
-        ev.SessionOpened: Writing._opened,
-        ev.SessionSuspended: Writing._suspended,
-        ev.SessionResumed: Writing._resumed,
-        ev.SessionOver: Writing._over,
-        ev.JoinFailed: Writing._join_failed,
-        ev.Registered: Writing._registered,
-        ev.Told: Writing._told,
+        ev.SessionOpened: MemberWrites._opened,
+        ev.SessionSuspended: MemberWrites._suspended,
+        ev.SessionResumed: MemberWrites._resumed,
+        ev.SessionOver: MemberWrites._over,
+        ev.JoinFailed: MemberWrites._join_failed,
+        ev.Registered: MemberWrites._registered,
+        ev.FromApplication: MemberWrites._told,
         ev.EpochRead: _epoch_read,
         ev.CommandsRead: _commands_read,
         ev.CommandVanished: _command_vanished,
         ev.RegistrationTouched: _registration_touched,
         ev.PartitionsRead: _partitions_read,
-        ev.Wrote: Writing._wrote,
+        ev.Wrote: MemberWrites._wrote,
         ev.LeaderSeen: _leader_seen,
-        ev.ModeRead: Sharing._mode_read,
-        ev.AroundTouched: Sharing._around_touched,
-        ev.AroundRead: Sharing._around_read,
-        ev.NobodyServes: Writing._nobody_serves,
+        ev.ModeRead: LegacyGroupRules._mode_read,
+        ev.AroundTouched: LegacyGroupRules._around_touched,
+        ev.AroundRead: LegacyGroupRules._around_read,
+        ev.NobodyServes: MemberWrites._nobody_serves,
         ev.AgentTick: _tick,
     }

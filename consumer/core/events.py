@@ -1,8 +1,8 @@
 """What goes into the agent's core besides the fetching side's messages, and what comes out besides
 messages to it.
 
-The driver (consumer/driver.py) turns `AgentAction`s into reads and multis and their answers into
-`AgentEvent`s. Times are ms of the process's own clock.
+The driver (consumer/member/driver.py) turns `AgentAction`s into reads and multis and their answers
+into `AgentEvent`s. Times are ms of the process's own clock.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from zkcoord.core.model import Command, Malformed, Mode, Subscription, Thread, TopicPartition
 
-from .incarnations import Beside, Mark
 from .messages import FailureCode, FromFetcher, ToFetcher
+from .topic_incarnations import IncarnationMark, TopicNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Whose(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class PartitionReading:
     """One partition as read: its owner node, and its stored offset with the version that the next
     write must name (None: no such node) and the transaction that wrote it.
     """
@@ -134,8 +134,8 @@ class PartitionsRead:
     token: int
     incarnation: int | None
     command_there: bool
-    holdings: Mapping[TopicPartition, Holding]
-    beside: Mapping[str, Beside | Malformed] = field(default_factory=dict)
+    holdings: Mapping[TopicPartition, PartitionReading]
+    beside: Mapping[str, TopicNote | Malformed] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -213,7 +213,7 @@ class NobodyServes:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FromApplication:
     """The fetching side said something."""
 
     now_ms: int
@@ -245,7 +245,7 @@ AgentEvent = (
     | AroundTouched
     | AroundRead
     | NobodyServes
-    | Told
+    | FromApplication
     | AgentTick
 )
 
@@ -317,7 +317,7 @@ class ReadAround:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class StartPartition:
     """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the
     node).
     """
@@ -329,7 +329,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class StopPartition:
     """Part of a stop ack: delete the owner node, and store `offset` at `version`."""
 
     partition: TopicPartition
@@ -345,9 +345,9 @@ class Ack:
 
     token: int
     command: str
-    takes: tuple[Take, ...] = ()
-    gives: tuple[Give, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    takes: tuple[StartPartition, ...] = ()
+    gives: tuple[StopPartition, ...] = ()
+    marks: tuple[IncarnationMark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

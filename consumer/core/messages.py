@@ -260,10 +260,10 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Foresee:
+class ExpectCommit:
     """Somebody may store these next offsets on this member's behalf, each at the version held now
     (a sink that publishes a batch and its offsets in one multi): found so, they are no operator's
-    reset. A later `Foresee` of a partition replaces the earlier one.
+    reset. A later `ExpectCommit` of a partition replaces the earlier one.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -284,4 +284,4 @@ class Close:
     era: int
 
 
-FromFetcher = Subscribe | Revoked | Resolved | GiveUp | Commit | Foresee | Polled | Close
+FromFetcher = Subscribe | Revoked | Resolved | GiveUp | Commit | ExpectCommit | Polled | Close

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOptions:
+class MemberOptions:
     """`auto_commit`: a stop stores the position after the last processed record; else only what the
     application committed. `max_poll_interval_ms`: a member whose application does not poll for
     longer leaves by itself (0: never; `poll_slack_ms` later, because what polls is told that late).

@@ -14,10 +14,10 @@ import platform
 import time
 from collections.abc import Collection
 
-from consumer.listener import Observer
-from consumer.spark.desk import Desk
-from consumer.spark.ranges import Plan
-from consumer.verifiable import Journal, Reporter, named
+from consumer.observer import Observer
+from consumer.spark.plan import Plan
+from consumer.spark.query_assignment import QueryAssignment
+from consumer.verifiable import EventLines, Reporter, named
 from zkcoord.core.model import TopicPartition
 
 
@@ -28,7 +28,7 @@ class QueryJournal:
 
     def __init__(self, folder: str) -> None:
         self.observer = Observer()
-        self._journal: Journal | None = None
+        self._journal: EventLines | None = None
         self._stored: tuple[int, int] | None = None
         if folder:
             os.makedirs(folder, exist_ok=True)
@@ -37,7 +37,7 @@ class QueryJournal:
                 "a",
                 encoding="utf-8",
             )
-            self._journal = Journal(stream)
+            self._journal = EventLines(stream)
             self.observer = Reporter(self._journal)
             self._journal.write("start", host=platform.node(), pid=os.getpid())
 
@@ -53,7 +53,7 @@ class QueryJournal:
                 orders={named(r.tp): r.version for r in plan.ranges},
             )
 
-    def stored(self, plan: Plan, desk: Desk) -> None:
+    def stored(self, plan: Plan, desk: QueryAssignment) -> None:
         """The plan is written and stored, as far as this query still owns it. Once for each
         plan.
         """

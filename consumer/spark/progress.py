@@ -7,18 +7,18 @@ from collections.abc import Collection
 
 from kafka.errors import KafkaError
 
+from consumer.assignment.subscription import subscription_of
 from consumer.spark.decode.errors import NoBrokerError
+from consumer.spark.end_offsets import LATEST
 from consumer.spark.errors import UndecidedError
-from consumer.spark.log_ends import LATEST
-from consumer.spark.member import Member
-from consumer.subscribing import subscription_of
+from consumer.spark.query_member import QueryMember
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.patterns import match_patterns
 
 LOOK_AGAIN_S = 0.1
 
 
-def report(member: Member) -> dict[str, object]:
+def report(member: QueryMember) -> dict[str, object]:
     """Who it is, what it owns and how far that is behind, as known without asking anybody."""
     with member.desk.lock:
         known = member.ends.known()
@@ -41,7 +41,7 @@ def report(member: Member) -> dict[str, object]:
     }
 
 
-def aim(member: Member, patience_s: float) -> None:
+def aim(member: QueryMember, patience_s: float) -> None:
     """From now on read up to the ends of now, and no further; returns when each partition has an
     owner, here or elsewhere. Raises `UndecidedError`, `MembershipError`, `NoBrokerError`.
     """
@@ -58,7 +58,7 @@ def aim(member: Member, patience_s: float) -> None:
         member.wait(LOOK_AGAIN_S)
 
 
-def arrived(member: Member, left_s: float) -> bool:
+def arrived(member: QueryMember, left_s: float) -> bool:
     """Is everything read that `aim` aimed at, and stored, of what is this query's? Raises
     `UndecidedError` when there is no time left and it cannot be told.
     """
@@ -80,7 +80,7 @@ def arrived(member: Member, left_s: float) -> bool:
     return there
 
 
-def _partitions(member: Member) -> list[TopicPartition]:
+def _partitions(member: QueryMember) -> list[TopicPartition]:
     pattern = subscription_of(member.options.topics, member.options.pattern).pattern
     try:
         topics = (
@@ -100,7 +100,7 @@ def _partitions(member: Member) -> list[TopicPartition]:
         ) from None
 
 
-def _spoken_for(member: Member, partitions: Collection[TopicPartition]) -> bool:
+def _spoken_for(member: QueryMember, partitions: Collection[TopicPartition]) -> bool:
     member.check()
     if not member.joined:
         return False

@@ -39,10 +39,9 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from consumer.errors import ConsumerOptionError
-from consumer.spark.batch import BatchPlanner
+from consumer.spark.batch_reader import BatchPlanner
 from consumer.spark.decode import open_reader
 from consumer.spark.journal import QueryJournal
-from consumer.spark.member import Member
 from consumer.spark.options import (
     BatchOptions,
     ReadOptions,
@@ -50,11 +49,12 @@ from consumer.spark.options import (
     batch_options,
     stream_options,
 )
+from consumer.spark.plan import Plan, PlannedRange, pack, parse_plan
+from consumer.spark.plan_recovery import replay
 from consumer.spark.progress import aim, arrived, report
-from consumer.spark.ranges import Plan, PlannedRange, pack, parse_plan
-from consumer.spark.replay import replay
+from consumer.spark.query_member import QueryMember
 from consumer.spark.schema import columns_of, full_schema
-from consumer.spark.worker import BeginsTask, task_ends
+from consumer.spark.task_process import BeginsTask, task_ends
 
 log = logging.getLogger(__name__)
 
@@ -88,14 +88,16 @@ class ZkcoordSource(DataSource):
 
 
 @dataclass
-class Task(InputPartition):
+class ReadTask(InputPartition):
     """What one task reads; `brokers` where the options do not name them."""
 
     ranges: tuple[PlannedRange, ...]
     brokers: str
 
 
-def read_task(options: ReadOptions, columns: Sequence[str], task: Task) -> Iterator[pa.RecordBatch]:
+def read_task(
+    options: ReadOptions, columns: Sequence[str], task: ReadTask
+) -> Iterator[pa.RecordBatch]:
     """The records of a task. Raises `ReadError`."""
     settings = {"bootstrap.servers": task.brokers, **options.kafka}
     yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(
@@ -115,11 +117,11 @@ class ZkcoordReader(BeginsTask, DataSourceReader):
         """The ranges as tasks; asks the brokers where they begin and end. Raises `ReadError`."""
         ranges = BatchPlanner(self._options).ranges()
         return [
-            Task(task, self._options.kafka["bootstrap.servers"])
+            ReadTask(task, self._options.kafka["bootstrap.servers"])
             for task in pack(ranges, self._options.tasks)
         ]
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """The records of a task, as Arrow."""
         return read_task(self._options, self._columns, partition)
 
@@ -132,16 +134,16 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
     def __init__(self, options: StreamOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._member: Member | None = None
+        self._member: QueryMember | None = None
         self._journal: QueryJournal | None = None
         self._asked: tuple[dict[str, Any], Plan] = ({}, Plan())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_member": None, "_journal": None}
 
-    def _membership(self) -> Member:
+    def _membership(self) -> QueryMember:
         if self._member is None:
-            self._member = Member(self._options, self._lines.observer)
+            self._member = QueryMember(self._options, self._lines.observer)
             leave_on_sigterm()
         return self._member
 
@@ -236,9 +238,9 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
         brokers = (
             ",".join(member.brokers) if not isinstance(member.brokers, str) else member.brokers
         )
-        return [Task(task, brokers) for task in pack(running.ranges, self._options.tasks)]
+        return [ReadTask(task, brokers) for task in pack(running.ranges, self._options.tasks)]
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """The records of a task, as Arrow."""
         return read_task(self._options, self._columns, partition)
 

@@ -32,9 +32,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from consumer.spark import register
-from consumer.spark.drain import drain_and_stop
+from consumer.spark.graceful_stop import drain_and_stop
 from consumer.spark.sink import fenced_parquet
-from consumer.spark.warming import warm_up
+from consumer.spark.warmup import warm_up
 
 VALUE = "order bigint, product string, cents bigint, at timestamp"
 STORED = f"topic string, partition int, offset bigint, {VALUE}"

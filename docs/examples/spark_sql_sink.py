@@ -28,7 +28,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from consumer.spark import register
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.sink import FencedBatchError, fenced_ranges
 
 SCHEMA = (

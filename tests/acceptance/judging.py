@@ -14,7 +14,7 @@ from kafka import KafkaProducer
 from tests.kafka.test_processes import Process
 from zkcoord.verdict import lines
 from zkcoord.verdict.engine import judge
-from zkcoord.verdict.facts import End, Fact, Partition, Produced, ProducerStopped, Released
+from zkcoord.verdict.facts import Fact, OwnershipEnd, Partition, Produced, ProducerStopped, Released
 from zkcoord.verdict.outcome import Verdict
 
 PAUSE_S = 0.005
@@ -90,6 +90,6 @@ def judged(
     ]
     for name, t_ns in killed.items():
         last = max((int(line["t"]) for line in processes[name].lines), default=0)
-        facts.append(Released(max(t_ns, last), None, name, End.KILLED))
+        facts.append(Released(max(t_ns, last), None, name, OwnershipEnd.KILLED))
     facts.append(ProducerStopped(time.time_ns()))
     return judge(sorted(facts, key=lambda fact: fact.t_ns))

@@ -26,7 +26,7 @@ from kafka import KafkaProducer
 from kafka.errors import CommitFailedError
 from kafka.structs import TopicPartition
 
-from consumer.verifiable import Journal, named, ranges_of
+from consumer.verifiable import EventLines, named, ranges_of
 from tests.harness.kafka import admin, end_offsets, group_member
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
@@ -215,7 +215,7 @@ def load(broker: str, topic: str, partitions: int) -> Iterator[Callable[[], None
 
 def main(broker: str, topic: str, group: str, session_timeout_ms: str) -> int:
     """kafka-python's consumer: commits each batch and waits for it."""
-    journal = Journal()
+    journal = EventLines()
     stopping = threading.Event()
 
     def stop(_number: int, _frame: object) -> None:

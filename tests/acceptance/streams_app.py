@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumer import KafkaStream, ZookeeperConsumerConnector
-from consumer.verifiable import Journal, Reporter, named
+from consumer.verifiable import EventLines, Reporter, named
 
 
 def main(hosts: str, group: str, topic: str, streams: str, delay_ms: str) -> int:
     """Consume until SIGTERM."""
-    journal = Journal()
+    journal = EventLines()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
 

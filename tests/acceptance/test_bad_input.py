@@ -1,8 +1,8 @@
 """Bad input gets one line that says what to do and a status that is not 0, in bounded time; and
 nothing that was committed is lost by it, nor is anybody disturbed who did nothing wrong.
 
-What one module refuses by itself is tested beside it (`tests/runtime/test_cli.py`,
-`tests/runtime/test_config.py`, `tests/consumer/test_options.py`); here are whole processes, and
+What one module refuses by itself is tested beside it (`tests/cli/test_main.py`,
+`tests/config/test_sources.py`, `tests/consumer/test_options.py`); here are whole processes, and
 newcomers in a group that is at work.
 """
 
@@ -18,12 +18,12 @@ import pytest
 from kafka.structs import TopicPartition
 
 from consumer.errors import BrokersUnreachableError, ConsumerOptionError
+from tests.harness.command import Running, environment
 from tests.harness.kafka import clean_groups, create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.groups import consumer
 from tests.kafka.test_processes import PATIENCE_S, Process, process
-from tests.runtime.process import Running, environment
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.paths import Layout
 
@@ -55,7 +55,7 @@ def assert_one_line(status: int, errors: str, *parts: str) -> None:
         assert part in errors, errors
 
 
-CLI, CONSUMER = "zkcoord.runtime.cli", "consumer.verifiable"
+CLI, CONSUMER = "zkcoord.cli.main", "consumer.verifiable"
 SOMEWHERE = ("--zookeeper", CLOSED_PORT)
 
 

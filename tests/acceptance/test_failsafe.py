@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.errors import CommitUnavailableError, ConsumerOptionError
-from consumer.kafka_consumer import KafkaConsumer
 from tests.consumer.fakes import Recorder
 from tests.harness.kafka import create_topic, new_broker, produce_numbered, unique
 from tests.harness.proxy import Proxy
@@ -115,15 +115,16 @@ def test_a_member_that_is_cut_off_alone_stops_with_its_lease(
     server, chroot = kafka_zk_hosts.split("/", 1)
     with (
         coordinator(kafka_zk_hosts, CoordinatorOptions(lease_max_ms=1_000)),
-        Proxy(int(server.rsplit(":", 1)[1])) as proxy,consumer(
-        f"{proxy.address}/{chroot}",
-        topic,
-        topic,
-        zookeeper_session_timeout_ms=60_000,
-        failsafe=True,
-        guardian=False,
-        bootstrap_servers=kafka_broker.address,
-    ) as member
+        Proxy(int(server.rsplit(":", 1)[1])) as proxy,
+        consumer(
+            f"{proxy.address}/{chroot}",
+            topic,
+            topic,
+            zookeeper_session_timeout_ms=60_000,
+            failsafe=True,
+            guardian=False,
+            bootstrap_servers=kafka_broker.address,
+        ) as member,
     ):
         settled([member], topic, 1)
         proxy.black_hole()

@@ -19,7 +19,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
 from consumer.errors import ConsumerOptionError, KafkaGroupActiveError, NoStoredOffsetError
-from consumer.listener import Observer
+from consumer.observer import Observer
 from tests.acceptance.moving import Count, Journey, count, load
 from tests.harness.kafka import (
     add_partitions,

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from kafka.structs import TopicPartition
 
+from tests.harness.command import Running
 from tests.harness.kafka import create_topic, produce_numbered, start_broker, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect, fresh_chroot
 from tests.kafka.groups import Taken, consumer, drain, take
 from tests.kafka.test_processes import PATIENCE_S, Process, process
-from tests.runtime.process import Running
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.judging import delivered_all, judged, writing
+from tests.harness.command import Running
 from tests.harness.kafka import create_topic, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.test_processes import PATIENCE_S, Process, process
-from tests.runtime.process import Running
 from zkcoord.core.model import GroupMetadata, GroupState
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes import codec

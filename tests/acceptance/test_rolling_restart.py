@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.command import Running
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.test_processes import PATIENCE_S, Process, process
-from tests.runtime.process import Running
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.paths import Layout
 

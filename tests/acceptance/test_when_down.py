@@ -84,15 +84,16 @@ def behind_a_proxy(
     listener, taken = Recorder(), {}
     with (
         coordinator(hosts, CoordinatorOptions(lease_max_ms=lease_ms)),
-        Proxy(int(server.rsplit(":", 1)[1])) as proxy,consumer(
-        f"{proxy.address}/{chroot}",
-        topic,
-        zookeeper_session_timeout_ms=session_ms,
-        guardian=False,
-        enable_auto_commit=False,
-        commit_timeout_ms=LEAVE_MS,
-        bootstrap_servers=broker.address,
-    ) as member
+        Proxy(int(server.rsplit(":", 1)[1])) as proxy,
+        consumer(
+            f"{proxy.address}/{chroot}",
+            topic,
+            zookeeper_session_timeout_ms=session_ms,
+            guardian=False,
+            enable_auto_commit=False,
+            commit_timeout_ms=LEAVE_MS,
+            bootstrap_servers=broker.address,
+        ) as member,
     ):
         member.subscribe([topic], listener=listener)
         produce_numbered(broker.address, topic, 1, 2)

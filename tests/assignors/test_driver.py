@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zkcoord.coordinator.driver import AssignorDone, CoordinatorDriver
 from zkcoord.core.assignment import Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Assign, AssignorAnswered, Event
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.driver import AssignorDone, CoordinatorDriver
 from zkcoord.zk.port import Ensemble, Port, PortEvent
 from zkcoord.znodes.paths import Layout
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from tests.assignors import installed
-from zkcoord.assignors.plugins import Found, find
+from zkcoord.assignors.plugins import PluginsFound, find
 from zkcoord.core.assignment import ASSIGNORS
 
 
 def test_without_any_there_is_nothing_to_say() -> None:
-    assert find(ASSIGNORS) == Found((), ())
+    assert find(ASSIGNORS) == PluginsFound((), ())
 
 
 def test_names_in_order_and_nothing_is_imported(packages: None) -> None:
-    assert find(ASSIGNORS) == Found(tuple(sorted(installed.ALL)), ())
+    assert find(ASSIGNORS) == PluginsFound(tuple(sorted(installed.ALL)), ())
     assert not {"nasty_assignors", "rack_aware"} & set(sys.modules)
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import psutil
 
-from consumer.spark.audit.output import Plan as RecordsPlan
+from consumer.spark.audit.record_ranges import SearchPlan as RecordsPlan
 from consumer.spark.audit.session import session, uri
 from tests.bench.audit_world import Journals, Shape, World, plant_in_records, records
 from tests.bench.figures import Bar, Row, Section

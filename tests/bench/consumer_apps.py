@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zkcoord.demo.processes import Child, Children, Line
+from zkcoord.demo.processes import DemoProcess, DemoProcesses, Line
 from zkcoord.errors import ConditionTimeoutError
 from zkcoord.stack.process import last_line
 
@@ -29,7 +29,7 @@ class App:
     """
 
     name: str
-    child: Child
+    child: DemoProcess
     started_ns: int
     lines: list[Line]
 
@@ -52,7 +52,7 @@ class Apps:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lines: dict[str, list[Line]] = {}
-        self.children = Children(self._line)
+        self.children = DemoProcesses(self._line)
 
     def _line(self, name: str, line: Line) -> None:
         self._lines[name].append(line)

@@ -31,7 +31,7 @@ from tests.bench.consumer_apps import NS, App, Apps, running_apps
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.rig import Rig
 from tests.harness.kafka import create_topic, unique
-from zkcoord.demo.observer import Observer
+from zkcoord.demo.observer import OffsetObserver
 from zkcoord.verdict import engine
 from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Rule
@@ -301,7 +301,9 @@ def pauses(
             for lane in lanes:
                 stack.callback(lane.end)
                 stack.callback(
-                    Observer(zookeeper, lane.group, topic, lambda: PARTITIONS, lane.stored).close
+                    OffsetObserver(
+                        zookeeper, lane.group, topic, lambda: PARTITIONS, lane.stored
+                    ).close
                 )
             apps.wait(lambda: all(lane.both_own() for lane in lanes), "half of the partitions each")
             for number in range(rounds):

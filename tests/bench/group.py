@@ -1,8 +1,8 @@
 """What the members of one group say, folded: who owns and fetches what now, and every event with
 its time. It starts nothing and waits for nothing.
 
-All methods are called under the lock of `zkcoord.demo.processes.Children`. Times are wall-clock
-nanoseconds of one machine, taken where the thing happened.
+All methods are called under the lock of `zkcoord.demo.processes.DemoProcesses`. Times are
+wall-clock nanoseconds of one machine, taken where the thing happened.
 """
 
 from __future__ import annotations

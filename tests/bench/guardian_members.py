@@ -135,7 +135,7 @@ class Killer:
         self.observer.create(root + LAYOUT.topics_root, makepath=True)
         hosts = self.rig.zookeeper.partition("/")[0]
         process = begin(
-            "zkcoord.runtime.cli",
+            "zkcoord.cli.main",
             "coordinator",
             "--zookeeper",
             hosts + self.observer.chroot + root,

@@ -2,7 +2,7 @@
 members in workers; waiting for a group.
 
 Everything is a real process: `zkcoord coordinator` with its shipped defaults, `tests.bench.worker`,
-the demo's producer. `Children` ends them all, however this program ends. Reading what they say
+the demo's producer. `DemoProcesses` ends them all, however this program ends. Reading what they say
 takes up to 20 ms and costs no figure anything: times are taken by the processes themselves.
 """
 
@@ -24,7 +24,7 @@ from kazoo.client import KazooClient
 from tests.bench.group import Group
 from tests.harness.kafka import create_topic
 from tests.harness.zookeeper import connect, disconnect
-from zkcoord.demo.processes import Child, Children, Line
+from zkcoord.demo.processes import DemoProcess, DemoProcesses, Line
 from zkcoord.errors import ConditionTimeoutError
 from zkcoord.stack.ports import free_port
 from zkcoord.znodes.paths import Layout
@@ -44,7 +44,7 @@ class Worker:
     """
 
     def __init__(
-        self, children: Children, name: str, folder: Path, module: str, *arguments: str
+        self, children: DemoProcesses, name: str, folder: Path, module: str, *arguments: str
     ) -> None:
         self.name = name
         control = folder / "control" / name
@@ -83,7 +83,7 @@ class Rig:
         self.kafka = kafka
         self.say = say
         self.random = random.Random(seed)
-        self.children = Children(self._line)
+        self.children = DemoProcesses(self._line)
         self.client: KazooClient = connect(zookeeper)
         self.workers: dict[str, Worker] = {}
         self.homes: dict[str, tuple[Worker, Group]] = {}
@@ -162,7 +162,7 @@ class Rig:
         port = free_port()
         self._ready[name] = f"http://127.0.0.1:{port}/ready"
         command = [
-            "zkcoord.runtime.cli",
+            "zkcoord.cli.main",
             "coordinator",
             "--zookeeper",
             self.zookeeper,
@@ -205,7 +205,7 @@ class Rig:
         finally:
             self.end(*(self.children.children[name] for name in names))
 
-    def end(self, *children: Child) -> None:
+    def end(self, *children: DemoProcess) -> None:
         """SIGTERM for all of them, and wait; who does not end is killed."""
         running = [child for child in children if child.alive]
         for child in children:

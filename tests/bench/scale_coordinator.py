@@ -33,17 +33,17 @@ from typing import Any
 
 from zkcoord.assignors.plugins import find
 from zkcoord.assignors.pool import AssignorOptions, AssignorPool
+from zkcoord.coordinator import gc_policy
+from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.events import Event, Ready
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime import garbage
-from zkcoord.runtime.driver import CoordinatorDriver
-from zkcoord.zk import connection, requests
 from zkcoord.zk.clock import boot_ms, boot_ns, wall_ms
+from zkcoord.zk.kazoo_port import connection, wire_requests
+from zkcoord.zk.kazoo_port.session import EdgeClient, KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions, parse_hosts
 from zkcoord.zk.port import Change, MultiResult, Op, PortEvent
-from zkcoord.zk.session import EdgeClient, KazooEnsemble, KazooPort
 from zkcoord.znodes.paths import Layout
 
 TRACE_MAX = 500_000
@@ -90,7 +90,12 @@ class TracedPort(KazooPort):
             for _, path in events:
                 later -= EVENT_FIXED_BYTES + len(path)
                 self.trace.append(
-                    ["fired", now_ns, Wire.received - later, requests.relative(self.chroot, path)]
+                    [
+                        "fired",
+                        now_ns,
+                        Wire.received - later,
+                        wire_requests.relative(self.chroot, path),
+                    ]
                 )
         super().fired(events)
 
@@ -159,7 +164,7 @@ def main() -> int:
     parser.add_argument("--session-ms", type=int, default=60_000)
     parser.add_argument("--profile", type=Path)
     args = parser.parse_args()
-    garbage.collect_seldom()
+    gc_policy.collect_seldom()
     connection.EdgeConnection = Wire  # type: ignore[misc]
     loop = Loop("coordinator")
     ensemble = TracedEnsemble(ZkOptions(args.hosts, session_timeout_ms=args.session_ms), loop.post)
@@ -169,7 +174,11 @@ def main() -> int:
         def keep(record: dict[str, object]) -> None:
             print(json.dumps(record), file=out)
             if record["kind"] == "term" and record["event"] != "resigned":
-                (garbage.term_begins if record["event"] == "elected" else garbage.world_is_read)()
+                (
+                    gc_policy.term_begins
+                    if record["event"] == "elected"
+                    else gc_policy.world_is_read
+                )()
 
         pool = AssignorPool(AssignorOptions(), loop.post)
         options = CoordinatorOptions(external_assignors=find(tuple(ASSIGNORS)).names)

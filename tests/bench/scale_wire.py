@@ -1,10 +1,11 @@
 """Thousands of ZooKeeper sessions in one thread: `Port`s without a thread each.
 
-The shipped session (`zkcoord.zk.session`) has a thread per session, which is right for a consumer
-and too much for 30,000 of them on one machine. Here a session is a socket in a selector and speaks
-the same bytes (`zkcoord.zk.requests`), so whatever is written against `Port`, the consumer's driver
-among it, runs on it unchanged. Nothing is repaired: a lost connection is the end of the session
-(`Expired`), and a refused one raises. Callbacks are called one at a time, never from inside a call.
+The shipped session (`zkcoord.zk.kazoo_port.session`) has a thread per session, which is right for a
+consumer and too much for 30,000 of them on one machine. Here a session is a socket in a selector
+and speaks the same bytes (`zkcoord.zk.kazoo_port.wire_requests`), so whatever is written against
+`Port`, the consumer's driver among it, runs on it unchanged. Nothing is repaired: a lost connection
+is the end of the session (`Expired`), and a refused one raises. Callbacks are called one at a time,
+never from inside a call.
 
 `abandon` drops the connection and leaves the session: its ephemeral nodes stay until its timeout,
 as those of a process that is cut off. That is how 30,000 members fit into one machine: ZooKeeper
@@ -23,8 +24,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from zkcoord.zk import requests
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.kazoo_port import wire_requests
+from zkcoord.zk.kazoo_port.wire_requests import Result, WireRequest
 from zkcoord.zk.port import (
     Change,
     Closed,
@@ -39,7 +41,6 @@ from zkcoord.zk.port import (
     Unanswered,
     WatchMode,
 )
-from zkcoord.zk.requests import Request, Result
 
 RECEIVE_BYTES = 256 * 1024
 CONNECT_DEADLINE_S = 60.0
@@ -166,7 +167,7 @@ class WirePort:
         self.connected = False
         self.over = False
         self.xid = 0
-        self.pending: deque[tuple[Request, Answer]] = deque()
+        self.pending: deque[tuple[WireRequest, Answer]] = deque()
         self.received = bytearray()
         self.unsent = bytearray()
         self.sock = socket.create_connection(hub.server, CONNECT_DEADLINE_S)
@@ -177,23 +178,23 @@ class WirePort:
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         """See `Port`."""
-        self._ask(requests.multi_request(self.hub.chroot, ops), done)  # type: ignore[arg-type]
+        self._ask(wire_requests.multi_request(self.hub.chroot, ops), done)  # type: ignore[arg-type]
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
-        self._ask(requests.read_request(self.hub.chroot, reads), done)  # type: ignore[arg-type]
+        self._ask(wire_requests.read_request(self.hub.chroot, reads), done)  # type: ignore[arg-type]
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
-        self._ask(requests.sync_request(self.hub.chroot), done)  # type: ignore[arg-type]
+        self._ask(wire_requests.sync_request(self.hub.chroot), done)  # type: ignore[arg-type]
 
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
-        self._ask(requests.watch_request(self.hub.chroot, path, mode), done)  # type: ignore[arg-type]
+        self._ask(wire_requests.watch_request(self.hub.chroot, path, mode), done)  # type: ignore[arg-type]
 
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
-        self._ask(requests.unwatch_request(self.hub.chroot, path), done)  # type: ignore[arg-type]
+        self._ask(wire_requests.unwatch_request(self.hub.chroot, path), done)  # type: ignore[arg-type]
 
     def ignore(self, paths: Sequence[str]) -> None:
         """Nobody here asks for it."""
@@ -201,7 +202,7 @@ class WirePort:
     def close(self) -> None:
         """See `Port`."""
         if self.connected:
-            self._ask(requests.CLOSE_REQUEST, lambda result: None)
+            self._ask(wire_requests.CLOSE_REQUEST, lambda result: None)
         elif not self.over:
             self._end(Closed())
 
@@ -220,7 +221,7 @@ class WirePort:
     def _post(self, act: Callable[[], None]) -> None:
         self.hub.thunks.append((self.driver, act))
 
-    def _ask(self, request: Request, done: Answer) -> None:
+    def _ask(self, request: WireRequest, done: Answer) -> None:
         if not self.connected:
             self._post(partial(done, Unanswered()))
             return
@@ -261,7 +262,7 @@ class WirePort:
         if not chunk:
             return self._end(
                 Closed()
-                if self.pending and self.pending[0][0] is requests.CLOSE_REQUEST
+                if self.pending and self.pending[0][0] is wire_requests.CLOSE_REQUEST
                 else Expired()
             )
         self.received += chunk
@@ -292,11 +293,12 @@ class WirePort:
             path = frame[28 : 28 + size].decode()
             return self._post(
                 partial(
-                    self.on_event, Fired(Change(kind), requests.relative(self.hub.chroot, path))
+                    self.on_event,
+                    Fired(Change(kind), wire_requests.relative(self.hub.chroot, path)),
                 )
             )
         request, done = self.pending.popleft()
-        if request is requests.CLOSE_REQUEST:
+        if request is wire_requests.CLOSE_REQUEST:
             return self._end(Closed())
         self._post(partial(done, request.decode(err, frame, 16)))
 

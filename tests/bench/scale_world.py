@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.core import messages as msg
-from consumer.core.options import AgentOptions
-from consumer.driver import AgentDriver
+from consumer.core.options import MemberOptions
+from consumer.member.driver import MemberDriver
 from tests.bench.scale_wire import Hub, WirePort
 from zkcoord.core.model import (
     Cause,
@@ -302,14 +302,14 @@ class Member:
         self.names: list[str] = []
         self.era = 0
         self.group = group
-        options = AgentOptions(
+        options = MemberOptions(
             group=group,
             host=host,
             user_data=user_data,
             assignors=assignors,
             rebalance_timeout_ms=rebalance_timeout_ms,
         )
-        self.driver = AgentDriver(
+        self.driver = MemberDriver(
             hub, LAYOUT, options, boot_ms, wall_ms, self._new_id, self._hear, lambda record: None
         )
         hub.drive(

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from consumer.spark.decode import open_reader
-from consumer.spark.ranges import PlannedRange, pack
+from consumer.spark.plan import PlannedRange, pack
 from consumer.spark.schema import columns_of, full_schema
 
 BOUNDS_S = 30.0

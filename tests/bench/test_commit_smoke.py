@@ -14,10 +14,9 @@ from tests.bench import commit_rates, rig
 from tests.bench.commit import Plan, run
 from tests.bench.commit_joins import Step, climb
 from tests.bench.figures import Section
-from tests.bench.tables import put, rendered
+from tests.bench.tables import page
 from zkcoord.errors import ConditionTimeoutError
 
-PAGE = "above\n<!-- commit: begin -->\nold\n<!-- commit: end -->\nbelow\n"
 MEMBERS, EACH = 2, 5
 LOAD = (20, 10)
 
@@ -69,7 +68,7 @@ def test_commits_and_joins_beside_them(tmp_path: Path, monkeypatch: pytest.Monke
     )
     assert join["commit, 20 members x 10, p99"]["median"] > 0
     assert join["members that each commit 10 partitions"]["values"][0] in (0, 20)
-    assert put(PAGE, "commit", rendered([report])).count("| join, beside 20 members x 10 |") == 1
+    assert page("commit", [report]).count("| join, beside 20 members x 10 |") == 1
 
 
 def test_groups_of_the_other_that_get_stuck_do_not_take_our_figures_with_them(

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from tests.bench.consumer import ROUNDS, Plan, run
 from tests.bench.figures import Bar
-from tests.bench.tables import put, rendered
-
-PAGE = "above\n<!-- consumer: begin -->\nold\n<!-- consumer: end -->\nbelow\n"
+from tests.bench.tables import page
 
 
 def test_throughput_and_start(tmp_path: Path) -> None:
@@ -50,7 +48,7 @@ def test_throughput_and_start(tmp_path: Path) -> None:
     assert abs(sum(values["median"] for values in steps.values()) - first["median"]) < 1, (
         "the steps are the whole way"
     )
-    assert put(PAGE, "consumer", rendered([report])).count("| first record |") == 1
+    assert page("consumer", [report]).count("| first record |") == 1
 
 
 def test_a_bar_from_below() -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.scale import Plan, run
-from tests.bench.tables import put, rendered
-
-PAGE = "above\n<!-- scale: begin -->\nold\n<!-- scale: end -->\nbelow\n"
+from tests.bench.tables import page
 
 
 def test_takeover_ack_and_many_groups(tmp_path: Path) -> None:
@@ -51,4 +49,4 @@ def test_takeover_ack_and_many_groups(tmp_path: Path) -> None:
     )
     assert ack["12 members by 6"]["unit"] == "x"
     assert groups["a group's rebalance"]["n"] == 10
-    assert put(PAGE, "scale", rendered([report])).count("| session established to ready |") == 1
+    assert page("scale", [report]).count("| session established to ready |") == 1

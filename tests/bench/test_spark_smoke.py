@@ -12,9 +12,7 @@ import pytest
 from tests.bench.spark import ROUNDS, Plan, run
 from tests.bench.spark_rig import CONFLUENT, JVM, C, medians
 from tests.bench.spark_throughput import CHECKS, Setting
-from tests.bench.tables import put, rendered
-
-PAGE = "above\n<!-- spark: begin -->\nold\n<!-- spark: end -->\nbelow\n"
+from tests.bench.tables import page
 
 
 @pytest.mark.nightly
@@ -41,7 +39,7 @@ def test_throughput_and_latency(tmp_path: Path) -> None:
     assert {row["what"] for row in latency["rows"]} == {
         f"{what}, {share}" for what in (f"{C} by {JVM}", C, JVM) for share in ("p50", "p99")
     }
-    assert put(PAGE, "spark", rendered([report])).count(f"| {C} by {JVM}, 100 B |") == 2
+    assert page("spark", [report]).count(f"| {C} by {JVM}, 100 B |") == 2
 
 
 def test_what_counts_of_a_query() -> None:

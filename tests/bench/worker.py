@@ -63,9 +63,9 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.errors import KafkaConnectionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.core.messages import Notice, NoticeKind
-from consumer.kafka_consumer import KafkaConsumer
-from consumer.listener import Observer
+from consumer.observer import Observer
 
 POLL_MS = 200
 CLOSE_TIMEOUT_S = 10.0

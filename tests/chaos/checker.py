@@ -38,11 +38,11 @@ from typing import cast
 from zkcoord.demo.processes import environment
 from zkcoord.verdict import engine
 from zkcoord.verdict.facts import (
-    Assigned,
     Delivered,
-    End,
     Fact,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     Produced,
     Released,
     SessionEnded,
@@ -99,7 +99,7 @@ class Ownership:
     member: str
     since_ns: int
     until_ns: int | None = None
-    end: End | None = None
+    end: OwnershipEnd | None = None
 
 
 def settled(facts: Iterable[Fact]) -> list[Fact]:
@@ -111,22 +111,24 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
     open_: dict[tuple[str, Partition], Ownership] = {}
     begins: dict[Partition, list[tuple[int, str]]] = defaultdict(list)
     for fact in everything:
-        if isinstance(fact, Assigned):
+        if isinstance(fact, PartitionAssigned):
             begins[fact.partition].append((fact.t_ns, fact.member))
     found: list[Fact] = []
     # by member: what it gave up since it was last assigned something, and where in `found` that
     # stands
     given_up: dict[str, list[tuple[int, Ownership]]] = defaultdict(list)
     for fact in everything:
-        if isinstance(fact, Assigned):
+        if isinstance(fact, PartitionAssigned):
             open_.setdefault((fact.member, fact.partition), Ownership(fact.member, fact.t_ns))
             given_up.pop(fact.member, None)
-        if isinstance(fact, SessionEnded) or (isinstance(fact, Released) and fact.end is End.KILLED):
+        if isinstance(fact, SessionEnded) or (
+            isinstance(fact, Released) and fact.end is OwnershipEnd.KILLED
+        ):
             for index, ownership in given_up.pop(fact.member, ()):
                 gave = cast(Released, found[index])
                 found[index] = replace(
                     gave,
-                    end=End.KILLED,
+                    end=OwnershipEnd.KILLED,
                     t_ns=_until(begins[cast(Partition, gave.partition)], ownership, gave.t_ns),
                 )
         if not isinstance(fact, Released):
@@ -135,18 +137,18 @@ def settled(facts: Iterable[Fact]) -> list[Fact]:
         held = [key for key in open_ if key[0] == fact.member and fact.partition in (None, key[1])]
         for key in held:
             ownership = open_.pop(key)
-            if fact.end in (End.LOST, End.KILLED):
+            if fact.end in (OwnershipEnd.LOST, OwnershipEnd.KILLED):
                 found.append(
                     replace(
                         fact,
                         partition=key[1],
-                        end=End.KILLED,
+                        end=OwnershipEnd.KILLED,
                         t_ns=_until(begins[key[1]], ownership, fact.t_ns),
                     )
                 )
             else:
                 given_up[fact.member] += (
-                    [(len(found), ownership)] if fact.end is End.REVOKED else []
+                    [(len(found), ownership)] if fact.end is OwnershipEnd.REVOKED else []
                 )
                 found.append(replace(fact, partition=key[1]))
     return sorted(found, key=lambda fact: fact.t_ns)
@@ -177,7 +179,7 @@ class Polls:
 
     def fact(self, fact: Fact) -> None:
         """Take the next fact."""
-        if isinstance(fact, Assigned):
+        if isinstance(fact, PartitionAssigned):
             self.next[fact.member, fact.partition] = fact.offset
         elif isinstance(fact, Released):
             for key in [
@@ -323,7 +325,7 @@ def _replays(folder: Path, found: Found) -> None:
         if any(b"\n" in inputs.read_bytes() for inputs in path.glob(f"{engine.INPUTS}*"))
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "zkcoord.runtime.cli", "replay", "-q", str(journal)],
+            [sys.executable, "-m", "zkcoord.cli.main", "replay", "-q", str(journal)],
             capture_output=True,
             text=True,
             env=environment(),

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     what, *options = argv
     if what == "consumer":
         return int(importlib.import_module("consumer.verifiable").main(options))
-    return int(importlib.import_module("zkcoord.runtime.cli").main(argv))
+    return int(importlib.import_module("zkcoord.cli.main").main(argv))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from consumer import verifiable
-from zkcoord.runtime import cli
+from zkcoord.cli import main as cli
 from zkcoord.zk import election
 from zkcoord.znodes import registration
 

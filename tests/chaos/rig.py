@@ -28,8 +28,8 @@ from tests.harness.kafka import CHROOT, create_topic, new_broker
 from tests.harness.proxy import Proxy
 from tests.harness.zookeeper import Ensemble, connect, disconnect
 from zkcoord.core.model import TopicPartition
-from zkcoord.demo.processes import Child, Children, Line
-from zkcoord.demo.story import Story
+from zkcoord.demo.processes import DemoProcess, DemoProcesses, Line
+from zkcoord.demo.story import ScenarioJournal
 from zkcoord.errors import StackError
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import ZooKeeperServer
@@ -183,12 +183,14 @@ class Rig:
         self.with_disks = disks
         self.disks: dict[int | str, Disk] = {}
         self.stack = ExitStack()
-        self.story = Story(folder / "run" / engine.SCENARIO / "story.jsonl", lambda _: None)
-        self.children = Children(self.seen.line)
+        self.story = ScenarioJournal(
+            folder / "run" / engine.SCENARIO / "story.jsonl", lambda _: None
+        )
+        self.children = DemoProcesses(self.seen.line)
         self.proxies: dict[str, list[Proxy]] = {}
         self.lives: dict[str, int] = {}
-        self.running: dict[str, Child] = {}
-        self.ended: list[Child] = []
+        self.running: dict[str, DemoProcess] = {}
+        self.ended: list[DemoProcess] = []
         self.newer: set[str] = set()
 
     def __enter__(self) -> Rig:
@@ -309,7 +311,7 @@ class Rig:
             ]
         return ",".join(proxy.address for proxy in self.proxies[slot]) + CHROOT
 
-    def start_process(self, slot: str) -> Child:
+    def start_process(self, slot: str) -> DemoProcess:
         """Another life in this slot."""
         self.lives[slot] = self.lives.get(slot, 0) + 1
         name = f"{slot}-{self.lives[slot]}"
@@ -319,7 +321,7 @@ class Rig:
         self.running[slot] = child
         return child
 
-    def _coordinator(self, slot: str, name: str) -> Child:
+    def _coordinator(self, slot: str, name: str) -> DemoProcess:
         journal = self.folder / "run" / engine.COORDINATORS / name
         flags = [
             "coordinator",
@@ -354,7 +356,7 @@ class Rig:
         """Where a coordinator reads at which step it shall die."""
         return self.folder / "output" / f"{name}.step"
 
-    def _consumer(self, slot: str, name: str) -> Child:
+    def _consumer(self, slot: str, name: str) -> DemoProcess:
         """It is told where the broker is: one that is slow to start, on a busy machine, may find
         none registered, because the broker was killed meanwhile; so it waits.
         """
@@ -440,7 +442,7 @@ class Rig:
         self.children.kill(child)
         self.gone(child, True)
 
-    def gone(self, child: Child, killed: bool) -> None:
+    def gone(self, child: DemoProcess, killed: bool) -> None:
         """Write a process's end down."""
         self.story.exit(child.name, killed, self.children.last_sign_ns(child))
 

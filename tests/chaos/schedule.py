@@ -303,11 +303,9 @@ def conflict(one: Happening, other: Happening) -> bool:
         return False
     for kind, with_kind in ((one.kind, other.kind), (other.kind, one.kind)):
         if (
-            (with_kind.who is Who.ZOOKEEPER
-            and (kind.who is Who.VISITOR or kind is Kind.BROKER_KILLED))
-            or (kind is Kind.BROKER_KILLED
-            and with_kind in STARTING)
-        ):
+            with_kind.who is Who.ZOOKEEPER
+            and (kind.who is Who.VISITOR or kind is Kind.BROKER_KILLED)
+        ) or (kind is Kind.BROKER_KILLED and with_kind in STARTING):
             return True
     return one.slot == other.slot
 

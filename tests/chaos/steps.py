@@ -29,7 +29,7 @@ from tests.chaos.schedule import COORDINATORS
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER
 from tests.harness.kafka import CHROOT
 from tests.harness.zookeeper import connect, disconnect
-from zkcoord.demo.processes import Child
+from zkcoord.demo.processes import DemoProcess
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.java import Java
 from zkcoord.znodes.paths import Layout
@@ -180,7 +180,7 @@ class Deaths:
 
     # small things
 
-    def _stopped_leader(self) -> tuple[Child, int]:
+    def _stopped_leader(self) -> tuple[DemoProcess, int]:
         """The leader, stopped before its first stop command of a change, and its epoch."""
         leader = self._leader()
         child = self.rig.running[leader]
@@ -222,7 +222,7 @@ class Deaths:
         del self.rig.running[slot]
         return int(self.rig.seen.at[child.name]["t"])
 
-    def _reached(self, child: Child) -> None:
+    def _reached(self, child: DemoProcess) -> None:
         """Wait until a coordinator is at its step. Raises `StepMissedError` when there was an
         election before.
         """

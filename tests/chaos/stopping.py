@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from zkcoord.cli import main as cli
 from zkcoord.core.events import Outcome, Send, Write
-from zkcoord.runtime import cli
-from zkcoord.zk.writer import Writer
+from zkcoord.zk.writer import TermWriter
 
 BEFORE_STOP, BETWEEN, BEFORE_CLEAN_UP, TAKEOVER = (
     "before-stop",
@@ -48,7 +48,7 @@ class Trap:
         self.step = ""
         self.how = ""
         self.sent: set[str] = set()
-        self.stopped: Writer | None = None
+        self.stopped: TermWriter | None = None
 
     def arm(self, _number: int, _frame: FrameType | None) -> None:
         """SIGUSR1."""
@@ -60,7 +60,7 @@ class Trap:
         """A term begins: it is elected, and has read nothing."""
         self._at(TAKEOVER, None)
 
-    def write(self, writer: Writer, write: Write) -> None:
+    def write(self, writer: TermWriter, write: Write) -> None:
         """A write is about to be sent."""
         kinds = {
             "stop" if op.command.stop else "start" if op.command.start else "reject"
@@ -75,12 +75,12 @@ class Trap:
             self._at(BEFORE_CLEAN_UP, writer)
         self.sent |= {f"{kind} {write.group}" for kind in kinds}
 
-    def outcome(self, writer: Writer, outcome: Outcome) -> None:
+    def outcome(self, writer: TermWriter, outcome: Outcome) -> None:
         """A write was answered."""
         if writer is self.stopped:
             tell("late-write", outcome=outcome.name)
 
-    def _at(self, step: str, writer: Writer | None) -> None:
+    def _at(self, step: str, writer: TermWriter | None) -> None:
         if step != self.step:
             return
         self.step, self.stopped = "", writer
@@ -90,26 +90,26 @@ class Trap:
 
 def set_up(trap: Trap) -> None:
     """Put the trap into this process's coordinator."""
-    made: Callable[..., None] = Writer.__init__
-    sends: Callable[..., None] = Writer.write
-    answered: Callable[..., Any] = Writer._outcome
+    made: Callable[..., None] = TermWriter.__init__
+    sends: Callable[..., None] = TermWriter.write
+    answered: Callable[..., Any] = TermWriter._outcome
 
-    def init(self: Writer, *args: Any, **options: Any) -> None:
+    def init(self: TermWriter, *args: Any, **options: Any) -> None:
         made(self, *args, **options)
         trap.won()
 
-    def write(self: Writer, write: Write) -> None:
+    def write(self: TermWriter, write: Write) -> None:
         trap.write(self, write)
         sends(self, write)
 
-    def outcome(self: Writer, *args: Any) -> Any:
+    def outcome(self: TermWriter, *args: Any) -> Any:
         written = answered(self, *args)
         trap.outcome(self, written.outcome)
         return written
 
-    Writer.__init__ = init
-    Writer.write = write
-    Writer._outcome = outcome
+    TermWriter.__init__ = init
+    TermWriter.write = write
+    TermWriter._outcome = outcome
 
 
 def main(argv: list[str]) -> int:

@@ -12,12 +12,12 @@ import pytest
 from tests.chaos.checker import Found, check, elections, judged
 from tests.chaos.run import concluded
 from zkcoord.verdict.facts import (
-    Assigned,
-    Committed,
     Delivered,
-    End,
     Fact,
+    OffsetCommitted,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     Produced,
     Released,
     SessionEnded,
@@ -30,8 +30,8 @@ def run(*facts: Fact) -> Found:
     return judged(facts)
 
 
-def assigned(t: int, member: str, offset: int) -> Assigned:
-    return Assigned(t, P, member, offset)
+def assigned(t: int, member: str, offset: int) -> PartitionAssigned:
+    return PartitionAssigned(t, P, member, offset)
 
 
 def delivered(t: int, member: str, first: int, last: int) -> Delivered:
@@ -39,8 +39,8 @@ def delivered(t: int, member: str, first: int, last: int) -> Delivered:
 
 
 PRODUCED = Produced(1, P, 10)
-KILLED = Released(50, None, "one", End.KILLED)
-LOST = Released(90, P, "one", End.LOST)
+KILLED = Released(50, None, "one", OwnershipEnd.KILLED)
+LOST = Released(90, P, "one", OwnershipEnd.LOST)
 
 
 def test_a_clean_run() -> None:
@@ -48,10 +48,10 @@ def test_a_clean_run() -> None:
         PRODUCED,
         assigned(2, "one", 0),
         delivered(3, "one", 0, 4),
-        Released(4, P, "one", End.REVOKED),
+        Released(4, P, "one", OwnershipEnd.REVOKED),
         assigned(5, "two", 5),
         delivered(6, "two", 5, 9),
-        Released(7, None, "two", End.CLOSED),
+        Released(7, None, "two", OwnershipEnd.CLOSED),
     )
     assert found.clean and (found.produced, found.delivered, found.excused) == (10, 10, 0)
 
@@ -84,7 +84,7 @@ def test_after_a_kill_only_what_was_not_committed_may_come_again_and_once() -> N
         PRODUCED,
         assigned(2, "one", 0),
         delivered(3, "one", 0, 9),
-        Committed(4, P, "one", 6),
+        OffsetCommitted(4, P, "one", 6),
         KILLED,
     )
     assert run(*begin, assigned(60, "two", 6), delivered(61, "two", 6, 9)).excused == 4
@@ -97,7 +97,7 @@ def test_after_a_kill_only_what_was_not_committed_may_come_again_and_once() -> N
         *begin,
         assigned(60, "two", 6),
         delivered(61, "two", 6, 9),
-        Released(62, P, "two", End.REVOKED),
+        Released(62, P, "two", OwnershipEnd.REVOKED),
         assigned(63, "three", 6),
         delivered(64, "three", 6, 9),
     )
@@ -121,17 +121,20 @@ def test_what_was_given_up_just_before_the_session_ended_may_not_have_been_writt
         PRODUCED,
         assigned(2, "one", 0),
         delivered(3, "one", 0, 5),
-        Committed(4, P, "one", 4),
-        Released(5, P, "one", End.REVOKED),
+        OffsetCommitted(4, P, "one", 4),
+        Released(5, P, "one", OwnershipEnd.REVOKED),
     )
     again = (assigned(60, "two", 4), delivered(61, "two", 4, 9))
-    for end in (SessionEnded(90, "one"), Released(50, None, "one", End.KILLED)):
+    for end in (SessionEnded(90, "one"), Released(50, None, "one", OwnershipEnd.KILLED)):
         found = run(*sorted((*begin, end, *again), key=lambda fact: fact.t_ns))
         assert found.clean and found.excused == 2
     assert run(*begin, *again).amounts == {"duplicate": 2}, "its session lives"
     assert (
         run(
-            *begin, Assigned(50, Partition("orders", 1), "one", 0), *again, SessionEnded(90, "one")
+            *begin,
+            PartitionAssigned(50, Partition("orders", 1), "one", 0),
+            *again,
+            SessionEnded(90, "one"),
         ).amounts["duplicate"]
         == 2
     ), "it went on, so that was written"
@@ -157,7 +160,7 @@ def test_a_member_that_gives_up_after_another_began_is_found() -> None:
         delivered(3, "one", 0, 4),
         assigned(60, "two", 5),
         delivered(61, "two", 5, 9),
-        Released(90, P, "one", End.REVOKED),
+        Released(90, P, "one", OwnershipEnd.REVOKED),
     )
     assert found.amounts == {"I3": 1}
 
@@ -170,13 +173,13 @@ def test_a_member_that_was_stopped_while_it_gave_something_up_gave_up_nothing() 
         assigned(60, "two", 2),
         delivered(61, "two", 2, 9),
     )
-    found = run(*begin, Released(90, P, "one", End.REVOKED), SessionEnded(91, "one"))
+    found = run(*begin, Released(90, P, "one", OwnershipEnd.REVOKED), SessionEnded(91, "one"))
     assert found.clean and found.excused == 3
     assert (
         run(
             *begin,
             delivered(70, "one", 5, 5),
-            Released(90, P, "one", End.REVOKED),
+            Released(90, P, "one", OwnershipEnd.REVOKED),
             SessionEnded(91, "one"),
         ).amounts["I3"]
         == 1
@@ -188,10 +191,10 @@ def test_a_lost_member_that_is_back_counts_as_another_ownership() -> None:
         PRODUCED,
         assigned(2, "one", 0),
         delivered(3, "one", 0, 4),
-        Released(50, P, "one", End.LOST),
+        Released(50, P, "one", OwnershipEnd.LOST),
         assigned(60, "one", 0),
         delivered(61, "one", 0, 9),
-        Released(90, P, "one", End.LOST),
+        Released(90, P, "one", OwnershipEnd.LOST),
     )
     assert found.clean and found.excused == 5
 

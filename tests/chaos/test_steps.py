@@ -12,10 +12,10 @@ from tests.chaos.rig import Seen
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER, Trap
 from zkcoord.core.events import DeleteChannel, Send, Write
 from zkcoord.core.model import Command, Option, Thread, TopicPartition
-from zkcoord.zk.writer import Writer
+from zkcoord.zk.writer import TermWriter
 
 AT = TopicPartition("orders", 0)
-WRITER = cast(Writer, object())
+WRITER = cast(TermWriter, object())
 
 
 def command(**fields: Any) -> Write:

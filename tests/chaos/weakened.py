@@ -9,7 +9,7 @@ import sys
 
 from consumer import verifiable
 from tests.sim.variants import VARIANTS
-from zkcoord.runtime import cli
+from zkcoord.cli import main as cli
 
 RULES = (
     "no_lease",

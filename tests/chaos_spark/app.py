@@ -31,13 +31,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from consumer.spark import register
-from consumer.spark.drain import drain_and_stop
+from consumer.spark.graceful_stop import drain_and_stop
 from consumer.spark.sink import fenced_parquet
 from consumer.spark.sink.files import LocalFiles
 from consumer.spark.sink.foreach import FencedParquet
-from consumer.spark.sink.planned import planned
-from consumer.spark.sink.steps import Moved
-from consumer.spark.warming import warm_up
+from consumer.spark.sink.publication import MoveEnded
+from consumer.spark.sink.running_batch import planned
+from consumer.spark.warmup import warm_up
 from zkcoord.stack.spark_java import spark_java_home
 
 GATE_POLL_S = 0.02
@@ -216,7 +216,7 @@ def gated_moves(app: App) -> None:
     """
     move = LocalFiles.move
 
-    def gated(files: LocalFiles, source: str, target: str) -> Moved:
+    def gated(files: LocalFiles, source: str, target: str) -> MoveEnded:
         if f"/{app.incarnation}/" in source:
             app.gate("committed")
         return move(files, source, target)

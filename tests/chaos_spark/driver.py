@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from tests.chaos_spark.app import Config
-from zkcoord.demo.processes import Children, Line, parsed
+from zkcoord.demo.processes import DemoProcesses, Line, parsed
 
 GATES = ("batch", "committed", "written")
 RUNNER = "python_streaming_source_runner"
@@ -29,7 +29,7 @@ class Driver:
 
     def __init__(
         self,
-        children: Children,
+        children: DemoProcesses,
         wait: Callable[[Callable[[], object], str], None],
         folder: Path,
         config: Config,

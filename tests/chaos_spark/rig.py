@@ -27,7 +27,7 @@ from tests.chaos_spark.app import Config
 from tests.chaos_spark.driver import App, Driver, runs
 from tests.harness.kafka import create_topic, end_offsets
 from tests.harness.zookeeper import connect, disconnect
-from zkcoord.demo.processes import Children, Line, environment
+from zkcoord.demo.processes import DemoProcesses, Line, environment
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.process import poll_until
@@ -72,7 +72,7 @@ class Rig:
         self._spare: Driver | None = None
         self._read: set[str] = set()
         self._found: Counter[Record] = Counter()
-        self.children = Children(self._line)
+        self.children = DemoProcesses(self._line)
         self.client: KazooClient = connect(zookeeper, CLIENT_SESSION_S)
         self._retry = KazooRetry(max_tries=-1, deadline=PATIENCE_S)
         self._stop_load = threading.Event()
@@ -93,7 +93,7 @@ class Rig:
     def begin(self, apps: int) -> list[App]:
         """A coordinator, load, and applications that share the partitions."""
         command = [
-            "zkcoord.runtime.cli",
+            "zkcoord.cli.main",
             "coordinator",
             "--zookeeper",
             self.zookeeper,

@@ -14,7 +14,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.structs import TopicPartition
 
 import consumer
-from consumer.librdkafka.fetcher import LibrdkafkaFetcher
+from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 from tests.harness.kafka import unique
 from tests.harness.wait import wait_until
 

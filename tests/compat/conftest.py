@@ -58,8 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and (
             "[kafka-python" in item.name
-            or ("[librdkafka" in item.name
-            and not _is_about_records(item))
+            or ("[librdkafka" in item.name and not _is_about_records(item))
         ):
             item.add_marker(pytest.mark.nightly)
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.assignment.listener import RebalanceListenerInvoker
+from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
-from consumer.cursor import Cursor
-from consumer.listener import Listening, Observer
-from consumer.membership import Membership
+from consumer.fetch.record_iterator import RecordIterator
+from consumer.observer import Observer
 from zkcoord.core.model import TopicPartition as ModelPartition
 
 
@@ -121,11 +122,11 @@ class Bench:
         raises: bool = False,
     ) -> None:
         self.data: Any = FakeData(policy)
-        self.cursor = Cursor(self.data)
-        self.listening = Listening()
+        self.cursor = RecordIterator(self.data)
+        self.listening = RebalanceListenerInvoker()
         self.listening.listener = listener
         self.told: list[msg.FromFetcher] = []
-        self.member = Membership(
+        self.member = AssignmentState(
             self.data, self.cursor, self.listening, self.told.append, auto_commit, observer, raises
         )
 

@@ -15,8 +15,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.decoding import RecordsFrom
-from consumer.draining import Buffers
+from consumer.fetch.buffer import FetchBuffer
+from consumer.fetch.decoder import RecordsFrom
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT = struct.pack(">hh", 0, 0)
@@ -128,7 +128,7 @@ class Reader:
             self.subscriptions,
             **configs,
         )
-        self.buffers = Buffers(self.subscriptions, self.fetcher._parse_fetched_data)
+        self.buffers = FetchBuffer(self.subscriptions, self.fetcher._parse_fetched_data)
         self.assign(*self.logs)
 
     def assign(self, *partitions: TopicPartition, offset: int = 0) -> None:

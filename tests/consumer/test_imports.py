@@ -11,9 +11,9 @@ import pytest
 
 NOT_BEFORE_IT_IS_USED = {
     "confluent_kafka",
-    "consumer.librdkafka.fetcher",
+    "consumer.fetch.librdkafka.fetcher",
     "consumer.spark",
-    "consumer.streams",
+    "consumer.streams.connector",
     "consumer.verifiable",
     "http.server",
     "matplotlib",
@@ -24,7 +24,7 @@ NOT_BEFORE_IT_IS_USED = {
     "unittest",
     "zkcoord.core.coordinator",
     "zkcoord.core.events",
-    "zkcoord.core.group",
+    "zkcoord.core.group.machine",
     "zkcoord.demo",
     "zkcoord.runtime",
     "zkcoord.stack",

@@ -13,9 +13,9 @@ import kafka
 import pytest
 from confluent_kafka import Consumer
 
+from consumer import librdkafka_settings as settings
 from consumer.errors import ConsumerOptionError
-from consumer.librdkafka import settings
-from consumer.librdkafka.settings import (
+from consumer.librdkafka_settings import (
     ELSEWHERE,
     INSTALL,
     MAPPED,

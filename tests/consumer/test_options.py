@@ -10,8 +10,8 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from consumer.agent_thread import agent_options, zk_options
 from consumer.errors import ConsumerOptionError
+from consumer.member.thread import agent_options, zk_options
 from consumer.options import DEFAULT_CONFIG, OWN_DEFAULTS, check, user_data_of
 from zkcoord.errors import ConfigurationError, InvalidConsumerIdError, InvalidGroupError
 

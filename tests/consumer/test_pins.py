@@ -30,7 +30,7 @@ from kafka.record import util
 from kafka.record.memory_records import MemoryRecords
 
 ROOT = Path(__file__).resolve().parents[2]
-ALLOWED = {"fetching.py", "data_path.py", "decoding.py", "engine_kafka_python.py"}
+ALLOWED = {"fetcher.py", "client.py", "decoder.py", "engine_kafka_python.py"}
 
 
 @pytest.mark.parametrize(

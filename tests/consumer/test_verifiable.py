@@ -10,7 +10,7 @@ import pytest
 from kafka.structs import TopicPartition
 
 from consumer import verifiable
-from consumer.kafka_consumer import KafkaConsumer
+from consumer.api.kafka_consumer import KafkaConsumer
 
 
 class Slow:

@@ -56,7 +56,6 @@ from typing import get_type_hints
 from zkcoord.core import events as ev
 from zkcoord.core.assignment import Assignment
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.encoding import codec
 from zkcoord.core.model import (
     Command,
     Departed,
@@ -78,7 +77,8 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.replay_text import action_text, partitions_text
+from zkcoord.core_encoding import codec
+from zkcoord.replay.text import action_text, partitions_text
 
 
 def tps(text: str) -> tuple[TopicPartition, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zkcoord.core.assignment import Assignment
 from zkcoord.core.model import Member, Subscription, Thread, Topic, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.core.target import TargetInput, assign, conclude, flaw, prepare
+from zkcoord.core.target import TargetInput, accept_proposal, assign, prepare, proposal_error
 
 
 def test_what_an_answer_says_nothing_of_is_unassigned() -> None:
@@ -18,8 +18,8 @@ def test_what_an_answer_says_nothing_of_is_unassigned() -> None:
         "g", world, {"m": member}, {}, {}, {}, CoordinatorOptions(external_assignors=("mine",))
     )
     answer = Assignment({TopicPartition("t", 1): Thread("m", 0)}, (TopicPartition("nowhere", 3),))
-    assert flaw(prepared, answer) == ""
-    assert conclude(prepared, answer).unassigned == (
+    assert proposal_error(prepared, answer) == ""
+    assert accept_proposal(prepared, answer).unassigned == (
         TopicPartition("t", 0),
         TopicPartition("t", 2),
         TopicPartition("u", 0),
@@ -40,6 +40,6 @@ def test_under_the_cap_it_is_what_a_built_in_assignor_says() -> None:
             CoordinatorOptions(default_assignor=name, owner_path_bytes_max=500),
         )
         answer = assign(prepared)
-        assert answer.unassigned and conclude(prepared, answer).unassigned == tuple(
+        assert answer.unassigned and accept_proposal(prepared, answer).unassigned == tuple(
             sorted(answer.unassigned)
         )

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zkcoord.core import events as ev
-from zkcoord.core.encoding import ForeignEncoding, codec
 from zkcoord.core.model import (
     Cause,
     Command,
@@ -30,6 +29,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core_encoding import ForeignEncoding, codec
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

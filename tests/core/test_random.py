@@ -20,7 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from zkcoord.core import events as ev
 from zkcoord.core.assignment import Assignment, assign_range
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.group import Group
+from zkcoord.core.error_codes import REBALANCE_FAILED
+from zkcoord.core.group.machine import Group
 from zkcoord.core.model import (
     Command,
     GroupMetadata,
@@ -36,7 +37,6 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.core.rejections import REBALANCE_FAILED
 from zkcoord.core.target import EAGER
 
 OPTIONS = CoordinatorOptions(
@@ -441,21 +441,18 @@ class Histories(RuleBasedStateMachine):
         """One multi: the names of the nodes made, or nothing happens."""
         for op in ops:
             missing = (
-                (isinstance(op, ev.Send)
-                and op.command.member not in self.channels)
-                or (isinstance(op, ev.DeleteCommand)
-                and (op.member, op.node) not in self.commands)
-                or (isinstance(op, ev.DeleteRegistration)
-                and op.member not in self.members)
-                or (isinstance(op, ev.DeleteOwner)
-                and op.partition not in self.owners)
-                or (isinstance(op, ev.DeleteRequest)
-                and op.node not in self.requests)
-                or (isinstance(op, ev.DeleteChannel)
-                and (
-                    op.member not in self.channels
-                    or any(name == op.member for name, _ in self.commands)
-                ))
+                (isinstance(op, ev.Send) and op.command.member not in self.channels)
+                or (isinstance(op, ev.DeleteCommand) and (op.member, op.node) not in self.commands)
+                or (isinstance(op, ev.DeleteRegistration) and op.member not in self.members)
+                or (isinstance(op, ev.DeleteOwner) and op.partition not in self.owners)
+                or (isinstance(op, ev.DeleteRequest) and op.node not in self.requests)
+                or (
+                    isinstance(op, ev.DeleteChannel)
+                    and (
+                        op.member not in self.channels
+                        or any(name == op.member for name, _ in self.commands)
+                    )
+                )
             )
             if missing:
                 return None

@@ -10,13 +10,13 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from zkcoord.core import values
+from zkcoord.core import value_type
 from zkcoord.core.model import Owner, Thread
 from zkcoord.zk.port import GetData
 
 
 def test_values_are_frozen_while_the_tests_run() -> None:
-    assert values.FREEZE
+    assert value_type.FREEZE
     with pytest.raises(FrozenInstanceError):
         GetData("/a").path = "/b"  # type: ignore[misc]
 

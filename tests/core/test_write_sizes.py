@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from zkcoord.core.assignment import Assignment
-from zkcoord.core.commanding import command_bytes
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import (
     Assign,
@@ -30,6 +29,8 @@ from zkcoord.core.events import (
     Write,
     Written,
 )
+from zkcoord.core.group.command_planner import command_bytes
+from zkcoord.core.group.operator_requests import REQUESTS_PER_WRITE_MAX
 from zkcoord.core.model import (
     Command,
     Departed,
@@ -46,7 +47,6 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.core.requests import REQUESTS_PER_WRITE_MAX
 from zkcoord.core.sizes import json_bytes
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
@@ -61,7 +61,7 @@ from zkcoord.zk.port import (
     acl_bytes,
     encoded_bytes,
 )
-from zkcoord.zk.writer import Writer
+from zkcoord.zk.writer import TermWriter
 from zkcoord.znodes import codec
 from zkcoord.znodes.metadata import METADATA_WRITTEN_BYTES_MAX
 from zkcoord.znodes.names import MEMBER_CHARS_MAX, NAME_CHARS_MAX, NODE_CHARS_MAX
@@ -126,7 +126,7 @@ def test_no_command_is_larger_than_it_is_counted(
         user_data=data,
     )
     wire = Wire()
-    Writer(wire, Layout.DRAFT, 1, LONG_ACL, lambda: 0, lambda: 0, lambda written: None).write(
+    TermWriter(wire, Layout.DRAFT, 1, LONG_ACL, lambda: 0, lambda: 0, lambda written: None).write(
         Write(GROUP, 1, (Send(command),))
     )  # type: ignore[arg-type]
     assert encoded_bytes(wire.written[0][1]) <= command_bytes(command) + acl_bytes(LONG_ACL)
@@ -196,7 +196,7 @@ def test_no_report_is_larger_than_its_limit() -> None:
 
 
 class World:
-    """A coordinator with one group of the worst names; every write goes through a `Writer`,
+    """A coordinator with one group of the worst names; every write goes through a `TermWriter`,
     succeeds, and is measured.
     """
 
@@ -209,7 +209,7 @@ class World:
         )
         self.core = Coordinator(self.options)
         self.wire = Wire()
-        self.writer = Writer(
+        self.writer = TermWriter(
             self.wire, layout, 1, acl, lambda: 0, lambda: 10**12, lambda written: None
         )  # type: ignore[arg-type]
         self.now = 0

@@ -12,8 +12,8 @@ import pytest
 
 from tests.demo.test_state import state as group_state
 from zkcoord.demo import live
-from zkcoord.demo.state import GroupState
-from zkcoord.demo.story import Story
+from zkcoord.demo.state import GroupShown
+from zkcoord.demo.story import ScenarioJournal
 
 state = group_state
 
@@ -23,16 +23,16 @@ class FakeCast:
 
     partitions = 4
 
-    def __init__(self, group: GroupState, story: Story) -> None:
+    def __init__(self, group: GroupShown, story: ScenarioJournal) -> None:
         self.state = group
         self.story = story
         self.children = self
         self.lock = threading.Lock()
 
 
-def test_the_screen(state: GroupState, tmp_path: Path) -> None:
+def test_the_screen(state: GroupShown, tmp_path: Path) -> None:
     rich_console = pytest.importorskip("rich.console")
-    story = Story(tmp_path / "steps.jsonl", lambda text: None)
+    story = ScenarioJournal(tmp_path / "steps.jsonl", lambda text: None)
     story.balanced(story.began("a consumer joins"), 5, 42.0)
     story.began("a consumer is killed")
     state.note("coordinator A leads, epoch 7")
@@ -64,14 +64,14 @@ def test_lines_where_rich_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plain_lines_come_while_the_group_is_watched(
-    state: GroupState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: GroupShown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "PLAIN_EVERY_S", 0.01)
     said: list[str] = []
     shown = threading.Event()
     view = live.PlainView()
     monkeypatch.setattr(view, "say", lambda text: (said.append(text), shown.set()))
-    story = Story(tmp_path / "steps.jsonl", lambda text: None)
+    story = ScenarioJournal(tmp_path / "steps.jsonl", lambda text: None)
     cast: Any = FakeCast(state, story)
     with view.watching(cast):
         assert shown.wait(20.0)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness.wait import wait_until
 from zkcoord.demo import processes
-from zkcoord.demo.processes import Children, Line, environment, parsed, signal_name
+from zkcoord.demo.processes import DemoProcesses, Line, environment, parsed, signal_name
 from zkcoord.errors import ChildEndedError, ConditionTimeoutError
 
 PATIENCE_S = 60.0
@@ -26,12 +26,12 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.told: list[tuple[str, str]] = []
-        self.children = Children(self._line)
+        self.children = DemoProcesses(self._line)
 
     def _line(self, name: str, line: Line) -> None:
         self.told.append((name, line["event"]))
 
-    def start(self, name: str, what: str) -> processes.Child:
+    def start(self, name: str, what: str) -> processes.DemoProcess:
         return self.children.start(
             name,
             ["tests.demo.talker", what],
@@ -128,7 +128,7 @@ def test_a_sink_that_fails_ends_the_waiting(tmp_path: Path) -> None:
     def fail(name: str, line: Line) -> None:
         raise KeyError(name)
 
-    children = Children(fail)
+    children = DemoProcesses(fail)
     try:
         children.start("a", ["tests.demo.talker", "stay"], tmp_path / "a.jsonl", tmp_path / "a.log")
         with pytest.raises(processes.ScenarioError, match="KeyError"):

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from zkcoord.demo.live import cell, plain_line, together
-from zkcoord.demo.state import GroupState, Kind, Phase
+from zkcoord.demo.state import ConsumerPhase, GroupShown, ProcessKind
 
 NOW = 50_000_000_000
 
 
 @pytest.fixture
-def state() -> GroupState:
+def state() -> GroupShown:
     """Two members own two partitions each, and all is fetched."""
-    found = GroupState(lambda: NOW)
+    found = GroupShown(lambda: NOW)
     for name in ("c1", "c2"):
-        found.expect(name, Kind.CONSUMER)
+        found.expect(name, ProcessKind.CONSUMER)
         found.line(name, {"event": "registered", "t": 1, "name": "x"})
     for name, numbers in (("c1", (0, 1)), ("c2", (2, 3))):
         found.line(
@@ -28,7 +28,7 @@ def state() -> GroupState:
     return found
 
 
-def test_balanced(state: GroupState) -> None:
+def test_balanced(state: GroupShown) -> None:
     assert state.balanced({"c1", "c2"}, 4)
     assert state.last_fetch_ns == 6
 
@@ -44,20 +44,22 @@ def test_balanced(state: GroupState) -> None:
         ("c1", {"event": "closing", "t": 9}),
     ],
 )
-def test_not_balanced(state: GroupState, name: str, line: dict[str, Any]) -> None:
+def test_not_balanced(state: GroupShown, name: str, line: dict[str, Any]) -> None:
     state.line(name, line)
     assert not state.balanced({"c1", "c2"}, 4)
 
 
-def test_not_balanced_with_others_partitions_or_members(state: GroupState) -> None:
+def test_not_balanced_with_others_partitions_or_members(state: GroupShown) -> None:
     assert not state.balanced({"c1"}, 4)
     assert not state.balanced({"c1", "c2", "c3"}, 4)
     assert not state.balanced({"c1", "c2"}, 5)
     state.gone("c2", killed=True)
-    assert state.consumers["c2"].phase is Phase.KILLED and not state.balanced({"c1", "c2"}, 4)
+    assert state.consumers["c2"].phase is ConsumerPhase.KILLED and not state.balanced(
+        {"c1", "c2"}, 4
+    )
 
 
-def test_an_assigned_partition_counts_when_it_is_fetched(state: GroupState) -> None:
+def test_an_assigned_partition_counts_when_it_is_fetched(state: GroupShown) -> None:
     state.line("c1", {"event": "revoked", "t": 9, "positions": {"orders-0": 5}})
     state.line("c1", {"event": "assigned", "t": 9, "offsets": {"orders-0": 5}})
     assert not state.balanced({"c1", "c2"}, 4)
@@ -65,22 +67,22 @@ def test_an_assigned_partition_counts_when_it_is_fetched(state: GroupState) -> N
     assert state.balanced({"c1", "c2"}, 4)
 
 
-def test_owned_twice_is_not_balanced(state: GroupState) -> None:
+def test_owned_twice_is_not_balanced(state: GroupShown) -> None:
     state.line("c2", {"event": "assigned", "t": 9, "offsets": {"orders-0": 5}})
     state.line("c2", {"event": "first_fetch", "t": 10, "partition": "orders-0"})
     assert not state.balanced({"c1", "c2"}, 4)
 
 
-def test_uneven_is_not_balanced(state: GroupState) -> None:
+def test_uneven_is_not_balanced(state: GroupShown) -> None:
     state.line("c2", {"event": "revoked", "t": 9, "positions": {"orders-2": 5}})
     state.line("c1", {"event": "assigned", "t": 9, "offsets": {"orders-2": 5}})
     state.line("c1", {"event": "first_fetch", "t": 10, "partition": "orders-2"})
     assert not state.balanced({"c1", "c2"}, 4)
 
 
-def test_who_leads(state: GroupState) -> None:
+def test_who_leads(state: GroupShown) -> None:
     for name in ("a", "b"):
-        state.expect(name, Kind.COORDINATOR)
+        state.expect(name, ProcessKind.COORDINATOR)
     state.line("a", {"t": 5, "kind": "term", "event": "elected", "epoch": 9})
     assert (state.leader, state.epoch, state.elected_ns) == ("a", 9, 5_000_000)
     state.gone("a", killed=True)
@@ -90,8 +92,8 @@ def test_who_leads(state: GroupState) -> None:
     assert state.leader == "b"
 
 
-def test_rate_lag_and_the_end(state: GroupState) -> None:
-    state.expect("p", Kind.PRODUCER)
+def test_rate_lag_and_the_end(state: GroupShown) -> None:
+    state.expect("p", ProcessKind.PRODUCER)
     state.line("p", {"event": "produced", "t": 5, "ends": {"orders-0": 10, "orders-1": 4}})
     state.line(
         "c1",
@@ -113,7 +115,7 @@ def test_rate_lag_and_the_end(state: GroupState) -> None:
     assert "lag 5" in plain_line(state) and "c1:2  c2:2" in plain_line(state)
 
 
-def test_cells_of_the_bars(state: GroupState) -> None:
+def test_cells_of_the_bars(state: GroupShown) -> None:
     state.line("c1", {"event": "assigned", "t": 9, "offsets": {"orders-2": 5}})
     c1 = state.consumers["c1"]
     assert [cell(c1, n)[0] for n in range(4)] == ["█", "█", "▒", "·"]

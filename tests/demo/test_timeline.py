@@ -9,7 +9,7 @@ import pytest
 
 from tests.verdict.test_engine import clean_run, write
 from zkcoord.demo import picture, summary, timeline
-from zkcoord.demo.options import Break, Options
+from zkcoord.demo.options import Break, DemoOptions
 from zkcoord.verdict.engine import judge_folder
 
 S = 1_000_000_000
@@ -62,7 +62,7 @@ def test_the_picture_is_drawn(folder: Path, tmp_path: Path) -> None:
 
 def test_the_report_and_the_table(folder: Path, tmp_path: Path) -> None:
     verdict = judge_folder(folder)
-    options = Options(tmp_path, tmp_path, fault=Break.LOST)
+    options = DemoOptions(tmp_path, tmp_path, fault=Break.LOST)
     path = tmp_path / "reports" / "demo.json"
     summary.write(path, summary.report(options, verdict, 51.0, 12.3, "17"))
     found = json.loads(path.read_text())

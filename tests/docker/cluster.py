@@ -25,7 +25,7 @@ from tests.docker.engine import text_of
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import TopicPartition
-from zkcoord.demo.story import Story
+from zkcoord.demo.story import ScenarioJournal
 from zkcoord.stack import jars
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST, free_ports
@@ -83,7 +83,9 @@ class Cluster:
             "servers",
         ):
             (folder / part).mkdir(parents=True)
-        self.story = Story(folder / "run" / engine.SCENARIO / "story.jsonl", lambda _: None)
+        self.story = ScenarioJournal(
+            folder / "run" / engine.SCENARIO / "story.jsonl", lambda _: None
+        )
         self.network = client.networks.create(NETWORK, driver="bridge")
 
     def close(self) -> None:

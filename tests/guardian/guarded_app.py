@@ -25,7 +25,14 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from zkcoord.guardian.client import SOCKET_VARIABLE, Guardian, Off, Running, TlsOptions, Waiting
+from zkcoord.guardian.client import (
+    SOCKET_VARIABLE,
+    Guardian,
+    GuardianAway,
+    Off,
+    Running,
+    TlsOptions,
+)
 
 CHILD_LIFE_S = 120
 FLOOD_MESSAGES = 1000
@@ -94,7 +101,7 @@ class App:
             session=self.client.client_id[0],
             password=self.client.client_id[1].hex(),
             state=type(state).__name__,
-            why=str(state) if isinstance(state, (Off, Waiting)) else "",
+            why=str(state) if isinstance(state, (Off, GuardianAway)) else "",
         )
 
     def obey(self, command: str) -> None:

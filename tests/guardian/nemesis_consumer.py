@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from kazoo.client import KazooClient
 
-from consumer.kafka_consumer import KafkaConsumer
+from consumer.api.kafka_consumer import KafkaConsumer
 from tests.guardian.nemesis_app import CHILD_LIFE_S, FORK_SHARE, phase
 
 POLL_MS = 20

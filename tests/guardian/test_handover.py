@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkcoord.guardian import handover
-from zkcoord.guardian.handover import Forget, Handover, Inbox, Malformed, Stop, TlsOptions, Watch
+from zkcoord.guardian.handover import (
+    Forget,
+    Handover,
+    Inbox,
+    MalformedLine,
+    Stop,
+    TlsOptions,
+    Watch,
+)
 
 HOSTS = st.one_of(st.just("127.0.0.1"), st.just("::1"), st.from_regex(r"\A[a-z][a-z0-9.-]{0,60}\Z"))
 SERVERS = st.lists(st.tuples(HOSTS, st.integers(1, 65535)), min_size=1, max_size=9)
@@ -43,7 +51,7 @@ def test_a_watch_comes_out_as_it_went_in(key: int, session: Handover) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_line_raises(line: bytes) -> None:
-    assert isinstance(handover.parse(line), (Watch, Forget, Stop, Malformed))
+    assert isinstance(handover.parse(line), (Watch, Forget, Stop, MalformedLine))
 
 
 @given(
@@ -73,7 +81,9 @@ def test_no_line_raises(line: bytes) -> None:
     )
 )
 def test_no_mixture_of_words_raises(words: list[str]) -> None:
-    assert isinstance(handover.parse(" ".join(words).encode()), (Watch, Forget, Stop, Malformed))
+    assert isinstance(
+        handover.parse(" ".join(words).encode()), (Watch, Forget, Stop, MalformedLine)
+    )
 
 
 @given(SESSIONS, st.lists(st.integers(1, 200), max_size=30))

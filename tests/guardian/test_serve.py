@@ -194,15 +194,15 @@ def test_a_process_that_is_younger_than_the_connection_is_not_taken_for_the_peer
         pidfd = serve.pidfd_of_older(child.pid, ticks + 100 * 3600)
         assert isinstance(pidfd, int)
         os.close(pidfd)
-        assert isinstance(serve.pidfd_of_older(child.pid, ticks - 100 * 10), serve.Refused)
+        assert isinstance(serve.pidfd_of_older(child.pid, ticks - 100 * 10), serve.RefusedPeer)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         # a zombie still has its number
-        assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.Refused)
+        assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.RefusedPeer)
     finally:
         child.kill()
         child.wait()
-    assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.Refused)
+    assert isinstance(serve.pidfd_of_older(child.pid, ticks + 100 * 3600), serve.RefusedPeer)
 
 
 def test_where_the_kernel_cannot_say_who_connected(
@@ -211,7 +211,7 @@ def test_where_the_kernel_cannot_say_who_connected(
     monkeypatch.setattr(serve, "SO_PEERPIDFD", 9999)
     listener = serve.listen(path)
     assert isinstance(listener, socket.socket)
-    server = serve.Server(listener, lambda _: None)
+    server = serve.GuardServer(listener, lambda _: None)
     thread = threading.Thread(target=server.run)
     thread.start()
     opened = link.open_socket(path)

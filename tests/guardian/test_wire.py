@@ -34,7 +34,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "ATTEMPT_MAX_MS", int(PATIENCE_S * 1000))
 
 
-def close(session: Handover, is_dead: Callable[[], bool] = lambda: True) -> wire.Result:
+def close(session: Handover, is_dead: Callable[[], bool] = lambda: True) -> wire.CloseResult:
     (result,) = wire.Closer(is_dead).close_all([session])
     return result
 
@@ -143,7 +143,7 @@ def test_what_a_black_hole_swallows_is_said_again(
 ) -> None:
     monkeypatch.setattr(wire, "ATTEMPT_FIRST_MS", 250)
     zk_proxy.black_hole()
-    results: list[wire.Result] = []
+    results: list[wire.CloseResult] = []
     closing = threading.Thread(
         target=lambda: results.append(close(session_of(victim, address(zk_proxy.address))))
     )

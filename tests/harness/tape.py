@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from zkcoord.coordinator.input_recorder import end_line, header_line, input_files, step_line
 from zkcoord.core.events import Action, Elected, Event
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.inputs import end_line, header_line, input_files, step_line
-from zkcoord.runtime.replay import Recording, Replay
+from zkcoord.replay.replay import Recording, Replay
 
 
 class Tape:
-    """What `zkcoord.runtime.inputs.InputLog` is to a driver, without a file."""
+    """What `zkcoord.coordinator.input_recorder.InputLog` is to a driver, without a file."""
 
     def __init__(self) -> None:
         self.terms: list[list[bytes]] = []

@@ -10,14 +10,14 @@ from typing import Any
 
 from kafka.structs import TopicPartition
 
-from consumer.kafka_consumer import KafkaConsumer
+from consumer.api.kafka_consumer import KafkaConsumer
 from tests.harness.wait import wait_until
+from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 90.0

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.errors import InconsistentProtocolError
-from consumer.kafka_consumer import KafkaConsumer
 from tests.assignors import installed
+from tests.harness.command import ROOT, Running, run
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import PATIENCE_S, consumer, settled, take
-from tests.runtime.process import ROOT, Running, run
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka

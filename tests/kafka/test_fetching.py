@@ -16,7 +16,7 @@ import pytest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer import KafkaConsumer
-from consumer.data_path import DataPath
+from consumer.fetch.client import FetchClient
 from consumer.options import check
 from tests.harness.kafka import add_partitions, create_topic, produce, produce_numbered, unique
 from tests.harness.wait import wait_until
@@ -31,7 +31,7 @@ LONG_POLL_MS = 120_000
 class Eater(threading.Thread):
     """The application: takes records until stopped."""
 
-    def __init__(self, data: DataPath) -> None:
+    def __init__(self, data: FetchClient) -> None:
         super().__init__(daemon=True)
         self.data = data
         self.taken: dict[TopicPartition, list[int]] = {}
@@ -66,7 +66,7 @@ class Eater(threading.Thread):
 @contextmanager
 def fetching(
     broker: KafkaBroker, first: dict[TopicPartition, int], **configs: Any
-) -> Iterator[tuple[DataPath, Eater]]:
+) -> Iterator[tuple[FetchClient, Eater]]:
     """A fetching side whose long polls are longer than any test waits for a newcomer."""
     chosen = {
         "bootstrap_servers": broker.address,
@@ -75,7 +75,7 @@ def fetching(
         "auto_offset_reset": "earliest",
         **configs,
     }
-    data = DataPath(
+    data = FetchClient(
         check(chosen).kafka_configs(broker.address), lambda tp, now: first.setdefault(tp, now)
     )
     eater = Eater(data)
@@ -89,11 +89,11 @@ def fetching(
         data.close()
 
 
-def assign(data: DataPath, topic: str, *numbers: int, offset: int = 0) -> None:
+def assign(data: FetchClient, topic: str, *numbers: int, offset: int = 0) -> None:
     data.add({TopicPartition(topic, n): OffsetAndMetadata(offset, "", -1) for n in numbers})
 
 
-def long_poll_out(data: DataPath) -> None:
+def long_poll_out(data: FetchClient) -> None:
     """Until a fetch of all that is assigned waits at the broker."""
     wait_until(
         lambda: (
@@ -106,7 +106,7 @@ def long_poll_out(data: DataPath) -> None:
     )
 
 
-def arrived(data: DataPath) -> set[TopicPartition]:
+def arrived(data: FetchClient) -> set[TopicPartition]:
     """What something was fetched of that was not handed out yet."""
     with data.lock:
         data.fetcher._take_in()
@@ -325,7 +325,7 @@ def test_what_is_fetched_ahead_stays_below_the_limit(kafka_broker: KafkaBroker) 
     """
     topic = create_topic(kafka_broker.address, unique("limit"), 4)
     produce(kafka_broker.address, topic, {n: [b"x" * 5_000] * 100 for n in range(4)})
-    data = DataPath(
+    data = FetchClient(
         check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address)
     )
     limit = data.fetcher.max_buffered_bytes = 400_000
@@ -394,7 +394,7 @@ def test_what_is_buffered_is_not_fetched_again(kafka_broker: KafkaBroker) -> Non
     """
     topic = create_topic(kafka_broker.address, unique("buffered"), 2)
     produce(kafka_broker.address, topic, {0: [b"x" * 10] * 299, 1: [b"x" * 10] * 400})
-    data = DataPath(
+    data = FetchClient(
         check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address)
     )
     try:
@@ -494,7 +494,7 @@ def test_offsets_are_looked_up_without_the_application(
 ) -> None:
     topic = create_topic(kafka_broker.address, unique("lookup"), 2)
     produce_numbered(kafka_broker.address, topic, 2, 6)
-    data = DataPath(
+    data = FetchClient(
         check(
             {"bootstrap_servers": kafka_broker.address, "auto_offset_reset": policy}
         ).kafka_configs(kafka_broker.address)
@@ -508,7 +508,7 @@ def test_offsets_are_looked_up_without_the_application(
 
 
 def test_without_a_policy_nothing_is_looked_up(kafka_broker: KafkaBroker) -> None:
-    data = DataPath(
+    data = FetchClient(
         check(
             {"bootstrap_servers": kafka_broker.address, "auto_offset_reset": "none"}
         ).kafka_configs(kafka_broker.address)

@@ -15,14 +15,14 @@ import pytest
 from kafka.errors import CommitFailedError, IllegalStateError, NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer import kafka_consumer
+from consumer.api import kafka_consumer
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.errors import (
     AgentFailedError,
     CommitUnavailableError,
     ConsumerOptionError,
     SessionRefusedError,
 )
-from consumer.kafka_consumer import KafkaConsumer
 from tests.consumer.fakes import Recorder
 from tests.harness.kafka import add_partitions, create_topic, produce, produce_numbered, unique
 from tests.harness.proxy import Proxy

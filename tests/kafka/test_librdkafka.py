@@ -20,10 +20,10 @@ from confluent_kafka import Producer
 from kafka.errors import CorruptRecordError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer import fetching
-from consumer.kafka_consumer import KafkaConsumer
-from consumer.librdkafka import fetcher
-from consumer.librdkafka.fetcher import LibrdkafkaFetcher
+from consumer.api.kafka_consumer import KafkaConsumer
+from consumer.fetch import fetcher as fetching
+from consumer.fetch.librdkafka import fetcher
+from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 from tests.harness.kafka import (
     add_partitions,
     create_topic,

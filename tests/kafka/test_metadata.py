@@ -15,7 +15,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer import KafkaConsumer
-from consumer.data_path import DataPath
+from consumer.fetch.client import FetchClient
 from consumer.options import check
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
@@ -111,7 +111,7 @@ def test_all_topics_are_told_while_some_are_asked_for(kafka_broker: KafkaBroker)
         create_topic(kafka_broker.address, unique("some"), 1),
         {create_topic(kafka_broker.address, unique("other"), n) for n in (1, 2)},
     )
-    data = DataPath(
+    data = FetchClient(
         check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address)
     )
     try:
@@ -132,7 +132,7 @@ def test_what_is_refreshed_may_change_while_a_request_is_made(kafka_broker: Kafk
     partitions = [
         TopicPartition(create_topic(kafka_broker.address, unique("walked"), 1), 0) for _ in range(2)
     ]
-    data = DataPath(
+    data = FetchClient(
         check({"bootstrap_servers": kafka_broker.address}).kafka_configs(kafka_broker.address)
     )
     try:

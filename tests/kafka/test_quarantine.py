@@ -9,8 +9,8 @@ import logging
 import pytest
 from kafka.errors import KafkaError
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.errors import ConsumerRebalanceFailedException
-from consumer.kafka_consumer import KafkaConsumer
 from tests.harness.kafka import create_topic, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import PATIENCE_S, consumer

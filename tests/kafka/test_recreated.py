@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kafka.structs import TopicPartition
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.errors import CommitUnavailableError
-from consumer.kafka_consumer import KafkaConsumer
 from tests.harness.kafka import create_topic, delete_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect

@@ -14,20 +14,20 @@ import pytest
 from kafka.structs import TopicPartition
 
 from consumer import KafkaConsumer
-from consumer.librdkafka.fetcher import LibrdkafkaFetcher
+from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 from tests.harness.kafka import CHROOT, KEPT_FOR_EVER, create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
+from zkcoord.admin.kafka_groups import KafkaGroups
+from zkcoord.admin.offsets.log_offsets import LogOffsets
+from zkcoord.cli.brokers import brokers
+from zkcoord.config.options import Use
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import resolve
 from zkcoord.core import model as ours
-from zkcoord.runtime.config import resolve
-from zkcoord.runtime.kafka_groups import KafkaGroups
-from zkcoord.runtime.log_ends import LogEnds
-from zkcoord.runtime.operator import brokers
-from zkcoord.runtime.settings import zk_options
-from zkcoord.runtime.table import Use
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST, free_port
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
-from zkcoord.zk.reader import SyncReader
+from zkcoord.zk.sync.reader import SyncReader
 from zkcoord.znodes.paths import Layout
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
@@ -147,7 +147,7 @@ def test_tools_are_let_in_with_the_same_options_from_a_file(
         asked = brokers(settings, reader, Layout.DRAFT)
     assert asked.servers == (f"{HOST}:{secured.ports['SASL_SSL']}",) and "secret" not in repr(asked)
     with (
-        LogEnds(asked.servers, asked.security) as ends,
+        LogOffsets(asked.servers, asked.security) as ends,
         KafkaGroups(asked.servers, security=asked.security) as groups,
     ):
         assert (

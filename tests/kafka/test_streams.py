@@ -25,7 +25,7 @@ from consumer import (
     WhiteList,
     ZookeeperConsumerConnector,
 )
-from consumer.streams import KafkaStream
+from consumer.streams.connector import KafkaStream
 from tests.harness.kafka import admin, create_topic, produce, produce_numbered, unique
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
@@ -228,7 +228,8 @@ def test_a_slow_stream_stops_neither_the_others_nor_the_membership(
         coordinator(kafka_zk_hosts),
         connector(
             kafka_zk_hosts, topic, {"queued.max.message.chunks": "1", "rebalance.max.retries": "60"}
-        ) as one,working(one.create_message_streams({topic: 2})[topic], {0: gate}) as (slow, quick)
+        ) as one,
+        working(one.create_message_streams({topic: 2})[topic], {0: gate}) as (slow, quick),
     ):
         wait_until(
             lambda: len(quick.taken) == 4 * 1_500 and len(slow.taken) == 1,
@@ -526,15 +527,16 @@ def test_streams_that_are_cut_off_hand_out_nothing_of_what_others_own_by_now(
     short = {"zookeeper.session.timeout.ms": "3000", "auto.commit.interval.ms": "50"}
     brake = threading.Event()
     with (
-        coordinator(kafka_zk_hosts), Proxy(int(server.rpartition(":")[2])) as proxy, connector(
-        f"{proxy.address}/{chroot}",
-        topic,
-        short,
-        guardian=False,
-        bootstrap_servers=kafka_broker.address,
-    ) as one, working(
-            one.create_message_streams({topic: 2})[topic], {0: brake, 1: brake}
-        ) as workers,
+        coordinator(kafka_zk_hosts),
+        Proxy(int(server.rpartition(":")[2])) as proxy,
+        connector(
+            f"{proxy.address}/{chroot}",
+            topic,
+            short,
+            guardian=False,
+            bootstrap_servers=kafka_broker.address,
+        ) as one,
+        working(one.create_message_streams({topic: 2})[topic], {0: brake, 1: brake}) as workers,
         connector(kafka_zk_hosts, topic) as two,
     ):
         wait_until(lambda: count(workers) == 2, PATIENCE_S, "a record for each stream")

@@ -24,20 +24,20 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named
+from tests.harness.command import run
 from tests.harness.kafka import CHROOT, create_topic, group_member, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect, start_server
 from tests.kafka.groups import Taken, consumer, coordinator, drain, settled, whole
 from tests.legacy.jars import RELEASES, V0_11, V1_1
-from tests.runtime.process import run
 from tests.spark.decode.reading import ENGINES, rows_of
 from tests.spark.decode.written import COMMITTED, UNCOMMITTED, Log, Writer
 from tests.spark.decode.written import settled as sorted_log
+from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.errors import ZkcoordError
-from zkcoord.runtime.kafka_groups import KafkaGroups
 from zkcoord.stack import jars
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import free_port

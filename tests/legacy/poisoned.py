@@ -24,9 +24,9 @@ from tests.legacy.jars import RELEASES
 from tests.legacy.looking import owners, registered
 from tests.legacy.poison import ALL, HARMLESS, POISON, SCALA_JSON, Registration
 from tests.legacy.revival import share
-from zkcoord.doctor.rules import ALL as EVERY
-from zkcoord.doctor.rules import SCALA_JSON as BEFORE_10
-from zkcoord.doctor.rules import Severity
+from zkcoord.check.rules import ALL as EVERY
+from zkcoord.check.rules import SCALA_JSON as BEFORE_10
+from zkcoord.check.rules import Severity
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.paths import Layout
 
@@ -83,7 +83,7 @@ def said_by_check(hosts: str, group: str) -> list[dict[str, Any]]:
     command = [
         sys.executable,
         "-m",
-        "zkcoord.runtime.cli",
+        "zkcoord.cli.main",
         "check",
         "--zookeeper",
         hosts,

@@ -20,7 +20,7 @@ from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.verdict import lines as verdict_lines
-from zkcoord.verdict.facts import Assigned, Delivered, Released
+from zkcoord.verdict.facts import Delivered, PartitionAssigned, Released
 
 WAIT_S = 120.0
 PARTITIONS, RECORDS = 4, 50
@@ -116,10 +116,9 @@ def test_a_group_of_old_consumers(
         assert owners(looking, group) == registered(looking, group) == {}
     facts = [fact for line in first.lines for fact in verdict_lines.consumer("A", line)]
     assert sum(isinstance(fact, Delivered) for fact in facts) == PARTITIONS * RECORDS
-    assert (
-        version == V0_8
-        or (any(isinstance(fact, Assigned) and fact.offset == RECORDS for fact in facts)
-        and any(isinstance(fact, Released) for fact in facts))
+    assert version == V0_8 or (
+        any(isinstance(fact, PartitionAssigned) and fact.offset == RECORDS for fact in facts)
+        and any(isinstance(fact, Released) for fact in facts)
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from consumer.kafka_consumer import KafkaConsumer
+from consumer.api.kafka_consumer import KafkaConsumer
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import Taken, consumer, coordinator, take

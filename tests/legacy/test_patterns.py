@@ -17,9 +17,9 @@ from tests.legacy.looking import owners, registered
 from zkcoord.core.model import Malformed, PatternKind
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.zk.port import Stat
 from zkcoord.znodes.codec import decode_registration
 from zkcoord.znodes.patterns import match_patterns
+from zkcoord.znodes.stat import Stat
 
 ANY = Stat(1, 0, 0, 0, 1, 0)
 ENDINGS = (".eu", ".us", "-eu", "")

@@ -17,14 +17,14 @@ from tests.legacy.jars import RELEASES
 from tests.legacy.poison import HARMLESS, POISON, Registration
 from tests.legacy.poisoned import MEMBERS, PARTITIONS, VICTIMS, WAIT_S, add, killed_by
 from tests.legacy.revival import share
+from zkcoord.check.registration_rules import judge
+from zkcoord.check.rules import RULES, Severity
 from zkcoord.core.model import GroupMode, Malformed
-from zkcoord.doctor.registrations import judge
-from zkcoord.doctor.rules import RULES, Severity
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.zk.port import Stat
 from zkcoord.znodes.codec import decode_registration
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.stat import Stat
 
 ANY = Stat(1, 0, 0, 0, 1, 0)
 UNREADABLE = [

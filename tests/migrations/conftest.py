@@ -11,7 +11,7 @@ import pytest
 from migrations.running import Where, Worker
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.migrations.groups import PARTITIONS, RECORDS, BothStores
-from zkcoord.runtime.cli import main
+from zkcoord.cli.main import main
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.zk.options import ZkOptions
 

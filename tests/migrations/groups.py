@@ -12,8 +12,8 @@ from kafka.structs import TopicPartition as KafkaPartition
 from tests.harness.kafka import group_member, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
+from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.core.model import TopicPartition
-from zkcoord.runtime.kafka_groups import KafkaGroups
 
 PARTITIONS, RECORDS = 4, 100
 PATIENCE_S = 60.0

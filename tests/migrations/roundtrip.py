@@ -29,6 +29,7 @@ from confluent_kafka import Producer
 from tests.acceptance.moving import Count, count
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.running import conclude, measure_all, measured_in_a_folder, report_named
+from tests.harness.command import Running, environment
 from tests.harness.kafka import CHROOT, admin, create_topic, end_offsets, start_broker
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import start_server
@@ -36,7 +37,6 @@ from tests.kafka.test_processes import Process, process
 from tests.legacy.consumers import LegacyConsumer, LegacyProcess
 from tests.legacy.jars import V1_1
 from tests.migrations.groups import BothStores
-from tests.runtime.process import Running, environment
 from zkcoord.stack.java import Java, find_java
 from zkcoord.znodes.paths import Layout
 
@@ -231,7 +231,7 @@ class Trip:
             [
                 sys.executable,
                 "-m",
-                "zkcoord.runtime.cli",
+                "zkcoord.cli.main",
                 *arguments,
                 "--zookeeper",
                 self.zookeeper,

@@ -15,21 +15,21 @@ from typing import Any
 import pytest
 
 from migrations import writing
-from migrations.journal import JOURNAL, Journal, Told, read_journal
+from migrations.journal import JOURNAL, JournalTold, RunJournal, read_journal
 from migrations.model import Choices
 from migrations.restoring import restorer
 from migrations.running import Planner, Worker
 from migrations.steps import step_named
+from tests.harness.command import environment
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.tree import tree_of
 from tests.harness.wait import wait_until
 from tests.migrations.conftest import Run
 from tests.migrations.groups import PATIENCE_S, RECORDS, BothStores, run_folder
-from tests.runtime.process import environment
+from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.errors import RefusedError
-from zkcoord.runtime.kafka_groups import KafkaGroups
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.zk.sync_writer import SyncWriter
+from zkcoord.zk.sync.writer import SyncWriter
 
 pytestmark = pytest.mark.kafka
 
@@ -40,10 +40,10 @@ CORRECT = Choices(off_by_one="correct")
 
 UP_TO_HALF = """
 import sys, threading
-from migrations.journal import Journal
-from zkcoord.runtime.cli import main
+from migrations.journal import RunJournal
+from zkcoord.cli.main import main
 
-done, so_far = Journal.done, []
+done, so_far = RunJournal.done, []
 
 def and_no_further(journal, groups):
     done(journal, groups)
@@ -51,7 +51,7 @@ def and_no_further(journal, groups):
     if len(so_far) >= 25:
         threading.Event().wait()
 
-Journal.done = and_no_further
+RunJournal.done = and_no_further
 sys.exit(main(sys.argv[1:]))
 """
 """`zkcoord`, each of whose workers stands still once some groups are done: however late the kill
@@ -77,10 +77,10 @@ class Effects:
             (SyncWriter, "multi"),
             (KafkaGroups, "commit"),
             (KafkaGroups, "forget"),
-            (Journal, "_write"),
+            (RunJournal, "_write"),
         ):
             monkeypatch.setattr(
-                owner, name, self._counting(getattr(owner, name), torn=owner is Journal)
+                owner, name, self._counting(getattr(owner, name), torn=owner is RunJournal)
             )
 
     def _counting(self, act: Callable[..., Any], torn: bool) -> Callable[..., Any]:
@@ -111,11 +111,11 @@ def apply(
         if (folder / JOURNAL).exists() and b"\n" in (folder / JOURNAL).read_bytes()
         else None
     )
-    with Journal(folder) as journal:
+    with RunJournal(folder) as journal:
         if before is None:
             journal.begin({"migration": "test", "way": "forward", "zookeeper": "", "time_ms": 0})
         return [
-            worker.apply([group], planner, choices, journal, before or Told())[0].state
+            worker.apply([group], planner, choices, journal, before or JournalTold())[0].state
             for group in groups
         ]
 
@@ -251,7 +251,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(
     )
     stores.commit(group, {1: 77})
     before = tree_of(stores.client)
-    with Journal(tmp_path / "run") as journal:
+    with RunJournal(tmp_path / "run") as journal:
         (outcome,) = worker.apply(
             [group], planner, Choices(), journal, read_journal(tmp_path / "run")
         )
@@ -263,8 +263,8 @@ def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    with Journal(tmp_path), pytest.raises(RefusedError, match="another process is at work"):
-        Journal(tmp_path)
+    with RunJournal(tmp_path), pytest.raises(RefusedError, match="another process is at work"):
+        RunJournal(tmp_path)
 
 
 def test_kill_9_in_the_middle_of_hundreds_of_groups(

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from migrations.journal import Journal, Told
+from migrations.journal import JournalTold, RunJournal
 from migrations.model import Choices, GroupNow
-from migrations.running import Outcome, Planner, Worker
+from migrations.running import GroupOutcome, Planner, Worker
 from migrations.steps import step_named
 from migrations.stores import Stores
-from tests.doctor.old_world import old_world
+from tests.check.old_world import old_world
 from tests.migrations.groups import BothStores
-from zkcoord.runtime.kafka_groups import KafkaGroups
+from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.zk.port import MultiResult, Op, Unanswered
-from zkcoord.zk.sync_writer import SyncWriter
+from zkcoord.zk.sync.writer import SyncWriter
 
 pytestmark = pytest.mark.kafka
 
@@ -28,9 +28,9 @@ THERE = {0: 10, 1: 20, 2: 30}
 
 def apply(
     worker: Worker, folder: Path, group: str, planner: Planner, choices: Choices = Choices()
-) -> Outcome:
-    with Journal(folder) as journal:
-        return worker.apply([group], planner, choices, journal, Told())[0]
+) -> GroupOutcome:
+    with RunJournal(folder) as journal:
+        return worker.apply([group], planner, choices, journal, JournalTold())[0]
 
 
 def test_an_offset_that_moves_between_look_and_write_is_not_overwritten(

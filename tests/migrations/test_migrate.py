@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from migrations.restoring import BOTH
-from tests.doctor.old_world import OldWorld, old_world
+from tests.check.old_world import OldWorld, old_world
 from tests.harness.tree import tree_of
 from tests.harness.wait import wait_until
 from tests.migrations.conftest import Run

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from migrations.model import Choices, GroupNow, KafkaOffset, Plan, ZkNote, ZkOffset
+from migrations.model import Choices, GroupNow, KafkaOffset, MigrationPlan, ZkNote, ZkOffset
 from migrations.steps import STEPS, step_named
+from zkcoord.admin.offsets.reset_plan import Log
+from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset
 from zkcoord.core.model import Malformed, Topic, TopicPartition
 from zkcoord.errors import ConfigurationError
-from zkcoord.runtime.operator_plan import Log
-from zkcoord.runtime.operator_stored import Beside, Stored
 from zkcoord.znodes.codec import OffsetsOf, Vacant
 
 CREATED, WRITTEN, MARKED = 100, 200, 150
 INCARNATION = f"{CREATED}.id"
 TOPIC = Topic("orders", INCARNATION, (0, 1, 2), CREATED)
-MARK = Beside(OffsetsOf(INCARNATION), 3, MARKED)
-NO_MARK = Beside(Vacant(), 0, CREATED)
-OTHER = Beside(OffsetsOf("50.old"), 3, 60)
+MARK = OffsetsParent(OffsetsOf(INCARNATION), 3, MARKED)
+NO_MARK = OffsetsParent(Vacant(), 0, CREATED)
+OTHER = OffsetsParent(OffsetsOf("50.old"), 3, 60)
 STEP_1, STEP_2 = STEPS
 Values = Mapping[int, "int | None"]
 
@@ -32,14 +32,14 @@ def tp(number: int) -> TopicPartition:
 def now(
     zookeeper: Values,
     kafka: Mapping[int, int] | None = None,
-    beside: Beside = MARK,
+    beside: OffsetsParent = MARK,
     written: Mapping[int, int] | None = None,
     end: int = 1_000,
     **more: object,
 ) -> GroupNow:
     """The group g with these offsets, partition -> offset (None: what is stored is none)."""
     stored = {
-        tp(n): Stored(offset, 7, (written or {}).get(n, WRITTEN), None, False, beside)
+        tp(n): StoredOffset(offset, 7, (written or {}).get(n, WRITTEN), None, False, beside)
         for n, offset in zookeeper.items()
     }
     known = {tp(n): Log(0, end) for n in range(3)}
@@ -56,7 +56,7 @@ def now(
     )
 
 
-def changes(plan: Plan) -> list[object]:
+def changes(plan: MigrationPlan) -> list[object]:
     assert not plan.reasons, plan.reasons
     return list(plan.changes)
 
@@ -107,7 +107,7 @@ def test_step_1_offsets_from_before_the_topic_do_not_count() -> None:
     assert STEP_1.forward(
         now({0: 5, 1: 6}, beside=NO_MARK, written={0: CREATED - 1}, old=("a",)), CHOSEN
     ).live
-    marked = Beside(OffsetsOf(INCARNATION, newer_only=True), 1, WRITTEN)
+    marked = OffsetsParent(OffsetsOf(INCARNATION, newer_only=True), 1, WRITTEN)
     assert (
         changes(STEP_1.forward(now({0: 5, 1: 6}, beside=marked, written={0: CREATED - 1}), CHOSEN))
         == []
@@ -133,7 +133,9 @@ def test_step_1_offsets_that_only_kafka_has() -> None:
         in STEP_1.forward(now({0: 5}, {0: 9}, old=("a",)), Choices(highest=True)).live[0]
     )
     assert changes(
-        STEP_1.forward(now({}, {0: 9}, beside=Beside(Vacant(), None, 0)), Choices(highest=True))
+        STEP_1.forward(
+            now({}, {0: 9}, beside=OffsetsParent(Vacant(), None, 0)), Choices(highest=True)
+        )
     ) == [ZkOffset(tp(0), None, 9, None), ZkNote("orders", "", INCARNATION, None)]
 
 
@@ -276,7 +278,9 @@ def test_step_2_offsets_of_an_earlier_topic_become_its_first_record() -> None:
 
 
 def test_step_2_back_makes_what_is_missing() -> None:
-    assert changes(STEP_2.back(now({}, {0: 5}, beside=Beside(Vacant(), None, 0)), CHOSEN)) == [
+    assert changes(
+        STEP_2.back(now({}, {0: 5}, beside=OffsetsParent(Vacant(), None, 0)), CHOSEN)
+    ) == [
         ZkNote("orders", "", INCARNATION, None),
         ZkOffset(tp(0), None, 5, None),
     ]
@@ -293,7 +297,7 @@ def test_step_2_back_makes_what_is_missing() -> None:
 
 
 def test_an_unreadable_mark_is_left_alone() -> None:
-    beside = Beside(Malformed("offsets", "orders", "x"), 3, MARKED)
+    beside = OffsetsParent(Malformed("offsets", "orders", "x"), 3, MARKED)
     assert changes(STEP_2.back(now({0: 5}, {0: 6}, beside=beside), CHOSEN)) == [
         ZkOffset(tp(0), 5, 6, 7)
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from migrations.model import KafkaOffset, Plan, ZkNote, ZkOffset
-from migrations.running import Outcome
+from migrations.model import KafkaOffset, MigrationPlan, ZkNote, ZkOffset
+from migrations.running import GroupOutcome
 from migrations.view import Bar, table_of
 from zkcoord.core.model import TopicPartition
 
@@ -13,15 +13,17 @@ TP = TopicPartition("orders", 1)
 
 
 def test_the_table() -> None:
-    done = Outcome(
+    done = GroupOutcome(
         "done",
-        Plan(
+        MigrationPlan(
             "billing",
             (ZkNote("orders", "", "7", 0), ZkOffset(TP, None, 5, None), KafkaOffset(TP, 4, None)),
             same=3,
         ),
     )
-    refused = Outcome("refused", Plan("audit", warnings=("a thing",)), ("somebody lives",))
+    refused = GroupOutcome(
+        "refused", MigrationPlan("audit", warnings=("a thing",)), ("somebody lives",)
+    )
     lines = table_of([done, refused], verbose=True).splitlines()
     assert [line.split() for line in lines[:3]] == [
         ["GROUP", "STATE", "ZOOKEEPER", "KAFKA", "UNCHANGED"],

@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable
 
 from consumer.core import messages as msg
-from consumer.core.current import Asked
-from consumer.core.options import AgentOptions
-from consumer.driver import AgentDriver
+from consumer.core.in_progress import InFlightKind
+from consumer.core.options import MemberOptions
+from consumer.member.driver import MemberDriver
 from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes.names import consumer_id
 from zkcoord.znodes.paths import Layout
 
@@ -54,18 +54,20 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
     inbox: queue.SimpleQueue[msg.ToFetcher] = queue.SimpleQueue()
     ensemble = KazooEnsemble(ZkOptions(hosts, session_timeout_ms=session_ms), loop.post)
     names = iter(range(10**8))
-    driver: AgentDriver
+    driver: MemberDriver
     clock = (
         StandStill(
-            lambda: driver.core.waiting is not None and driver.core.waiting.asked is Asked.ACK
+            lambda: (
+                driver.core.waiting is not None and driver.core.waiting.asked is InFlightKind.ACK
+            )
         )
         if late
         else boot_ms
     )
-    driver = AgentDriver(
+    driver = MemberDriver(
         ensemble,
         Layout.DRAFT,
-        AgentOptions(group=group),
+        MemberOptions(group=group),
         clock,
         wall_ms,
         lambda: consumer_id(group, "app", wall_ms(), f"{next(names):08x}"),
@@ -103,7 +105,7 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
         time.sleep(HAND_OUT_EVERY_S)
 
 
-def _tell(loop: Loop, driver: AgentDriver, message: msg.FromFetcher) -> None:
+def _tell(loop: Loop, driver: MemberDriver, message: msg.FromFetcher) -> None:
     loop.post(lambda: driver.tell(message))
 
 

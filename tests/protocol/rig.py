@@ -1,7 +1,7 @@
 """Coordinators and members on real servers, each with a loop of its own, and a scripted fetching
 side in Kafka's place.
 
-Everything but the fetching side is what ships: `CoordinatorDriver`, `AgentDriver`, `Loop`,
+Everything but the fetching side is what ships: `CoordinatorDriver`, `MemberDriver`, `Loop`,
 `KazooEnsemble`. Topics are nodes written by hand. A test may also be the coordinator itself
 (`Rig.reign`, `Rig.command`), or a member that only exists as nodes (`Rig.ghost`).
 """
@@ -21,18 +21,19 @@ from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
 from consumer.core import messages as msg
-from consumer.core.options import AgentOptions
-from consumer.driver import AgentDriver
+from consumer.core.options import MemberOptions
+from consumer.member.driver import MemberDriver
 from tests.harness.proxy import Proxy
 from tests.harness.tape import Tape
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.protocol.spy import Spy
+from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Command, Option, Subscription, Thread, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.election import Candidate
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions, parse_hosts
 from zkcoord.zk.port import (
@@ -45,7 +46,6 @@ from zkcoord.zk.port import (
     ReadResult,
     WatchMode,
 )
-from zkcoord.zk.session import KazooEnsemble
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout, parents
@@ -66,7 +66,7 @@ class Proc:
     front of the server.
     """
 
-    driver: CoordinatorDriver | AgentDriver
+    driver: CoordinatorDriver | MemberDriver
 
     def __init__(self, rig: Rig, name: str, session_ms: int, proxy: Proxy | None) -> None:
         self.rig = rig
@@ -199,7 +199,7 @@ class Member(Proc):
     told to keep silent, and remembers all that it heard. `positions` is what it fetches from.
     """
 
-    driver: AgentDriver
+    driver: MemberDriver
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Member(Proc):
         session_ms: int,
         proxy: Proxy | None,
         layout: Layout,
-        options: AgentOptions,
+        options: MemberOptions,
     ) -> None:
         super().__init__(rig, name, session_ms, proxy)
         self.options = options
@@ -220,7 +220,7 @@ class Member(Proc):
         self.names: list[str] = []
         self.done: dict[int, msg.CommitDone] = {}
         self._tokens = 0
-        self.driver = AgentDriver(
+        self.driver = MemberDriver(
             self.spy,
             layout,
             options,
@@ -435,7 +435,7 @@ class Rig:
             session_ms,
             proxy,
             layout or self.layout,
-            AgentOptions(group=group, host=name, **options),
+            MemberOptions(group=group, host=name, **options),
         )  # type: ignore[arg-type]
         self.procs.append(made)
         made.begin()

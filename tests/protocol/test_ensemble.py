@@ -13,9 +13,9 @@ from tests.protocol import heavy_session
 from tests.protocol.rig import WAIT_S, Proc, rigged, tps
 from tests.protocol.spy import SpyPort, creates, starts
 from zkcoord.stack.java import Java
-from zkcoord.zk.contact import TimedPort
+from zkcoord.zk.contact_clock import ContactClockPort
+from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.port import Suspended
-from zkcoord.zk.session import KazooPort
 
 pytestmark = pytest.mark.ensemble
 
@@ -30,7 +30,7 @@ def three(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ense
 def server_of(proc: Proc, ensemble: Ensemble) -> int:
     """The member of the ensemble that this process is connected to."""
     port = proc.driver.port
-    if isinstance(port, TimedPort):
+    if isinstance(port, ContactClockPort):
         port = port.port
     assert (
         isinstance(port, SpyPort)

@@ -12,7 +12,7 @@ from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, WAIT_S, Coordinator, Rig, tps
 from tests.protocol.spy import creates
 from zkcoord.core.model import Subscription
-from zkcoord.zk import connection
+from zkcoord.zk.kazoo_port import connection
 from zkcoord.zk.port import GetChildren
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import parents

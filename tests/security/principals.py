@@ -6,7 +6,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl_credential
 
 from tests.harness.zookeeper import connect
-from zkcoord.zk.acl import Principal, Roles
+from zkcoord.zk.acl.table import Principal, Roles
 from zkcoord.zk.options import Digest
 
 PASSWORDS = {"coord": "pw-of-coord", "app": "pw-of-app", "viewer": "pw-of-viewer"}

@@ -9,8 +9,8 @@ import pytest
 from tests.security.principals import ROLES
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
-from zkcoord.zk.acl import ALL, MATRIX, Principal, letters, members_may, roles
-from zkcoord.zk.acl_audit import judge
+from zkcoord.zk.acl.audit import judge
+from zkcoord.zk.acl.table import ALL, MATRIX, Principal, letters, members_may, roles
 from zkcoord.zk.port import OPEN_ACL, AclEntry, Check, Create, acl_bytes
 from zkcoord.znodes.paths import CONSUMERS, Layout
 

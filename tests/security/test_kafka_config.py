@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from zkcoord.cli.brokers import Brokers, brokers
+from zkcoord.config.options import Use
+from zkcoord.config.sources import resolve
 from zkcoord.errors import ConfigurationError
-from zkcoord.runtime.config import resolve
-from zkcoord.runtime.operator import Brokers, brokers
-from zkcoord.runtime.table import Use
 from zkcoord.znodes.paths import Layout
 
 GOOD = {

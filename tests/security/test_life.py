@@ -18,9 +18,9 @@ from zkcoord.errors import UnavailableError
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import ZooKeeperOptions, ZooKeeperServer
-from zkcoord.zk.acl import Principal, Roles
-from zkcoord.zk.acl_audit import audit
-from zkcoord.zk.acl_client import AclClient
+from zkcoord.zk.acl.audit import audit
+from zkcoord.zk.acl.client import AclClient
+from zkcoord.zk.acl.table import Principal, Roles
 from zkcoord.zk.options import Sasl, Tls, ZkOptions
 from zkcoord.znodes.paths import Layout
 

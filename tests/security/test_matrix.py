@@ -14,7 +14,7 @@ from tests.harness.zookeeper import disconnect
 from tests.security.principals import ROLES, STRANGER, client_as, digest
 from tests.zk.port_contract import Session
 from tests.zk.real import Loop
-from zkcoord.zk.acl import ALL, ANY, MATRIX
+from zkcoord.zk.acl.table import ALL, ANY, MATRIX
 from zkcoord.zk.port import Create
 from zkcoord.znodes.paths import Layout, parents
 

@@ -13,12 +13,12 @@ import pytest
 from consumer import KafkaConsumer
 from consumer.options import check
 from consumer.spark.options import stream_options
+from tests.harness.command import Running
 from tests.harness.zookeeper import disconnect
-from tests.runtime.process import Running
 from tests.security.principals import PASSWORDS, client_as, flags, hashed
-from zkcoord.runtime.config import resolve
-from zkcoord.runtime.settings import coordinator_settings
-from zkcoord.runtime.table import TABLE, Use
+from zkcoord.config.options import TABLE, Use
+from zkcoord.config.settings import coordinator_settings
+from zkcoord.config.sources import resolve
 from zkcoord.znodes.paths import Layout
 
 HASHES = [hashed(user).partition(":")[2] for user in PASSWORDS]

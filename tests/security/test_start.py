@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from kazoo.security import make_digest_acl
 
+from tests.harness.command import Running
 from tests.harness.zookeeper import disconnect
-from tests.runtime.process import Running
 from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest, flags
+from zkcoord.cli.main import main
+from zkcoord.config.options import ENVIRONMENT_PREFIX, Use
+from zkcoord.config.settings import coordinator_settings
+from zkcoord.config.sources import resolve
+from zkcoord.coordinator.acl_check import look_at_acls
 from zkcoord.errors import ConfigurationError, RefusedError
-from zkcoord.runtime.acl_start import look_at_acls
-from zkcoord.runtime.cli import main
-from zkcoord.runtime.config import resolve
-from zkcoord.runtime.settings import coordinator_settings
-from zkcoord.runtime.table import ENVIRONMENT_PREFIX, Use
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.paths import CONSUMERS
 

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from consumer.core import phases
-from zkcoord.core import states
+from zkcoord.core.group import states
 
 _counts: Counter[str] = Counter()
 

@@ -20,15 +20,15 @@ from consumer.core.messages import (
     Subscribe,
     ToFetcher,
 )
-from consumer.core.options import AgentOptions
-from consumer.driver import AgentDriver
+from consumer.core.options import MemberOptions
+from consumer.member.driver import MemberDriver
 from tests.sim.application import Application, Habits, Log, Witness
 from tests.sim.assignors import OddAssignor
 from tests.sim.kernel import Host, Kernel
 from tests.sim.zookeeper import HostEnsemble, SimEnsemble
+from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.znodes.paths import Layout
 
 WALL_START_MS = 1_700_000_000_000
@@ -56,7 +56,7 @@ class Process:
         self.skew_ms = kernel.between(-2_000, 2_000)
         self.drift_per_mille = 0
         self.journal: list[dict[str, object]] = []
-        self.driver: CoordinatorDriver | AgentDriver
+        self.driver: CoordinatorDriver | MemberDriver
         self._timer_ms: int | None = None
         self._timer = 0
         self._ending = False
@@ -174,8 +174,8 @@ class Wishes:
 
 
 class Lookout:
-    """`consumer.driver.Outage` of a process: what it hears of the servers while it looks, over its
-    own link.
+    """`consumer.member.driver.Outage` of a process: what it hears of the servers while it looks,
+    over its own link.
     """
 
     def __init__(self, process: Process, ensemble: SimEnsemble) -> None:
@@ -219,7 +219,7 @@ class Lookout:
 class ConsumerProcess(Process):
     """One consumer: an agent and an application."""
 
-    driver: AgentDriver
+    driver: MemberDriver
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class ConsumerProcess(Process):
         self.wishes = wishes
         self._ids = 0
         self.closing = False
-        options = AgentOptions(
+        options = MemberOptions(
             group=wishes.group,
             host=name,
             rebalance_timeout_ms=wishes.rebalance_timeout_ms,
@@ -250,7 +250,7 @@ class ConsumerProcess(Process):
             rejected_backoff_max_ms=wishes.rejected_backoff_max_ms,
             failsafe=wishes.failsafe,
         )
-        self.driver = AgentDriver(
+        self.driver = MemberDriver(
             self.zk,
             layout,
             options,

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer.core.agent import Agent
+from consumer.core.agent import GroupMember
 from consumer.core.events import AgentAction, AgentEvent
+from zkcoord.coordinator.input_recorder import end_line, header_line, step_line
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.encoding import codec
 from zkcoord.core.events import Elected
-from zkcoord.runtime.inputs import end_line, header_line, step_line
-from zkcoord.runtime.replay import Recording, Replay, Verdict
+from zkcoord.core_encoding import codec
+from zkcoord.replay.replay import Recording, Replay, ReplayResult
 
 DIFFERENCES_MAX = 5
 
@@ -52,7 +52,7 @@ def _recorded(
 def recording() -> Iterator[dict[int, Journal]]:
     """Every core that takes a step inside this block keeps a journal."""
     journals: dict[int, Journal] = {}
-    originals = {cls: cls.step for cls in (Coordinator, Agent)}
+    originals = {cls: cls.step for cls in (Coordinator, GroupMember)}
     for cls, original in originals.items():
         cls.step = _recorded(original, journals)
     try:
@@ -105,7 +105,7 @@ def replayed(journals: dict[int, Journal]) -> Replayed:
     return found
 
 
-def _count(verdict: Verdict, found: Replayed) -> None:
+def _count(verdict: ReplayResult, found: Replayed) -> None:
     found.terms += 1
     found.inputs += verdict.inputs
     found.writes += verdict.writes
@@ -117,7 +117,7 @@ def _count(verdict: Verdict, found: Replayed) -> None:
 
 
 def _agent_differences(journal: Journal) -> list[str]:
-    fresh = Agent(journal.core.options)
+    fresh = GroupMember(journal.core.options)
     events, out = codec(AgentEvent), codec(AgentAction)
     for number, (event, actions) in enumerate(journal.steps):
         said = fresh.step(events.decode(json.loads(json.dumps(events.encode(event)))))

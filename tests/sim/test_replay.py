@@ -73,7 +73,7 @@ def test_a_recording_replays_in_another_process_whatever_the_hash_seed(tmp_path:
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
         run = subprocess.run(
-            [sys.executable, "-m", "zkcoord.runtime.cli", "replay", "-q", str(tmp_path)],
+            [sys.executable, "-m", "zkcoord.cli.main", "replay", "-q", str(tmp_path)],
             env=environment,
             capture_output=True,
             text=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.core.agent import Agent
+from consumer.core.agent import GroupMember
 from tests.sim import replay
 from tests.sim.runner import run_seed
 from tests.sim.variants import VARIANTS
@@ -66,13 +66,13 @@ def test_a_variant_leaves_nothing_behind() -> None:
 def test_a_core_that_remembers_other_lives_is_seen_by_the_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original, lives = Agent.step, [0]
+    original, lives = GroupMember.step, [0]
 
-    def step(self: Agent, event: Any) -> list[Any]:
+    def step(self: GroupMember, event: Any) -> list[Any]:
         lives[0] += 1
         return original(self, event) if lives[0] % 50 else []
 
-    monkeypatch.setattr(Agent, "step", step)
+    monkeypatch.setattr(GroupMember, "step", step)
     with replay.recording() as journals:
         World(0).run()
     assert replay.replayed(journals).differences

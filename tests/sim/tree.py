@@ -32,9 +32,9 @@ from zkcoord.zk.port import (
     ReadAnswer,
     Rejected,
     SetData,
-    Stat,
     ZkError,
 )
+from zkcoord.znodes.stat import Stat
 
 
 class Rec(NamedTuple):

@@ -13,28 +13,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import consumer.driver
-from consumer.core import agent, incarnations
-from consumer.core.agent import Agent
+from consumer.core import agent, topic_incarnations
+from consumer.core.agent import GroupMember
 from consumer.core.events import Ending, PartitionsRead, Store, Whose, Wrote
-from consumer.core.membership import Membership
-from consumer.core.sharing import Sharing
-from consumer.core.writing import Writing
-from consumer.driver import AgentDriver
+from consumer.core.legacy_group import LegacyGroupRules
+from consumer.core.member import MemberProtocol
+from consumer.core.member_writes import MemberWrites
+from consumer.member import driver
+from consumer.member.driver import MemberDriver
 from tests.sim.invariants import Violation
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
-from zkcoord.core import mixed, target
+from zkcoord.core import target
 from zkcoord.core.assignment import assign_sticky
-from zkcoord.core.commanding import Commander
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.group import Group
+from zkcoord.core.group import legacy_group
+from zkcoord.core.group.command_planner import CommandPlanner
+from zkcoord.core.group.deadlines import Deadlines
+from zkcoord.core.group.machine import Group
+from zkcoord.core.group.quarantine import Quarantine
+from zkcoord.core.group.static_members import StaticMembers
+from zkcoord.core.group.view import GroupView, PartitionPlace
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.core.statics import Statics
-from zkcoord.core.timers import Timers
-from zkcoord.core.trouble import Trouble
-from zkcoord.core.view import GroupView, Place
 from zkcoord.zk import writer
 from zkcoord.zk.port import (
     Check,
@@ -90,16 +91,16 @@ FOREVER_MS = 10**12
 
 
 def _lease_never_ends(
-    original: Callable[[Membership, int], int],
-) -> Callable[[Membership, int], int]:
-    def lease_until(self: Membership, era: int) -> int:
+    original: Callable[[MemberProtocol, int], int],
+) -> Callable[[MemberProtocol, int], int]:
+    def lease_until(self: MemberProtocol, era: int) -> int:
         return FOREVER_MS
 
     return lease_until
 
 
 def _read_renews(original: Callable[..., None]) -> Callable[..., None]:
-    def write(self: AgentDriver, port: Port, action: Any) -> None:
+    def write(self: MemberDriver, port: Port, action: Any) -> None:
         if not isinstance(action, Store) or action.values:
             original(self, port, action)
             return
@@ -139,7 +140,7 @@ class _NeverCleared(dict[int, int]):
 
 
 def _counted_on(original: Callable[..., None]) -> Callable[..., None]:
-    def made(self: Timers, options: CoordinatorOptions) -> None:
+    def made(self: Deadlines, options: CoordinatorOptions) -> None:
         original(self, options)
         self.gone_since = _NeverCleared()
 
@@ -163,9 +164,9 @@ def _any_version(original: type[SetData]) -> Callable[[str, bytes, int], SetData
 
 
 def _nothing_adopted(
-    original: Callable[[Agent, PartitionsRead], None],
-) -> Callable[[Agent, PartitionsRead], None]:
-    def judge_start(self: Agent, e: PartitionsRead) -> None:
+    original: Callable[[GroupMember, PartitionsRead], None],
+) -> Callable[[GroupMember, PartitionsRead], None]:
+    def judge_start(self: GroupMember, e: PartitionsRead) -> None:
         original(
             self,
             replace(
@@ -176,15 +177,17 @@ def _nothing_adopted(
     return judge_start
 
 
-def _not_resumed(original: Callable[[Agent, Any], None]) -> Callable[[Agent, Any], None]:
-    def withdraw(self: Agent, current: Any) -> None:
+def _not_resumed(
+    original: Callable[[GroupMember, Any], None],
+) -> Callable[[GroupMember, Any], None]:
+    def withdraw(self: GroupMember, current: Any) -> None:
         self._drop_current()
 
     return withdraw
 
 
 def _ack_unchecked(original: Callable[..., None]) -> Callable[..., None]:
-    def ack_ops(self: AgentDriver, ack: Any, ops: list[Op], stores: Any) -> None:
+    def ack_ops(self: MemberDriver, ack: Any, ops: list[Op], stores: Any) -> None:
         ops[0] = Check("/consumers", -1)
         original(self, ack, ops, stores)
 
@@ -196,19 +199,19 @@ def _unfenced(original: type[Check]) -> Callable[[str, int], Check]:
 
 
 def _started_at_once(
-    original: Callable[[GroupView, TopicPartition], tuple[Place, str]],
-) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
-    def judge(self: GroupView, tp: TopicPartition) -> tuple[Place, str]:
+    original: Callable[[GroupView, TopicPartition], tuple[PartitionPlace, str]],
+) -> Callable[[GroupView, TopicPartition], tuple[PartitionPlace, str]]:
+    def judge(self: GroupView, tp: TopicPartition) -> tuple[PartitionPlace, str]:
         place, member = original(self, tp)
         want = self.target.get(tp)
         if (
-            place is Place.WRONG
+            place is PartitionPlace.WRONG
             and want is not None
             and want.member in self.members
             and want.member != member
             and tp not in self.starting
         ):
-            return Place.READY, want.member
+            return PartitionPlace.READY, want.member
         return place, member
 
     return judge
@@ -222,7 +225,7 @@ def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
     """A start takes an owner node whoever has it."""
 
     def ack_ops(
-        self: AgentDriver, ack: Any, ops: list[Op], stores: dict[int, TopicPartition]
+        self: MemberDriver, ack: Any, ops: list[Op], stores: dict[int, TopicPartition]
     ) -> None:
         original(self, ack, ops, stores)
         there = self.port._ensemble.tree.nodes  # type: ignore[union-attr]  # the model's own tree: what a claim without a condition would do
@@ -242,9 +245,9 @@ def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _foreign_is_free(
-    original: Callable[[Agent, PartitionsRead], None],
-) -> Callable[[Agent, PartitionsRead], None]:
-    def judge_start(self: Agent, e: PartitionsRead) -> None:
+    original: Callable[[GroupMember, PartitionsRead], None],
+) -> Callable[[GroupMember, PartitionsRead], None]:
+    def judge_start(self: GroupMember, e: PartitionsRead) -> None:
         original(
             self,
             replace(
@@ -260,7 +263,7 @@ def _foreign_is_free(
 
 
 def _cooperative_always(original: Callable[..., bool]) -> Callable[..., bool]:
-    def recall(self: Commander, result: Any) -> bool:
+    def recall(self: CommandPlanner, result: Any) -> bool:
         self.view.recall(False)
         return False
 
@@ -268,7 +271,7 @@ def _cooperative_always(original: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _nobody_is_expected(original: Callable[..., bool]) -> Callable[..., bool]:
-    def left(self: Statics, now_ms: int, member: Any, evicted: bool, members: Any) -> bool:
+    def left(self: StaticMembers, now_ms: int, member: Any, evicted: bool, members: Any) -> bool:
         return original(self, now_ms, member, True, members)
 
     return left
@@ -289,7 +292,7 @@ def _slot_until_acked(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _no_backoff(original: Callable[..., int | None]) -> Callable[..., int | None]:
-    def release_at_ms(self: Trouble) -> int | None:
+    def release_at_ms(self: Quarantine) -> int | None:
         began_ms = self.by_itself_ms - max(
             self.options.quarantine_ms, self.options.quarantine_backoff_max_ms
         )
@@ -324,14 +327,14 @@ def _nothing_to_write(original: Callable[..., tuple[()]]) -> Callable[..., tuple
 
 
 def _started_twice(
-    original: Callable[[GroupView, TopicPartition], tuple[Place, str]],
-) -> Callable[[GroupView, TopicPartition], tuple[Place, str]]:
-    def judge(self: GroupView, tp: TopicPartition) -> tuple[Place, str]:
+    original: Callable[[GroupView, TopicPartition], tuple[PartitionPlace, str]],
+) -> Callable[[GroupView, TopicPartition], tuple[PartitionPlace, str]]:
+    def judge(self: GroupView, tp: TopicPartition) -> tuple[PartitionPlace, str]:
         place, member = original(self, tp)
         want = self.target.get(tp)
         return (
-            (Place.READY, want.member)
-            if place is Place.STARTING and want is not None and want.member != member
+            (PartitionPlace.READY, want.member)
+            if place is PartitionPlace.STARTING and want is not None and want.member != member
             else (place, member)
         )
 
@@ -339,7 +342,7 @@ def _started_twice(
 
 
 def _many_commands(original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    def free(self: Commander, names: list[str]) -> list[Any]:
+    def free(self: CommandPlanner, names: list[str]) -> list[Any]:
         live, self.view.live = self.view.live, {}
         try:
             return original(self, names)
@@ -349,8 +352,10 @@ def _many_commands(original: Callable[..., list[Any]]) -> Callable[..., list[Any
     return free
 
 
-def _unheard(original: Callable[[Membership, int], int]) -> Callable[[Membership, int], int]:
-    def lease_until(self: Membership, era: int) -> int:
+def _unheard(
+    original: Callable[[MemberProtocol, int], int],
+) -> Callable[[MemberProtocol, int], int]:
+    def lease_until(self: MemberProtocol, era: int) -> int:
         return self.lease_until_ms
 
     return lease_until
@@ -360,8 +365,8 @@ def _no_last_place(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda members, options: original(members, replace(options, members_per_group_max=10**6))
 
 
-def _first_always(original: Callable[[Membership], None]) -> Callable[[Membership], None]:
-    def ask_to_join(self: Membership) -> None:
+def _first_always(original: Callable[[MemberProtocol], None]) -> Callable[[MemberProtocol], None]:
+    def ask_to_join(self: MemberProtocol) -> None:
         self.registered_before = False
         original(self)
 
@@ -369,7 +374,7 @@ def _first_always(original: Callable[[Membership], None]) -> Callable[[Membershi
 
 
 def _automatic_always(original: Callable[..., Any]) -> Callable[..., Any]:
-    def write(self: Membership, *arguments: Any) -> Any:
+    def write(self: MemberProtocol, *arguments: Any) -> Any:
         given, self.options = self.options, replace(self.options, auto_commit=True)
         try:
             return original(self, *arguments)
@@ -380,7 +385,7 @@ def _automatic_always(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whenever(original: Callable[..., None]) -> Callable[..., None]:
-    def let_go(self: Sharing, now_ms: int) -> None:
+    def let_go(self: LegacyGroupRules, now_ms: int) -> None:
         original(self, now_ms)
         if self.release_by_ms is not None:
             self.release_by_ms = FOREVER_MS
@@ -393,7 +398,7 @@ def _announced_late(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _obeyed_late(original: Callable[..., None]) -> Callable[..., None]:
-    def advance(self: Agent, now_ms: int) -> None:
+    def advance(self: GroupMember, now_ms: int) -> None:
         lapsed, self.lapsed = self.lapsed, False
         original(self, now_ms)
         self.lapsed = lapsed
@@ -413,24 +418,24 @@ _ALL = (
     Variant(
         "no_lease",
         "a member hands records out whatever its lease says",
-        (Patch(Membership, "lease_until", _lease_never_ends),),
+        (Patch(MemberProtocol, "lease_until", _lease_never_ends),),
     ),
     Variant(
         "announced_late",
         "a member says what it has started whatever its lease says",
-        (Patch(Writing, "_announce", _announced_late),),
+        (Patch(MemberWrites, "_announce", _announced_late),),
         by=("I3",),
     ),
     Variant(
         "obeyed_late",
         "a member takes up a command whatever its lease says",
-        (Patch(Agent, "_advance", _obeyed_late),),
+        (Patch(GroupMember, "_advance", _obeyed_late),),
         by=("I3",),
     ),
     Variant(
         "lease_by_read",
         "an idle member renews its lease by reading its registration",
-        (Patch(AgentDriver, "_write", _read_renews),),
+        (Patch(MemberDriver, "_write", _read_renews),),
     ),
     Variant(
         "no_eviction_wait",
@@ -448,7 +453,7 @@ _ALL = (
     Variant(
         "no_recount",
         "an outage counts as part of the wait before an orphaned owner node is removed",
-        (Patch(Timers, "__init__", _counted_on),),
+        (Patch(Deadlines, "__init__", _counted_on),),
         "failsafe",
         ("I3",),
     ),
@@ -462,29 +467,29 @@ _ALL = (
     Variant(
         "failsafe_revives",
         "a lease that is over comes back when nobody serves",
-        (Patch(Writing, "_may_prolong", _always),),
+        (Patch(MemberWrites, "_may_prolong", _always),),
         "failsafe",
         ("I3",),
     ),
     Variant(
         "no_version_fence",
         "offsets are written whatever their version",
-        (Patch(consumer.driver, "SetData", _any_version),),
+        (Patch(driver, "SetData", _any_version),),
     ),
     Variant(
         "no_adoption",
         "after an unknown start, owner nodes of one's own are not adopted",
-        (Patch(Agent, "_judge_start", _nothing_adopted),),
+        (Patch(GroupMember, "_judge_start", _nothing_adopted),),
     ),
     Variant(
         "no_resume",
         "a stop that was withdrawn is not resumed",
-        (Patch(Writing, "_withdraw", _not_resumed),),
+        (Patch(MemberWrites, "_withdraw", _not_resumed),),
     ),
     Variant(
         "no_ack_check",
         "an ack does not check the member's own registration",
-        (Patch(AgentDriver, "_ack_ops", _ack_unchecked),),
+        (Patch(MemberDriver, "_ack_ops", _ack_unchecked),),
     ),
     Variant(
         "no_epoch_fence",
@@ -502,9 +507,9 @@ _ALL = (
         " written whatever their version",
         (
             Patch(GroupView, "_judge", _started_at_once),
-            Patch(Agent, "_judge_start", _foreign_is_free),
-            Patch(AgentDriver, "_ack_ops", _claims_unfenced),
-            Patch(consumer.driver, "SetData", _any_version),
+            Patch(GroupMember, "_judge_start", _foreign_is_free),
+            Patch(MemberDriver, "_ack_ops", _claims_unfenced),
+            Patch(driver, "SetData", _any_version),
         ),
         by=("I3", "I4", "I13"),
     ),
@@ -518,21 +523,21 @@ _ALL = (
     Variant(
         "no_eager_barrier",
         "in the eager form only what moves is stopped, and starts do not wait for stops",
-        (Patch(Commander, "_recall", _cooperative_always),),
+        (Patch(CommandPlanner, "_recall", _cooperative_always),),
         "eager",
         ("I15",),
     ),
     Variant(
         "no_grace",
         "a static member that leaves is gone at once",
-        (Patch(Statics, "left", _nobody_is_expected),),
+        (Patch(StaticMembers, "left", _nobody_is_expected),),
         "static",
         ("I16",),
     ),
     Variant(
         "no_incarnation_check",
         "offsets of a topic count for another of the same name",
-        (Patch(incarnations, "same_incarnation", _every_topic_is_the_same),),
+        (Patch(topic_incarnations, "same_incarnation", _every_topic_is_the_same),),
         "topics",
         ("I13",),
     ),
@@ -546,14 +551,14 @@ _ALL = (
     Variant(
         "no_quarantine_backoff",
         "a quarantine ends 50 ms after it began, if anything changed meanwhile",
-        (Patch(Trouble, "release_at_ms", _no_backoff),),
+        (Patch(Quarantine, "release_at_ms", _no_backoff),),
         "members",
         ("I17",),
     ),
     Variant(
         "no_look_back",
         "a member does not look back at the topics of what it started",
-        (Patch(Writing, "_prove_later", _nothing),),
+        (Patch(MemberWrites, "_prove_later", _nothing),),
         "moments",
     ),
     Variant(
@@ -583,14 +588,14 @@ _ALL = (
     Variant(
         "no_one_command",
         "a member may have several commands outstanding",
-        (Patch(Commander, "_free", _many_commands),),
+        (Patch(CommandPlanner, "_free", _many_commands),),
         DEFAULT,
         ("I6",),
     ),
     Variant(
         "no_floor",
         "a lease counts also for what was lost and not heard of",
-        (Patch(Membership, "lease_until", _unheard),),
+        (Patch(MemberProtocol, "lease_until", _unheard),),
     ),
     Variant(
         "no_rename",
@@ -601,13 +606,13 @@ _ALL = (
     Variant(
         "no_replaced_process",
         "a process whose instance was taken over takes it back when it returns",
-        (Patch(Membership, "_ask_to_join", _first_always),),
+        (Patch(MemberProtocol, "_ask_to_join", _first_always),),
         "static",
     ),
     Variant(
         "no_second_look",
         "what the target before says is started whatever a member has subscribed since",
-        (Patch(Commander, "_may_start", _whatever_is_subscribed),),
+        (Patch(CommandPlanner, "_may_start", _whatever_is_subscribed),),
         "full",
         ("I20",),
     ),
@@ -622,8 +627,8 @@ _ALL = (
         "stores_unasked",
         "what is given up is stored at the position also where the application commits by itself",
         (
-            Patch(Membership, "_revoked", _automatic_always),
-            Patch(Writing, "_write_ack", _automatic_always),
+            Patch(MemberProtocol, "_revoked", _automatic_always),
+            Patch(MemberWrites, "_write_ack", _automatic_always),
         ),
         "default",
         ("I18",),
@@ -631,7 +636,7 @@ _ALL = (
     Variant(
         "leaves_unasked",
         "a member that leaves stores its positions also where the application commits by itself",
-        (Patch(Membership, "_leave", _automatic_always),),
+        (Patch(MemberProtocol, "_leave", _automatic_always),),
         "default",
         ("I18",),
     ),
@@ -639,35 +644,35 @@ _ALL = (
         "no_release",
         "a member of a shared group lets go when the coordinator says so, not when the"
         " registrations change",
-        (Patch(Sharing, "_let_go", _nothing),),
+        (Patch(LegacyGroupRules, "_let_go", _nothing),),
         "mixed",
         ("C3",),
     ),
     Variant(
         "no_release_deadline",
         "it waits for its application as long as that takes",
-        (Patch(Sharing, "_let_go", _whenever),),
+        (Patch(LegacyGroupRules, "_let_go", _whenever),),
         "mixed",
         ("C3",),
     ),
     Variant(
         "no_rescue",
         "an old consumer that gave up is left to itself",
-        (Patch(mixed.Sharing, "rescue", _nothing_to_write),),
+        (Patch(legacy_group.LegacyGroup, "rescue", _nothing_to_write),),
         "mixed",
         ("I8",),
     ),
     Variant(
         "no_old_maths",
         "a shared group is assigned as any other",
-        (Patch(mixed, "LEGACY_ASSIGNORS", _sticky_maths),),
+        (Patch(legacy_group, "LEGACY_ASSIGNORS", _sticky_maths),),
         "mixed",
         ("I8",),
     ),
     Variant(
         "no_partial_stop",
         "what the application is working on is given up with the rest",
-        (Patch(Membership, "_revoked", _whole_at_once),),
+        (Patch(MemberProtocol, "_revoked", _whole_at_once),),
         "members",
         ("I13",),
     ),

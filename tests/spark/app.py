@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from consumer.spark import register
-from consumer.spark.drain import drain_and_stop
+from consumer.spark.graceful_stop import drain_and_stop
 
 TOO_SLOW = "Python worker failed to connect back"
 DRAIN_S = 240.0

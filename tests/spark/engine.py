@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from consumer.spark.ranges import parse_plan
+from consumer.spark.plan import parse_plan
 from consumer.spark.schema import full_schema
 from consumer.spark.source import ZkcoordSource, ZkcoordStreamReader
 from tests.harness.wait import wait_until

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.errors import ConsumerOptionError
 from consumer.spark.options import EARLIEST, LATEST, batch_options, stream_options
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import (
     ALL_COLUMNS,
     COLUMNS,
@@ -212,7 +212,7 @@ def test_pruned_columns_keep_the_querys_order_and_their_types() -> None:
 
 
 def test_a_batch_range_is_what_was_asked_for_or_an_error() -> None:
-    from consumer.spark.batch import BatchPlanner
+    from consumer.spark.batch_reader import BatchPlanner
     from consumer.spark.decode.errors import DataLossError
 
     at = TopicPartition("orders", 0)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from consumer.errors import ConsumerOptionError
 from consumer.spark.decode.errors import DataLossError, ReadError
 from consumer.spark.errors import SessionLostError
-from consumer.spark.ranges import Plan, parse_plan
+from consumer.spark.plan import Plan, parse_plan
 from consumer.spark.schema import full_schema
 from consumer.spark.source import ZkcoordSource
 from tests.harness.kafka import admin, produce_numbered

@@ -6,23 +6,23 @@ import pytest
 
 from zkcoord.verdict import lines
 from zkcoord.verdict.facts import (
-    Assigned,
     CommandSeen,
-    Committed,
     Delivered,
-    End,
     FirstFetch,
+    OffsetCommitted,
+    OffsetSeen,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     Produced,
     ProducerStopped,
-    Rebalanced,
+    RebalanceSeen,
     Released,
     SessionEnded,
     Started,
     Steady,
     StepBalanced,
     StepBegan,
-    Stored,
 )
 
 AT = Partition("my-orders", 3)
@@ -39,17 +39,19 @@ def test_a_consumers_lines() -> None:
     def facts(**line: object) -> list[object]:
         return list(lines.consumer("c1", {"t": 7, **line}))
 
-    assert facts(event="assigned", offsets={"my-orders-3": 5}) == [Assigned(7, AT, "c1", 5)]
+    assert facts(event="assigned", offsets={"my-orders-3": 5}) == [
+        PartitionAssigned(7, AT, "c1", 5)
+    ]
     assert facts(event="revoked", positions={"my-orders-3": 9}) == [
-        Released(7, AT, "c1", End.REVOKED)
+        Released(7, AT, "c1", OwnershipEnd.REVOKED)
     ]
     assert facts(event="lost", partitions=["my-orders-3"], reason="gone") == [
-        Released(7, AT, "c1", End.LOST)
+        Released(7, AT, "c1", OwnershipEnd.LOST)
     ]
     assert facts(
         event="records", count=3, ranges={"my-orders-3": [[5, 6, 2, 1], [8, 8, 1, 1]]}
     ) == [Delivered(7, AT, "c1", 5, 6), Delivered(7, AT, "c1", 8, 8)]
-    assert facts(event="committed", offsets={"my-orders-3": 7}) == [Committed(7, AT, "c1", 7)]
+    assert facts(event="committed", offsets={"my-orders-3": 7}) == [OffsetCommitted(7, AT, "c1", 7)]
     assert facts(event="committed", error="no") == []
     assert facts(event="first_fetch", partition="my-orders-3") == [FirstFetch(7, AT, "c1")]
     assert facts(event="notice", kind="command", detail={}) == [CommandSeen(7, "c1")]
@@ -59,7 +61,7 @@ def test_a_consumers_lines() -> None:
         == [SessionEnded(7, "c1")]
     )
     assert facts(event="notice", kind="lease lapsed", detail={}) == []
-    assert facts(event="closing") == [Released(7, None, "c1", End.CLOSED)]
+    assert facts(event="closing") == [Released(7, None, "c1", OwnershipEnd.CLOSED)]
     assert facts(event="revoke", partitions=["my-orders-3"]) == []
     assert facts(event="start", host="here") == [Started(7, "c1", "here")]
     assert facts(event="start") == [Started(7, "c1", "")]
@@ -70,13 +72,15 @@ def test_lines_may_say_where_their_writes_stand_in_zookeepers_order() -> None:
         return list(lines.consumer("c1", {"t": 7, "orders": {"my-orders-3": 12}, **line}))
 
     assert facts(event="assigned", offsets={"my-orders-3": 5, "my-orders-4": 6}) == [
-        Assigned(7, AT, "c1", 5, 12),
-        Assigned(7, Partition("my-orders", 4), "c1", 6),
+        PartitionAssigned(7, AT, "c1", 5, 12),
+        PartitionAssigned(7, Partition("my-orders", 4), "c1", 6),
     ]
     assert facts(event="revoked", positions={"my-orders-3": 9}) == [
-        Released(7, AT, "c1", End.REVOKED, 12)
+        Released(7, AT, "c1", OwnershipEnd.REVOKED, 12)
     ]
-    assert facts(event="committed", offsets={"my-orders-3": 7}) == [Committed(7, AT, "c1", 7, 12)]
+    assert facts(event="committed", offsets={"my-orders-3": 7}) == [
+        OffsetCommitted(7, AT, "c1", 7, 12)
+    ]
     assert facts(event="records", ranges={"my-orders-3": [[5, 6, 2, 1]]}) == [
         Delivered(7, AT, "c1", 5, 6, 12)
     ]
@@ -94,13 +98,13 @@ def test_the_other_processes_lines() -> None:
     ]
     assert list(
         lines.scenario("s", {"event": "exit", "t": 7, "process": "c1", "killed": True})
-    ) == [Released(7, None, "c1", End.KILLED)]
+    ) == [Released(7, None, "c1", OwnershipEnd.KILLED)]
     assert list(
         lines.scenario("s", {"event": "exit", "t": 7, "process": "c1", "killed": False})
-    ) == [Released(7, None, "c1", End.CLOSED)]
+    ) == [Released(7, None, "c1", OwnershipEnd.CLOSED)]
     assert list(
         lines.scenario("s", {"event": "stored", "t": 7, "offsets": {"my-orders-3": 5}})
-    ) == [Stored(7, AT, 5)]
+    ) == [OffsetSeen(7, AT, 5)]
     assert list(lines.scenario("s", {"event": "steady", "t": 7})) == [Steady(7)]
     assert list(lines.scenario("s", {"event": "step", "t": 7, "name": "x", "quiet": True})) == [
         StepBegan(7, "x", True)
@@ -121,5 +125,5 @@ def test_the_other_processes_lines() -> None:
                 "moved": 2,
             },
         )
-    ) == [Rebalanced(7_000_000, "member joined", "m", 3, 2)]
+    ) == [RebalanceSeen(7_000_000, "member joined", "m", 3, 2)]
     assert list(lines.coordinator("k", {"t": 7, "kind": "term", "event": "elected"})) == []

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from zkcoord.verdict.facts import (
-    Assigned,
-    Committed,
     Delivered,
-    End,
-    Found,
+    OffsetCommitted,
+    OffsetSeen,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     PartitionFact,
     Produced,
     ProducerStopped,
+    RecordsFound,
     Released,
     Steady,
-    Stored,
 )
 from zkcoord.verdict.rules import PartitionJudge, PartitionReport, Rule
 
@@ -22,24 +22,32 @@ AT = Partition("orders", 3)
 S = 1_000_000_000
 
 
-def assigned(t: float, member: str, offset: int, order: int | None = None) -> Assigned:
-    return Assigned(int(t * S), AT, member, offset, order)
+def assigned(t: float, member: str, offset: int, order: int | None = None) -> PartitionAssigned:
+    return PartitionAssigned(int(t * S), AT, member, offset, order)
 
 
-def released(t: float, member: str, end: End = End.REVOKED, order: int | None = None) -> Released:
-    return Released(int(t * S), AT if end in (End.REVOKED, End.LOST) else None, member, end, order)
+def released(
+    t: float, member: str, end: OwnershipEnd = OwnershipEnd.REVOKED, order: int | None = None
+) -> Released:
+    return Released(
+        int(t * S),
+        AT if end in (OwnershipEnd.REVOKED, OwnershipEnd.LOST) else None,
+        member,
+        end,
+        order,
+    )
 
 
 def delivered(t: float, member: str, first: int, last: int, order: int | None = None) -> Delivered:
     return Delivered(int(t * S), AT, member, first, last, order)
 
 
-def committed(t: float, member: str, offset: int, order: int | None = None) -> Committed:
-    return Committed(int(t * S), AT, member, offset, order)
+def committed(t: float, member: str, offset: int, order: int | None = None) -> OffsetCommitted:
+    return OffsetCommitted(int(t * S), AT, member, offset, order)
 
 
-def there(first: int, last: int, times: int = 1, member: str = "") -> Found:
-    return Found(0, AT, first, last, times, member)
+def there(first: int, last: int, times: int = 1, member: str = "") -> RecordsFound:
+    return RecordsFound(0, AT, first, last, times, member)
 
 
 def produced(t: float, end: int) -> Produced:
@@ -65,7 +73,7 @@ CLEAN = (
     produced(3.2, 20),
     delivered(3.3, "b", 10, 19),
     committed(3.4, "b", 20),
-    released(4, "b", End.CLOSED),
+    released(4, "b", OwnershipEnd.CLOSED),
 )
 
 
@@ -100,7 +108,7 @@ def test_after_a_kill_what_was_not_committed_may_come_again_once() -> None:
         assigned(1, "a", 0),
         delivered(2, "a", 0, 9),
         committed(2.5, "a", 6),
-        released(3, "a", End.KILLED),
+        released(3, "a", OwnershipEnd.KILLED),
     )
     again = report(*crash, assigned(3.1, "b", 6), delivered(3.2, "b", 6, 15))
     assert again.amounts == {} and again.excused == 4
@@ -113,7 +121,7 @@ def test_after_a_kill_what_was_not_committed_may_come_again_once() -> None:
 
 
 def test_only_a_kill_excuses() -> None:
-    for end in (End.REVOKED, End.LOST, End.CLOSED):
+    for end in (OwnershipEnd.REVOKED, OwnershipEnd.LOST, OwnershipEnd.CLOSED):
         found = report(
             assigned(1, "a", 0),
             delivered(2, "a", 0, 9),
@@ -137,11 +145,13 @@ def test_owned_twice_by_ownerships_that_never_ended() -> None:
 
 def test_a_member_hears_late_that_its_session_was_lost() -> None:
     late = (assigned(1, "a", 0), delivered(1.5, "a", 0, 4), assigned(2, "b", 5))
-    assert report(*late, delivered(2.1, "b", 5, 9), released(3, "a", End.LOST)).amounts == {}
-    assert report(*late, delivered(2.1, "a", 5, 9), released(3, "a", End.LOST)).amounts == {
-        Rule.OWNED_TWICE: 1
-    }
-    for end in (End.REVOKED, End.CLOSED, End.KILLED):
+    assert (
+        report(*late, delivered(2.1, "b", 5, 9), released(3, "a", OwnershipEnd.LOST)).amounts == {}
+    )
+    assert report(
+        *late, delivered(2.1, "a", 5, 9), released(3, "a", OwnershipEnd.LOST)
+    ).amounts == {Rule.OWNED_TWICE: 1}
+    for end in (OwnershipEnd.REVOKED, OwnershipEnd.CLOSED, OwnershipEnd.KILLED):
         assert report(*late, released(3, "a", end)).amounts == {Rule.OWNED_TWICE: 1}, end
 
 
@@ -176,7 +186,7 @@ def test_offset_back_at_the_next_owner() -> None:
 
 
 def test_offset_back_seen_by_an_observer() -> None:
-    found = report(assigned(1, "a", 0), committed(2, "a", 10), Stored(3 * S, AT, 4))
+    found = report(assigned(1, "a", 0), committed(2, "a", 10), OffsetSeen(3 * S, AT, 4))
     assert found.amounts == {Rule.OFFSET_BACK: 1}
 
 
@@ -187,7 +197,7 @@ def test_a_commit_told_late_belongs_to_its_ownership() -> None:
 
 
 def test_a_commit_told_after_an_observer_saw_the_next_one() -> None:
-    seen = (assigned(1, "a", 0), committed(2, "a", 10), Stored(3 * S, AT, 17))
+    seen = (assigned(1, "a", 0), committed(2, "a", 10), OffsetSeen(3 * S, AT, 17))
     assert (
         report(*seen, committed(4, "a", 15), released(5, "a"), assigned(6, "b", 17)).amounts == {}
     )
@@ -304,11 +314,13 @@ def test_a_plan_of_a_version_that_was_another_owners_by_then() -> None:
         (assigned(1, "a", 0, 1), delivered(2, "a", 0, 9, 1)),
         (assigned(0.1, "b", 0, 2), delivered(0.2, "b", 0, 9, 2)),
     )
-    assert Rule.OWNED_TWICE not in report(*first, released(3, "a", End.LOST), *second).amounts
     assert (
-        report(*first, delivered(2.5, "a", 10, 19, 2), released(3, "a", End.LOST), *second).amounts[
-            Rule.OWNED_TWICE
-        ]
+        Rule.OWNED_TWICE not in report(*first, released(3, "a", OwnershipEnd.LOST), *second).amounts
+    )
+    assert (
+        report(
+            *first, delivered(2.5, "a", 10, 19, 2), released(3, "a", OwnershipEnd.LOST), *second
+        ).amounts[Rule.OWNED_TWICE]
         == 1
     )
 
@@ -378,7 +390,7 @@ def test_what_was_handed_out_twice_and_came_out_once_is_clean() -> None:
     twice = (
         assigned(1, "a", 0),
         delivered(2, "a", 0, 9),
-        released(3, "a", End.LOST),
+        released(3, "a", OwnershipEnd.LOST),
         assigned(3.1, "b", 0),
         delivered(3.3, "b", 0, 9),
         committed(3.4, "b", 10),
@@ -392,7 +404,7 @@ def test_after_a_kill_the_output_may_have_once_what_was_not_committed() -> None:
         assigned(1, "a", 0),
         delivered(2, "a", 0, 9),
         committed(2.5, "a", 6),
-        released(3, "a", End.KILLED),
+        released(3, "a", OwnershipEnd.KILLED),
         assigned(3.1, "b", 6),
         delivered(3.3, "b", 6, 9),
         committed(3.4, "b", 10),

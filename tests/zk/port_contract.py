@@ -41,12 +41,12 @@ from zkcoord.zk.port import (
     ReadResult,
     Rejected,
     SetData,
-    Stat,
     Suspended,
     Unanswered,
     WatchMode,
     ZkError,
 )
+from zkcoord.znodes.stat import Stat
 
 T = TypeVar("T")
 

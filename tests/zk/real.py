@@ -10,9 +10,9 @@ from collections.abc import Callable
 from types import TracebackType
 
 from tests.zk.link import Link, Mode
+from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.options import ZkOptions, parse_hosts
 from zkcoord.zk.port import Closed, Expired, Port, PortEvent, Refused
-from zkcoord.zk.session import KazooEnsemble, KazooPort
 
 DRAIN_DEADLINE_S = 60.0
 TERMINAL = (Closed, Expired, Refused)

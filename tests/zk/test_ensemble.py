@@ -9,6 +9,7 @@ import pytest
 from tests.harness.zookeeper import Ensemble
 from tests.zk.port_contract import Session
 from tests.zk.real import Loop
+from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.port import (
     Closed,
     Committed,
@@ -22,7 +23,6 @@ from zkcoord.zk.port import (
     Suspended,
     Unanswered,
 )
-from zkcoord.zk.session import KazooPort
 
 SESSION_MS = 9_000
 WRITES = 150

@@ -13,8 +13,8 @@ from tests.zk.port_contract import CONTRACT, SINCE_3_6, PortFixture
 from tests.zk.real import RealFixture
 
 KEPT_SINCE_3_6 = since_3_6(
-    "watches that fire once cannot keep this part of the contract (tests/zk/test_old_servers.py has"
-    " what they keep)"
+    "watches that fire once cannot keep this part of the contract"
+    " (tests/zk/kazoo_port/test_old_servers.py has what they keep)"
 )
 
 

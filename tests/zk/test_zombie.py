@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.harness.wait import wait_until
 from tests.zk.port_contract import Session
 from tests.zk.real import Loop
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import (
     Check,
@@ -27,7 +28,6 @@ from zkcoord.zk.port import (
     SetData,
     WatchMode,
 )
-from zkcoord.zk.session import KazooEnsemble
 
 ROOT = Path(__file__).parents[2]
 SESSION_MS = 3_000

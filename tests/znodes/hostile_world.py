@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from consumer.core import messages as msg
-from consumer.core.options import AgentOptions
+from consumer.core.options import MemberOptions
 from consumer.core.phases import Phase
-from consumer.driver import AgentDriver
+from consumer.member.driver import MemberDriver
 from tests.znodes.mutants import mutant, name
 from tests.znodes.seeds import DECODERS
+from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.runtime.driver import CoordinatorDriver
 from zkcoord.zk.port import (
     Change,
     Children,
@@ -47,7 +47,6 @@ from zkcoord.zk.port import (
     ReadResult,
     Rejected,
     SetData,
-    Stat,
     Suspended,
     Unanswered,
     WatchMode,
@@ -56,6 +55,7 @@ from zkcoord.zk.port import (
 from zkcoord.znodes import codec, paths
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.stat import Stat
 
 SESSION_MS = 6_000
 INCARNATION = 5  # what the commands of the seeds name
@@ -206,10 +206,8 @@ class HostileWorld:
         self.inputs += 1
         drawn = 1.0 if self.gentle else rng.random()
         other = self.layout.other_profile()
-        if (
-            read.path in (other.leader, other.ids(GROUPS[0]))
-            or (drawn < 0.1
-            and read.path != self.layout.leader)
+        if read.path in (other.leader, other.ids(GROUPS[0])) or (
+            drawn < 0.1 and read.path != self.layout.leader
         ):
             return Missing()
         if drawn < 0.102:
@@ -348,12 +346,12 @@ class HostileMember:
         self.count = 0
         self.driver = self._new()
 
-    def _new(self) -> AgentDriver:
+    def _new(self) -> MemberDriver:
         self.era = 0
-        driver = AgentDriver(
+        driver = MemberDriver(
             self.world,
             self.world.layout,
-            AgentOptions(group="g", host="h"),
+            MemberOptions(group="g", host="h"),
             self.world.clock,
             self.world.clock,
             self._new_id,

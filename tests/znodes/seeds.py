@@ -20,8 +20,8 @@ from zkcoord.core.model import (
     Thread,
     TopicPartition,
 )
-from zkcoord.zk.port import Stat
 from zkcoord.znodes import codec
+from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=77, mzxid=77, version=1, cversion=0, ephemeral_owner=99, num_children=0)
 START = Command(

@@ -17,8 +17,8 @@ from zkcoord.core.model import (
     Thread,
     TopicPartition,
 )
-from zkcoord.zk.port import Stat
 from zkcoord.znodes.codec import EpochData, LeaderData
+from zkcoord.znodes.stat import Stat
 
 INT64 = 2**63 - 1
 WORD = "ABCXYZabcxyz0189._-"

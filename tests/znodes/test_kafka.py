@@ -7,8 +7,8 @@ import json
 import pytest
 
 from zkcoord.core.model import Malformed, Topic
-from zkcoord.zk.port import Stat
 from zkcoord.znodes.codec import BrokerData, decode_broker, decode_topic
+from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=4711, mzxid=4800, version=1, cversion=1, ephemeral_owner=0, num_children=1)
 V3 = (

@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 from tests.harness.kafka import create_topic, unique
 from zkcoord.core.model import Topic
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.zk.port import Stat
 from zkcoord.znodes.codec import BrokerData, decode_broker, decode_topic
 from zkcoord.znodes.paths import BrokerAt, Layout, TopicAt
+from zkcoord.znodes.stat import Stat
 
 LAYOUT = Layout.DRAFT
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.znodes import strategies
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
 from zkcoord.errors import InvalidSubscriptionError
-from zkcoord.zk.port import Stat
 from zkcoord.znodes.codec import decode_registration, encode_registration
+from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=77, mzxid=77, version=0, cversion=0, ephemeral_owner=99, num_children=0)
 INT32_MAX = 2**31 - 1

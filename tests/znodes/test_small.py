@@ -7,9 +7,9 @@ from hypothesis import given
 
 from tests.znodes import strategies
 from zkcoord.core.model import Malformed, Owner, Thread
-from zkcoord.zk.port import Stat
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData, OffsetsOf, Vacant
+from zkcoord.znodes.stat import Stat
 
 
 @given(strategies.members, strategies.numbers, strategies.stats)

@@ -18,7 +18,7 @@ Assign = Callable[[AssignmentInput], Assignment]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PluginsFound:
     """`names` can be used, in order. `notes` says in one sentence each what was left out, and
     why.
     """
@@ -27,7 +27,7 @@ class Found:
     notes: tuple[str, ...]
 
 
-def find(builtin: Collection[str]) -> Found:
+def find(builtin: Collection[str]) -> PluginsFound:
     """The installed assignors but those called like a built-in one, those that two packages offer,
     and those whose name no registration could hold.
     """
@@ -54,7 +54,7 @@ def find(builtin: Collection[str]) -> Found:
             )
         else:
             names.append(name)
-    return Found(tuple(names), tuple(notes))
+    return PluginsFound(tuple(names), tuple(notes))
 
 
 def load(name: str) -> Assign:

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkcoord.assignors.frames import decode_answer, encode_request
-from zkcoord.assignors.process import Child, Failed, start
+from zkcoord.assignors.process import AssignorFailed, AssignorProcess, start
 from zkcoord.core.assignment import Assignment, AssignmentInput
 
 log = logging.getLogger(__name__)
@@ -172,11 +172,11 @@ class AssignorPool:
             return group in self._slow
 
     def finished(
-        self, slot: _Slot, call: _Call, answer: Assignment | Failed, took_ms: float
+        self, slot: _Slot, call: _Call, answer: Assignment | AssignorFailed, took_ms: float
     ) -> None:
         """A slot is free again; tell, or repeat."""
-        slow = isinstance(answer, Failed) or took_ms > self.options.slice_ms
-        again = isinstance(answer, Failed) and answer.gave_way
+        slow = isinstance(answer, AssignorFailed) or took_ms > self.options.slice_ms
+        again = isinstance(answer, AssignorFailed) and answer.gave_way
         with self._lock:
             if self._closed:
                 return
@@ -191,7 +191,7 @@ class AssignorPool:
                 "an assignor is interrupted since others wait",
                 extra={"fields": {"group": call.group, "assignor": call.assignor}},
             )
-        elif isinstance(answer, Failed):
+        elif isinstance(answer, AssignorFailed):
             reason = answer.reason
             log.warning(
                 "an assignor failed",
@@ -210,7 +210,7 @@ class _Slot:
     def __init__(self, pool: AssignorPool, number: int) -> None:
         self.pool = pool
         self.calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self.child: Child | None = None
+        self.child: AssignorProcess | None = None
         self._answers = 0
         self._closed = False
         self._lock = threading.Lock()
@@ -238,35 +238,35 @@ class _Slot:
                     exc_info=True,
                 )
                 answer, took_ms = (
-                    Failed(
+                    AssignorFailed(
                         "it could not be asked because of a defect in the coordinator: its log has"
                         " the details"
                     ),
                     0.0,
                 )
-            if isinstance(answer, Failed) or self._answers >= CALLS_PER_CHILD_MAX:
+            if isinstance(answer, AssignorFailed) or self._answers >= CALLS_PER_CHILD_MAX:
                 self._drop()
             self.pool.finished(self, call, answer, took_ms)
         self._drop()
 
-    def _serve(self, call: _Call) -> tuple[Assignment | Failed, float]:
+    def _serve(self, call: _Call) -> tuple[Assignment | AssignorFailed, float]:
         """The answer and how long it took, without the start of a process."""
         request = encode_request(call.assignor, call.given)
         child = self._ready()
-        if isinstance(child, Failed):
+        if isinstance(child, AssignorFailed):
             return child, 0.0
         began = time.monotonic()
         answer = self._ask(child, call, request)
         self._tell_printed(child, call)
         return answer, (time.monotonic() - began) * 1000
 
-    def _ready(self) -> Child | Failed:
+    def _ready(self) -> AssignorProcess | AssignorFailed:
         """A child that waits for a request."""
         if self.child is not None and self.child.usable():
             return self.child
         self._drop()
         child = start(self.pool.options.memory_mb)
-        if isinstance(child, Failed):
+        if isinstance(child, AssignorFailed):
             return child
         with self._lock:
             self.child = child
@@ -274,12 +274,14 @@ class _Slot:
                 child.kill()
         hello = child.exchange(None, START_WITHIN_MS)
         return (
-            Failed(f"it has no process to run in: {hello.reason}")
-            if isinstance(hello, Failed)
+            AssignorFailed(f"it has no process to run in: {hello.reason}")
+            if isinstance(hello, AssignorFailed)
             else child
         )
 
-    def _ask(self, child: Child, call: _Call, request: bytes) -> Assignment | Failed:
+    def _ask(
+        self, child: AssignorProcess, call: _Call, request: bytes
+    ) -> Assignment | AssignorFailed:
         options = self.pool.options
         slice_ends = time.monotonic() + options.slice_ms / 1000
 
@@ -289,13 +291,13 @@ class _Slot:
             return not slow and time.monotonic() > slice_ends and self.pool.others_wait()
 
         body = child.exchange(request, options.deadline_ms, give_way)
-        if isinstance(body, Failed):
+        if isinstance(body, AssignorFailed):
             return body
         self._answers += 1
         answer = decode_answer(body)
-        return answer if isinstance(answer, Assignment) else Failed(answer)
+        return answer if isinstance(answer, Assignment) else AssignorFailed(answer)
 
-    def _tell_printed(self, child: Child, call: _Call) -> None:
+    def _tell_printed(self, child: AssignorProcess, call: _Call) -> None:
         text = child.printed()
         if text:
             log.info(

@@ -2,8 +2,8 @@
 everything, killed with all that it started.
 
 Nothing here waits longer than it is told to, whatever the child does: its pipes are not blocking,
-and a deadline, an end, a wrong byte or too many bytes are `Failed` values. After a `Failed` the
-child is of no more use.
+and a deadline, an end, a wrong byte or too many bytes are `AssignorFailed` values. After a
+`AssignorFailed` the child is of no more use.
 
 A child that has computed for `BACKGROUND_CPU_MS` in one call goes on in the background (Linux:
 `SCHED_IDLE`): it gets what nobody else wants of a processor, and whoever wakes up takes it away at
@@ -40,7 +40,7 @@ SECRET_PREFIX = "ZKCOORD_"  # noqa: S105  the prefix of names of variables
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AssignorFailed:
     """No answer, and why, in words in which "it" is the assignor. `gave_way`: nothing is wrong,
     others were waiting.
     """
@@ -49,7 +49,7 @@ class Failed:
     gave_way: bool = False
 
 
-class Child:
+class AssignorProcess:
     """One process. Used by one thread; only `kill` may come from any."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -84,7 +84,7 @@ class Child:
 
     def exchange(
         self, request: bytes | None, within_ms: int, give_way: Callable[[], bool] = lambda: False
-    ) -> bytes | Failed:
+    ) -> bytes | AssignorFailed:
         """Send a request (None: wait for the first sign of life) and return the answer's body.
         `give_way` is asked every `LOOK_UP_MS`.
         """
@@ -103,7 +103,7 @@ class Child:
             if self._err in ready and not self._hear():
                 poller.unregister(self._err)
             if self._printed_bytes > PRINTED_BYTES_MAX:
-                return Failed(f"it printed more than {PRINTED_BYTES_MAX} bytes")
+                return AssignorFailed(f"it printed more than {PRINTED_BYTES_MAX} bytes")
             if self._in in ready:
                 pending = self._send(pending)
                 if not pending:
@@ -115,8 +115,8 @@ class Child:
             if not self._in_background and self._cpu_ms() >= background_at_ms:
                 self._go_to_background()
             if give_way():
-                return Failed("it took long while others waited", gave_way=True)
-        return Failed(f"it did not answer within {within_ms} ms and was killed")
+                return AssignorFailed("it took long while others waited", gave_way=True)
+        return AssignorFailed(f"it did not answer within {within_ms} ms and was killed")
 
     def _cpu_ms(self) -> float:
         """What it has computed so far; 0 where nobody says."""
@@ -141,25 +141,25 @@ class Child:
         except OSError:  # it ended: what it leaves in the other pipes says more
             return pending[:0]
 
-    def _receive(self, received: bytearray) -> bytes | Failed | None:
+    def _receive(self, received: bytearray) -> bytes | AssignorFailed | None:
         """The answer, once it is whole; None before that."""
         try:
             piece = os.read(self._out, READ_BYTES)
         except BlockingIOError:
             return None
         if not piece:
-            return Failed(self._how_it_ended())
+            return AssignorFailed(self._how_it_ended())
         received += piece
         if len(received) < HEADER.size:
             return None
         length = body_bytes(bytes(received[: HEADER.size]))
         if length < 0 or len(received) > HEADER.size + length:
-            return Failed(
+            return AssignorFailed(
                 "it broke the way to the coordinator: something in its process wrote to a"
                 " descriptor that is not its own"
             )
         if length > ANSWER_BYTES_MAX:
-            return Failed(
+            return AssignorFailed(
                 f"it answered with {length} bytes, more than the {ANSWER_BYTES_MAX} allowed"
             )
         if len(received) < HEADER.size + length:
@@ -223,12 +223,14 @@ class Child:
             pipe.close()
 
 
-def start(memory_mb: int) -> Child | Failed:
+def start(memory_mb: int) -> AssignorProcess | AssignorFailed:
     """A new child; it says when it is up (`exchange(None, ...)`). It finds the same packages as
     this process and knows nothing that options in the environment may hold, such as passwords.
     """
     if not sys.executable:
-        return Failed("it has no process to run in: there is no Python program to start one with")
+        return AssignorFailed(
+            "it has no process to run in: there is no Python program to start one with"
+        )
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(SECRET_PREFIX)
     }
@@ -242,7 +244,7 @@ def start(memory_mb: int) -> Child | Failed:
         str(memory_mb),
     ]
     try:
-        return Child(
+        return AssignorProcess(
             subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -255,7 +257,7 @@ def start(memory_mb: int) -> Child | Failed:
             )
         )
     except OSError as error:
-        return Failed(f"it has no process to run in: {error.strerror}")
+        return AssignorFailed(f"it has no process to run in: {error.strerror}")
 
 
 def _signal_name(number: int) -> str:

@@ -22,8 +22,8 @@ from dataclasses import field
 from itertools import islice
 
 from .model import Thread, TopicPartition
-from .sticky import FREE, Problem, balance
-from .values import value
+from .sticky import FREE, StickyProblem, balance
+from .value_type import value
 
 OWNER_PATH_BYTES_MAX = 512 * 1024
 OWNER_FIXED_BYTES = 64
@@ -211,7 +211,7 @@ def assign_sticky(given: AssignmentInput) -> Assignment:
         for number in sorted(given.partitions[topic])
     ]
     none = Thread("", 0)
-    problem = Problem(
+    problem = StickyProblem(
         kinds=[kind_of[item.topic] for item in items],
         costs=[given.path_bytes(item) for item in items],
         held_by=[index_of.get(given.owners.get(item, none).member, FREE) for item in items],
@@ -338,7 +338,7 @@ def _between_threads(
         limit: frozenset(kind_of[topic] for topic in topics if wanted[topic] >= limit)
         for limit in limits
     }
-    problem = Problem(
+    problem = StickyProblem(
         kinds=[kind_of[item.topic] for item in part],
         costs=[0] * len(part),
         held_by=[place_of.get(number, FREE) for number in held],

@@ -22,6 +22,9 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from zkcoord.core.group.machine import Group
+from zkcoord.core.group.states import Need, next_state
+
 from .events import (
     Action,
     AssignorAnswered,
@@ -42,10 +45,8 @@ from .events import (
     WriteOp,
     Written,
 )
-from .group import Group
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
-from .states import Need, next_state
 from .target import TargetInput
 
 WAKES_STALE_MAX = 1_000

@@ -25,7 +25,7 @@ from .model import (
     Topic,
     TopicPartition,
 )
-from .values import value
+from .value_type import value
 
 
 @value

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple
 
-from .values import value
+from .value_type import value
 
 MALFORMED_NAME_CHARS_MAX = 300
 

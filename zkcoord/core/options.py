@@ -32,13 +32,13 @@ class CoordinatorOptions:
     giving up for it, so that it is started once. `initial_delay_ms` is how long the first member of
     an empty group waits for others. `external_assignors` are the custom assignors that can be
     asked. After `max_rebalance_retries` failures without `retries_forgotten_ms` of rest between
-    them a group is quarantined, see `zkcoord.core.trouble`. `grace_max_ms` caps for how long a
-    static member's partitions are kept for it. A group with more than `registrations_per_group_max`
-    registrations or `nodes_per_group_max` nodes is not read but left alone; after
-    `left_alone_retry_ms` its size is looked at again. An old consumer tries four times, two seconds
-    apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms` after the last
-    change has given up, and is revived; again after twice that, up to `legacy_rescue_max_ms`. What
-    else is wrong for `legacy_odd_ms` is reported.
+    them a group is quarantined, see `zkcoord.core.group.quarantine`. `grace_max_ms` caps for how
+    long a static member's partitions are kept for it. A group with more than
+    `registrations_per_group_max` registrations or `nodes_per_group_max` nodes is not read but left
+    alone; after `left_alone_retry_ms` its size is looked at again. An old consumer tries four
+    times, two seconds apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms`
+    after the last change has given up, and is revived; again after twice that, up to
+    `legacy_rescue_max_ms`. What else is wrong for `legacy_odd_ms` is reported.
     """
 
     default_assignor: str = "sticky"

@@ -38,7 +38,7 @@ FREE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class StickyProblem:
     """Items 0..n-1 and holders 0..m-1. `kinds[i]`, `costs[i]` and `held_by[i]` (a holder or `FREE`)
     describe item i; `accepts[h]` and `weights[h]` (1 or more) holder h. Items of a kind are
     adjacent and in their natural order. Holders that accept the same should share one set object.
@@ -55,7 +55,7 @@ class Problem:
     moved: Sequence[int] = ()
 
 
-def balance(problem: Problem) -> list[int]:
+def balance(problem: StickyProblem) -> list[int]:
     """For each item its holder, or `FREE` where no holder accepts it or has room."""
     work = _Balance(problem)
     work.keep()
@@ -81,7 +81,7 @@ class _Class:
 class _Balance:
     """The state of one computation."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: StickyProblem) -> None:
         self.problem = problem
         count = len(problem.accepts)
         self.holder = [FREE] * len(problem.kinds)

@@ -6,7 +6,7 @@ first. So a group is eager until all its members support the cooperative form. A
 nothing with those before it (older registrations first) is rejected.
 
 `prepare` votes and says what the assignor is to see; a built-in assignor answers at once, a custom
-one later and from elsewhere, so `conclude` takes its answer for what it is: a proposal.
+one later and from elsewhere, so `accept_proposal` takes its answer for what it is: a proposal.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from zkcoord.core.group.static_members import alias_of
+
 from .assignment import ASSIGNORS, Assignment, AssignmentInput
-from .model import Member, Pattern, Thread, Topic, TopicPartition
-from .options import CoordinatorOptions
-from .rejections import (
+from .error_codes import (
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL,
     Rejection,
     rejection,
 )
+from .model import Member, Pattern, Thread, Topic, TopicPartition
+from .options import CoordinatorOptions
 from .sizes import json_bytes
-from .statics import alias_of
-from .values import value
+from .value_type import value
 
 COOPERATIVE = "cooperative"
 EAGER = "eager"
@@ -66,7 +67,7 @@ class TargetInput:
 
 
 @value
-class Targets:
+class TargetAssignment:
     """A computed target. `rejected` members are not in it; `unassigned` partitions did not fit
     under a session's cap of owner paths. `user_data` is what a custom assignor tells members.
     """
@@ -79,7 +80,7 @@ class Targets:
     protocol: str = COOPERATIVE
     user_data: Mapping[str, str] = field(default_factory=dict)
 
-    def renamed(self, before: str, after: str) -> Targets:
+    def renamed(self, before: str, after: str) -> TargetAssignment:
         """What `before` was to be told is for `after`. (The target itself lives on in the view.)"""
         return replace(self, user_data=_renamed(self.user_data, before, after))
 
@@ -107,7 +108,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingAssignorCall:
     """A question to a custom assignor that waits for its answer; `fresh` are the requests for a
     target as if nobody owned anything that it is for.
     """
@@ -116,7 +117,7 @@ class Asked:
     prepared: Prepared
     fresh: frozenset[str]
 
-    def renamed(self, before: str, after: str) -> Asked:
+    def renamed(self, before: str, after: str) -> PendingAssignorCall:
         """As `Prepared.renamed`."""
         return replace(self, prepared=self.prepared.renamed(before, after))
 
@@ -168,7 +169,7 @@ def prepare(
     )
 
 
-def fits(member: Member, result: Targets, options: CoordinatorOptions) -> bool:
+def fits(member: Member, result: TargetAssignment, options: CoordinatorOptions) -> bool:
     """Whether a member shares the assignor and the form that its group has come to use: one that
     was away had no vote.
     """
@@ -182,7 +183,7 @@ def assign(prepared: Prepared) -> Assignment:
     return ASSIGNORS[prepared.assignor](prepared.given)
 
 
-def flaw(prepared: Prepared, answer: Assignment) -> str:
+def proposal_error(prepared: Prepared, answer: Assignment) -> str:
     """What is wrong with an assignor's proposal, as a sentence; "" if nothing is."""
     given = prepared.given
     existing = {TopicPartition(t, n) for t, numbers in given.partitions.items() for n in numbers}
@@ -213,9 +214,9 @@ def flaw(prepared: Prepared, answer: Assignment) -> str:
     return ""
 
 
-def conclude(prepared: Prepared, answer: Assignment) -> Targets:
-    """The target, under the members' own names. The answer has no `flaw`. What it says to be
-    unassigned is not asked: partitions that it says nothing of are so too.
+def accept_proposal(prepared: Prepared, answer: Assignment) -> TargetAssignment:
+    """The target, under the members' own names. The answer has no `proposal_error`. What it says to
+    be unassigned is not asked: partitions that it says nothing of are so too.
     """
     names = {alias: name for name, alias in prepared.aliases.items() if alias != name}
     target = answer.targets
@@ -238,7 +239,7 @@ def conclude(prepared: Prepared, answer: Assignment) -> Targets:
         if left
         else ()
     )
-    return Targets(
+    return TargetAssignment(
         target,
         prepared.assignor,
         prepared.rejected,

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any
 
 from consumer import verifiable
-from consumer.kafka_consumer import KafkaConsumer
+from consumer.api.kafka_consumer import KafkaConsumer
 
 RECORDS_MIN = 5
 

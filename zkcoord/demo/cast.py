@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from zkcoord.demo.observer import Observer
-from zkcoord.demo.options import GROUP, TOPIC, Break, Options
-from zkcoord.demo.processes import Child, Children, Line, signal_name
-from zkcoord.demo.state import GroupState, Kind, Phase
-from zkcoord.demo.story import Story
+from zkcoord.demo.observer import OffsetObserver
+from zkcoord.demo.options import GROUP, TOPIC, Break, DemoOptions
+from zkcoord.demo.processes import DemoProcess, DemoProcesses, Line, signal_name
+from zkcoord.demo.state import ConsumerPhase, GroupShown, ProcessKind
+from zkcoord.demo.story import ScenarioJournal
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.ports import free_port
 from zkcoord.verdict import engine
@@ -39,19 +39,23 @@ class Cast:
     """The processes of one run. `say` shows a sentence to the user."""
 
     def __init__(
-        self, options: Options, addresses: Addresses, story: Story, say: Callable[[str], None]
+        self,
+        options: DemoOptions,
+        addresses: Addresses,
+        story: ScenarioJournal,
+        say: Callable[[str], None],
     ) -> None:
         self.options = options
         self.addresses = addresses
         self.story = story
         self.say = say
-        self.state = GroupState()
+        self.state = GroupShown()
         self.runs = options.folder / "run"
         self.partitions = options.pace.partitions
-        self.children = Children(self._line)
+        self.children = DemoProcesses(self._line)
         self._ready: dict[str, str] = {}
         try:
-            self.observer = Observer(
+            self.observer = OffsetObserver(
                 addresses.zookeeper, GROUP, TOPIC, lambda: self.partitions, self._seen
             )
         except ScenarioError:
@@ -75,7 +79,7 @@ class Cast:
 
     # starting
 
-    def _start(self, name: str, kind: Kind, module: list[str], folder: str) -> Child:
+    def _start(self, name: str, kind: ProcessKind, module: list[str], folder: str) -> DemoProcess:
         with self.children.lock:
             self.state.expect(name, kind)
         plain = name.replace(" ", "-")
@@ -103,7 +107,7 @@ class Cast:
             str(journal),
         ]
         self._start(
-            name, Kind.COORDINATOR, ["zkcoord.runtime.cli", "coordinator", *flags], "output"
+            name, ProcessKind.COORDINATOR, ["zkcoord.cli.main", "coordinator", *flags], "output"
         )
         if not again:
             self.children.follow_folder(name, journal)
@@ -137,7 +141,10 @@ class Cast:
             [] if fault is None else ["--fault", fault.value]
         )
         self._start(
-            name, Kind.CONSUMER, ["zkcoord.demo.actor", *acting, "--", *flags], engine.CONSUMERS
+            name,
+            ProcessKind.CONSUMER,
+            ["zkcoord.demo.actor", *acting, "--", *flags],
+            engine.CONSUMERS,
         )
 
     def start_producer(self) -> None:
@@ -152,13 +159,15 @@ class Cast:
             "--rate",
             str(self.options.pace.rate),
         ]
-        self._start("producer", Kind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS)
+        self._start(
+            "producer", ProcessKind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS
+        )
 
     def start_rogue(self, number: int) -> str:
         """Somebody who fetches a partition that is not his; his name."""
         self._start(
             "rogue",
-            Kind.ROGUE,
+            ProcessKind.ROGUE,
             [
                 "zkcoord.demo.rogue",
                 "--bootstrap-servers",
@@ -176,7 +185,7 @@ class Cast:
 
     def is_waiting(self, name: str) -> bool:
         """Is this consumer loaded and waiting for `go`? (under the lock)"""
-        return self.state.consumers[name].phase is Phase.WAITING
+        return self.state.consumers[name].phase is ConsumerPhase.WAITING
 
     def go(self, name: str) -> None:
         """Let a waiting consumer begin."""
@@ -220,7 +229,7 @@ class Cast:
         self._gone(child, killed=True)
         return killed_ns
 
-    def _gone(self, child: Child, killed: bool) -> None:
+    def _gone(self, child: DemoProcess, killed: bool) -> None:
         self.story.exit(child.name, killed, self.children.last_sign_ns(child))
         with self.children.lock:
             self.state.gone(child.name, killed)
@@ -236,7 +245,7 @@ class Cast:
         running = [
             child
             for child in self.children.children.values()
-            if child.alive and self.state.kinds[child.name] is Kind.COORDINATOR
+            if child.alive and self.state.kinds[child.name] is ProcessKind.COORDINATOR
         ]
         for child in running:
             self.ask_to_leave(child.name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from zkcoord.demo import live
-from zkcoord.demo.options import FAST, FULL, TINY, Break, Options
+from zkcoord.demo.options import FAST, FULL, TINY, Break, DemoOptions
 from zkcoord.demo.run import run
 from zkcoord.errors import ZkcoordError
 
@@ -30,7 +30,7 @@ examples:
 """
 
 
-class Parser(argparse.ArgumentParser):
+class DemoParser(argparse.ArgumentParser):
     """Refuses in one sentence."""
 
     def error(self, message: str) -> NoReturn:
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(
+    p = DemoParser(
         prog="python -m zkcoord.demo",
         description=(
             "A real consumer group on a real Kafka broker, through joins, leaves, crashes and its"
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else Path(tempfile.mkdtemp(prefix="zkcoord-demo-"))
     )
     kept = args.dir is not None
-    options = Options(
+    options = DemoOptions(
         folder,
         args.reports,
         pace,

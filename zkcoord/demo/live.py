@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from zkcoord.demo.state import ConsumerView, GroupState, Phase
+from zkcoord.demo.state import ConsumerPhase, ConsumerView, GroupShown
 
 if TYPE_CHECKING:
     from zkcoord.demo.cast import Cast
@@ -75,12 +75,12 @@ class PlainView:
             thread.join()
 
 
-def plain_line(state: GroupState) -> str:
+def plain_line(state: GroupShown) -> str:
     """The group in one line."""
     owned = "  ".join(
         f"{view.name}:{len(view.owned)}"
         for view in state.consumers.values()
-        if view.phase is Phase.MEMBER
+        if view.phase is ConsumerPhase.MEMBER
     )
     return (
         f"  {state.rate:,.0f} records/s, lag {state.lag:,}; {state.leader or 'nobody'} leads;"
@@ -147,7 +147,7 @@ class LiveView(PlainView):
             self._notes(state),
         )
 
-    def _owners(self, state: GroupState, partitions: int) -> Any:
+    def _owners(self, state: GroupShown, partitions: int) -> Any:
         from rich.table import Table
         from rich.text import Text
 
@@ -158,7 +158,7 @@ class LiveView(PlainView):
             bar = Text.assemble(*[cell(view, number) for number in range(partitions)])
             table.add_row(
                 Text(view.name, style="bold"),
-                Text(view.phase.value, style="red" if view.phase is Phase.KILLED else ""),
+                Text(view.phase.value, style="red" if view.phase is ConsumerPhase.KILLED else ""),
                 bar,
                 f"{len(view.owned):>3}",
                 f"{view.delivered:>9,} records",
@@ -192,7 +192,7 @@ class LiveView(PlainView):
                 )
         return table
 
-    def _notes(self, state: GroupState) -> Any:
+    def _notes(self, state: GroupShown) -> Any:
         from rich.text import Text
 
         shown = list(state.notes)[-NOTES_SHOWN:]
@@ -212,7 +212,7 @@ def cell(view: ConsumerView, number: int) -> tuple[str, str]:
     return FULL_CELL if number in view.fetched else COMING_CELL, COLOURS[view.number % len(COLOURS)]
 
 
-def together(state: GroupState, number: int) -> tuple[str, str]:
+def together(state: GroupShown, number: int) -> tuple[str, str]:
     """One partition in the bar of all: its owner's colour, a blank for none, an exclamation mark
     for two.
     """

@@ -40,7 +40,7 @@ def asking() -> Iterator[None]:
         ) from error
 
 
-class Observer:
+class OffsetObserver:
     """Samples on a thread of its own until `close`: `seen(t_ns, {partition: offset})` is called for
     each sample. Methods raise `ScenarioError` where ZooKeeper does not answer.
     """

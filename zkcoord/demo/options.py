@@ -43,7 +43,7 @@ TINY = Pace(partitions=8, grown=10, rate=800, records_between_steps=1_000, every
 
 
 @dataclass(frozen=True)
-class Options:
+class DemoOptions:
     """One run. `folder` gets everything that it writes, except the reports, which go to `reports`;
     with `keep_folder` False it is removed afterwards. `step_timeout_s` is the longest that a step
     may take to be balanced again.

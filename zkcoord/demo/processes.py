@@ -41,9 +41,9 @@ Sink = Callable[[str, Line], None]
 
 
 @dataclass
-class Child:
+class DemoProcess:
     """One process. `lines` is the file with its JSON lines, `log` has its standard error.
-    `killed_ns`: when it was killed by `Children.kill`.
+    `killed_ns`: when it was killed by `DemoProcesses.kill`.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Followed:
     rest: bytes = b""
 
 
-class Children:
+class DemoProcesses:
     """Starts, follows, ends. `sink(name, line)` gets every line, on the following thread, under
     `lock`; state that it changes is read under `lock` or in `wait_for` predicates, which hold it.
     """
@@ -87,14 +87,14 @@ class Children:
         self._files: list[Followed] = []
         self._folders: list[tuple[str, Path, set[Path]]] = []
         self._stopping = threading.Event()
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, DemoProcess] = {}
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._follow, name="follow-children", daemon=True)
         self._thread.start()
 
     # starting
 
-    def start(self, name: str, module: Sequence[str], lines: Path, log: Path) -> Child:
+    def start(self, name: str, module: Sequence[str], lines: Path, log: Path) -> DemoProcess:
         """Start `python -m module...`; its standard output goes to `lines` and is followed."""
         assert name not in self.children or not self.children[name].alive, (
             "two processes of one name"
@@ -111,7 +111,7 @@ class Children:
                 start_new_session=True,
                 env=environment(),
             )
-        child = Child(name, process, lines, log)
+        child = DemoProcess(name, process, lines, log)
         with self.lock:
             self.children[name] = child
             if all(followed.path != lines for followed in self._files):
@@ -158,7 +158,7 @@ class Children:
 
     # ending
 
-    def kill(self, child: Child) -> int:
+    def kill(self, child: DemoProcess) -> int:
         """kill -9; returns the wall-clock time in ns just before it."""
         child.expected_to_end = True
         child.killed_ns = time.time_ns()
@@ -166,14 +166,14 @@ class Children:
         child.process.wait(KILL_TIMEOUT_S)
         return child.killed_ns
 
-    def terminate(self, child: Child) -> int:
+    def terminate(self, child: DemoProcess) -> int:
         """SIGTERM without waiting; returns the wall-clock time in ns just before it."""
         child.expected_to_end = True
         now_ns = time.time_ns()
         child.process.terminate()
         return now_ns
 
-    def wait_gone(self, child: Child, timeout_s: float = TERM_TIMEOUT_S) -> int:
+    def wait_gone(self, child: DemoProcess, timeout_s: float = TERM_TIMEOUT_S) -> int:
         """Wait for its end and return its exit status. Raises `ConditionTimeoutError`."""
         try:
             return child.process.wait(timeout_s)
@@ -183,7 +183,7 @@ class Children:
                 f" {child.log})"
             ) from None
 
-    def last_sign_ns(self, child: Child) -> int:
+    def last_sign_ns(self, child: DemoProcess) -> int:
         """The latest time at which a child that is gone was certainly alive, or when it was killed,
         if that is later. Reads the rest of its lines first.
         """

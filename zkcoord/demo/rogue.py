@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kafka import KafkaConsumer, TopicPartition
 
-from consumer.verifiable import Journal, named, ranges_of
+from consumer.verifiable import EventLines, named, ranges_of
 
 POLL_MS = 200
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         bootstrap_servers=args.bootstrap_servers, group_id=None, auto_offset_reset="latest"
     )
     consumer.assign([TopicPartition(args.topic, args.partition)])
-    journal = Journal()
+    journal = EventLines()
     while True:
         batch = consumer.poll(POLL_MS)
         if batch:

@@ -14,9 +14,9 @@ from pathlib import Path
 from zkcoord.demo import picture, summary, timeline
 from zkcoord.demo.cast import Addresses, Cast
 from zkcoord.demo.live import View
-from zkcoord.demo.options import Options
+from zkcoord.demo.options import DemoOptions
 from zkcoord.demo.scenario import Scenario
-from zkcoord.demo.story import Story
+from zkcoord.demo.story import ScenarioJournal
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import Stack, running_stack
@@ -28,7 +28,7 @@ PICTURE, REPORT = "demo-timeline.png", "demo.json"
 KEPT = "demo-journals"
 
 
-def run(options: Options, view: View) -> int:
+def run(options: DemoOptions, view: View) -> int:
     """The exit status: 0 only for a clean verdict, which is also the last line. Raises `StackError`
     when the servers cannot be had.
     """
@@ -36,7 +36,7 @@ def run(options: Options, view: View) -> int:
     failure: str | None = None
     succession_ms: float | None = None
     with running_stack(options.folder / "stack", progress=view.say) as stack:
-        story = Story(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
+        story = ScenarioJournal(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
         cast: Cast | None = None
         try:
             cast = Cast(options, _addresses(stack), story, view.say)
@@ -70,7 +70,11 @@ def _addresses(stack: Stack) -> Addresses:
 
 
 def _reports(
-    options: Options, verdict: Verdict, succession_ms: float | None, duration_s: float, view: View
+    options: DemoOptions,
+    verdict: Verdict,
+    succession_ms: float | None,
+    duration_s: float,
+    view: View,
 ) -> None:
     java = find_java()
     summary.write(
@@ -87,7 +91,7 @@ def _reports(
     view.say(f"Written: {', '.join(str(path) for path in drawn)}")
 
 
-def _keep(options: Options, view: View) -> None:
+def _keep(options: DemoOptions, view: View) -> None:
     """Copy what a bad run wrote down to where it stays."""
     kept = options.reports / KEPT
     shutil.rmtree(kept, ignore_errors=True)
@@ -97,7 +101,7 @@ def _keep(options: Options, view: View) -> None:
     view.say(f"Journals and logs of this run are in {kept}")
 
 
-def subtitle(options: Options, line: timeline.Timeline, verdict: Verdict) -> str:
+def subtitle(options: DemoOptions, line: timeline.Timeline, verdict: Verdict) -> str:
     """What the picture's second line says."""
     wrong = (
         f"{verdict.amount(Rule.LOST)} lost, {verdict.amount(Rule.DUPLICATED)} duplicated,"

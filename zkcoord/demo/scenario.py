@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 
 from zkcoord.demo.cast import Cast
-from zkcoord.demo.options import Break, Options
-from zkcoord.demo.state import Phase
+from zkcoord.demo.options import Break, DemoOptions
+from zkcoord.demo.state import ConsumerPhase
 
 SET_BACK_RECORDS = 50
 ROGUE_RECORDS_MIN = 20
@@ -29,7 +29,7 @@ ROGUE_RECORDS_MIN = 20
 class Scenario:
     """One run over a cast that is set up (servers run, the topic exists)."""
 
-    def __init__(self, cast: Cast, options: Options) -> None:
+    def __init__(self, cast: Cast, options: DemoOptions) -> None:
         self.cast = cast
         self.options = options
         self.pace = options.pace
@@ -122,7 +122,7 @@ class Scenario:
         self.wait(
             lambda: (
                 state.leader not in ("", self.killed)
-                and state.consumers[name].phase is Phase.MEMBER
+                and state.consumers[name].phase is ConsumerPhase.MEMBER
             ),
             "a successor and the consumer that joins",
         )

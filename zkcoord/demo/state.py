@@ -19,7 +19,7 @@ NOTES_MAX = 200
 Line = Mapping[str, Any]
 
 
-class Kind(enum.Enum):
+class ProcessKind(enum.Enum):
     """What a process is."""
 
     CONSUMER = "consumer"
@@ -28,7 +28,7 @@ class Kind(enum.Enum):
     ROGUE = "rogue"
 
 
-class Phase(enum.Enum):
+class ConsumerPhase(enum.Enum):
     """Where a consumer stands; the values are shown."""
 
     STARTING = "starting"
@@ -47,19 +47,19 @@ class ConsumerView:
 
     name: str
     number: int
-    phase: Phase = Phase.STARTING
+    phase: ConsumerPhase = ConsumerPhase.STARTING
     owned: set[int] = field(default_factory=set)
     fetched: set[int] = field(default_factory=set)
     delivered: int = 0
     registered_ns: int = 0
 
 
-class GroupState:
+class GroupShown:
     """The group. `leader` is the name of the coordinator process that leads, "" for none known."""
 
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._now_ns = now_ns
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: dict[str, ProcessKind] = {}
         self.consumers: dict[str, ConsumerView] = {}
         self.leader = ""
         self.epoch = 0
@@ -76,17 +76,17 @@ class GroupState:
 
     # processes
 
-    def expect(self, name: str, kind: Kind) -> None:
+    def expect(self, name: str, kind: ProcessKind) -> None:
         """A process of this name is started."""
         self.kinds[name] = kind
-        if kind is Kind.CONSUMER and name not in self.consumers:
+        if kind is ProcessKind.CONSUMER and name not in self.consumers:
             self.consumers[name] = ConsumerView(name, len(self.consumers))
 
     def gone(self, name: str, killed: bool) -> None:
         """A process is gone."""
         if name in self.consumers:
             view = self.consumers[name]
-            view.phase = Phase.KILLED if killed else Phase.GONE
+            view.phase = ConsumerPhase.KILLED if killed else ConsumerPhase.GONE
             view.owned.clear()
             view.fetched.clear()
         if name == self.leader:
@@ -101,13 +101,13 @@ class GroupState:
     def line(self, name: str, line: Line) -> None:
         """Take a line of a process."""
         kind = self.kinds.get(name)
-        if kind is Kind.CONSUMER:
+        if kind is ProcessKind.CONSUMER:
             self._consumer(self.consumers[name], line)
-        elif kind is Kind.PRODUCER and line.get("event") == "produced":
+        elif kind is ProcessKind.PRODUCER and line.get("event") == "produced":
             self.produced.update({_number(at): end for at, end in line["ends"].items()})
-        elif kind is Kind.COORDINATOR:
+        elif kind is ProcessKind.COORDINATOR:
             self._coordinator(name, line)
-        elif kind is Kind.ROGUE and line.get("event") == "records":
+        elif kind is ProcessKind.ROGUE and line.get("event") == "records":
             self.fired[name] = self.fired.get(name, 0) + line["count"]
 
     def _coordinator(self, name: str, line: Line) -> None:
@@ -137,7 +137,7 @@ class GroupState:
                 }
             )
         elif event == "registered":
-            view.phase, view.registered_ns = Phase.MEMBER, line["t"]
+            view.phase, view.registered_ns = ConsumerPhase.MEMBER, line["t"]
         elif event == "assigned":
             view.owned.update(map(_number, line["offsets"]))
         elif event in ("revoked", "lost"):
@@ -150,9 +150,9 @@ class GroupState:
             view.fetched.add(_number(line["partition"]))
             self.last_fetch_ns = max(self.last_fetch_ns, line["t"])
         elif event == "waiting":
-            view.phase = Phase.WAITING
+            view.phase = ConsumerPhase.WAITING
         elif event == "closing":
-            view.phase = Phase.CLOSING
+            view.phase = ConsumerPhase.CLOSING
             view.owned.clear()
             view.fetched.clear()
         elif event == "fault":
@@ -189,7 +189,9 @@ class GroupState:
         sizes = [len(view.owned) for view in views]
         return (
             {view.name for view in views} == set(members)
-            and all(view.phase is Phase.MEMBER and view.owned <= view.fetched for view in views)
+            and all(
+                view.phase is ConsumerPhase.MEMBER and view.owned <= view.fetched for view in views
+            )
             and sum(sizes) == partitions == len(set().union(*[view.owned for view in views]))
             and max(sizes) - min(sizes) <= 1
         )

@@ -23,7 +23,7 @@ class StepView:
     done: bool = False
 
 
-class Story:
+class ScenarioJournal:
     """The scenario's journal. Thread-safe: the observer writes into it, too. `succession_ms`: how
     long nobody led after the leading coordinator was killed.
     """

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from zkcoord import __version__
-from zkcoord.demo.options import Options
+from zkcoord.demo.options import DemoOptions
 from zkcoord.stack import jars
 from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Gap, PartitionReport, Rule
@@ -143,7 +143,11 @@ def spread(values: Iterable[float]) -> dict[str, float | int]:
 
 
 def report(
-    options: Options, verdict: Verdict, succession_ms: float | None, duration_s: float, java: str
+    options: DemoOptions,
+    verdict: Verdict,
+    succession_ms: float | None,
+    duration_s: float,
+    java: str,
 ) -> dict[str, Any]:
     """What `demo.json` holds; durations in ms unless named otherwise."""
     return {

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkcoord.verdict import engine
-from zkcoord.verdict.facts import Assigned, Delivered, End, Partition, Released
-from zkcoord.verdict.outcome import Step
+from zkcoord.verdict.facts import Delivered, OwnershipEnd, Partition, PartitionAssigned, Released
+from zkcoord.verdict.outcome import ScenarioStep
 
 BIN_NS = 500_000_000
 
@@ -28,7 +28,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TimelineMark:
     """An event. `took_ms`: until every partition that came was fetched, where something moved."""
 
     t_ns: int
@@ -47,7 +47,7 @@ class Timeline:
     partitions: list[Partition] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[TimelineMark] = field(default_factory=list)
     delivered: Counter[int] = field(default_factory=Counter)
     records: int = 0
 
@@ -59,7 +59,7 @@ class Drawing:
         self.timeline = Timeline()
         self._held: dict[tuple[Partition, str], int] = {}
 
-    def assigned(self, fact: Assigned) -> None:
+    def assigned(self, fact: PartitionAssigned) -> None:
         """An ownership begins."""
         line = self.timeline
         if not line.start_ns:
@@ -90,7 +90,7 @@ class Drawing:
             self.timeline.delivered[(fact.t_ns - self.timeline.start_ns) // BIN_NS] += count
 
 
-def read(folder: Path, steps: Iterable[Step]) -> Timeline:
+def read(folder: Path, steps: Iterable[ScenarioStep]) -> Timeline:
     """The timeline of a run's folder, whose steps took what the verdict says. Ownerships that never
     ended end with the run.
     """
@@ -98,7 +98,7 @@ def read(folder: Path, steps: Iterable[Step]) -> Timeline:
     last_ns = 0
     took = {step.name: step.took_ms for step in steps if step.took_ms is not None}
     for fact in engine.facts_in(folder, engine.Unreadable()):
-        if isinstance(fact, Assigned):
+        if isinstance(fact, PartitionAssigned):
             drawing.assigned(fact)
         elif isinstance(fact, Released):
             drawing.released(fact)
@@ -106,15 +106,15 @@ def read(folder: Path, steps: Iterable[Step]) -> Timeline:
             drawing.delivered(fact)
         last_ns = max(last_ns, fact.t_ns)
     for member in drawing.timeline.members:
-        drawing.released(Released(last_ns, None, member, End.CLOSED))
+        drawing.released(Released(last_ns, None, member, OwnershipEnd.CLOSED))
     drawing.timeline.partitions.sort()
     drawing.timeline.marks = marks(folder, took)
     return drawing.timeline
 
 
-def marks(folder: Path, took: dict[str, float]) -> list[Mark]:
+def marks(folder: Path, took: dict[str, float]) -> list[TimelineMark]:
     """The scenario's marks, with the time that the step of each took, in order of time."""
-    found: list[Mark] = []
+    found: list[TimelineMark] = []
     waiting: list[tuple[int, str]] = []
     for path in sorted((folder / engine.SCENARIO).glob(f"*{engine.SUFFIX}")):
         for raw in path.read_text(encoding="utf-8").splitlines():
@@ -122,8 +122,10 @@ def marks(folder: Path, took: dict[str, float]) -> list[Mark]:
             if line["event"] == "mark":
                 waiting.append((line["t"], line["label"]))
             elif line["event"] == "balanced":
-                found += [Mark(t_ns, label, took.get(line["name"])) for t_ns, label in waiting]
+                found += [
+                    TimelineMark(t_ns, label, took.get(line["name"])) for t_ns, label in waiting
+                ]
                 waiting.clear()
     return sorted(
-        found + [Mark(t_ns, label) for t_ns, label in waiting], key=lambda mark: mark.t_ns
+        found + [TimelineMark(t_ns, label) for t_ns, label in waiting], key=lambda mark: mark.t_ns
     )

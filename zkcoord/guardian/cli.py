@@ -21,7 +21,7 @@ from types import FrameType
 
 from zkcoord.guardian.init import BAD_USE_STATUS, run_command
 from zkcoord.guardian.link import OpenFailure, open_pidfd
-from zkcoord.guardian.serve import CannotListen, Server, listen, remove_socket
+from zkcoord.guardian.serve import CannotListen, GuardServer, listen, remove_socket
 
 INTERRUPTED_STATUS = 130
 
@@ -92,7 +92,7 @@ def _serve(path: str, only_pid: int | None) -> int:
     if isinstance(listener, CannotListen):
         return _refuse(listener.sentence.rstrip("."))
     with listener:
-        server = Server(listener, _say, only_pid)
+        server = GuardServer(listener, _say, only_pid)
 
         def on_terminate(_: int, __: FrameType | None) -> None:
             server.wind_down()

@@ -18,8 +18,8 @@ already, then ZooKeeper says so and nothing happens.
 One companion serves all Guardians of a process: a `_Keeper` per way of reaching it holds the
 current messages, sends each at once, and has one thread that waits for the companion's end. A
 companion that was killed is started again, at most once per `RESTART_MS`, and told everything that
-counts now; until then the state is `Waiting`. A companion that does not read (somebody stopped it)
-is replaced in the same way.
+counts now; until then the state is `GuardianAway`. A companion that does not read (somebody stopped
+it) is replaced in the same way.
 
 Fork: a child inherits memory and descriptors, but neither the thread nor the right to speak.
 `os.register_at_fork` lets go of them in the child; its Guardians are `Off(FORKED)` from then on. A
@@ -39,7 +39,7 @@ from zkcoord.guardian import handover, link, wire
 from zkcoord.guardian.handover import Handover, TlsOptions
 from zkcoord.guardian.link import Link, OffReason, OpenFailure
 
-__all__ = ["Guardian", "Off", "OffReason", "Running", "State", "TlsOptions", "Waiting"]
+__all__ = ["Guardian", "GuardianAway", "Off", "OffReason", "Running", "State", "TlsOptions"]
 
 RESTART_MS = 1_000
 SESSIONS_KEPT = 2
@@ -52,7 +52,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class GuardianAway:
     """The guardian is gone; it is started, or connected to, again within about RESTART_MS. Until
     then a crash takes the session timeout.
     """
@@ -78,7 +78,7 @@ class Off:
         )
 
 
-State = Running | Waiting | Off
+State = Running | GuardianAway | Off
 Log = Callable[[str], None]
 
 
@@ -172,7 +172,7 @@ class _Keeper:
         if isinstance(opened, OpenFailure):
             self._link = None
             self.state = (
-                Waiting(f"{opened.reason.value}: {opened.detail}")
+                GuardianAway(f"{opened.reason.value}: {opened.detail}")
                 if opened.retriable
                 else Off(opened.reason, opened.detail)
             )
@@ -190,7 +190,7 @@ class _Keeper:
                 with self._lock:
                     if self._stopping.is_set():
                         return
-                    self._link, self.state = None, Waiting(why)
+                    self._link, self.state = None, GuardianAway(why)
                 self._log(f"The guardian {why}; it is started again in {RESTART_MS} ms.")
             if self._stopping.wait(RESTART_MS / 1000):
                 return
@@ -320,7 +320,7 @@ class Guardian:
         session = Handover(
             session_id, bytes(password), timeout_ms, servers, self._tls, self._report_path
         )
-        if isinstance(handover.parse(handover.encode_watch(0, session)), handover.Malformed):
+        if isinstance(handover.parse(handover.encode_watch(0, session)), handover.MalformedLine):
             self._log(
                 f"The guardian cannot guard {session}: it needs a session id, a password, a timeout"
                 " and at least one host and port."

@@ -71,7 +71,7 @@ def report(
         return
 
 
-def bury(pid: int, inbox: Inbox, closer: wire.Closer) -> list[wire.Result]:
+def bury(pid: int, inbox: Inbox, closer: wire.Closer) -> list[wire.CloseResult]:
     """Close what the dead process left behind and report it; returns the results."""
     results = closer.close_all(list(inbox.sessions.values()))
     for result in results:

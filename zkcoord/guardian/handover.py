@@ -13,9 +13,9 @@ hold several). A message is at most `MESSAGE_BYTES_MAX` long, which is what a pi
 piece: so a message is either there or not, also when its writer is killed in the middle of
 everything. Servers that do not fit are left out from the end of the list.
 
-Nothing here raises on bad bytes: `parse` answers `Malformed`, and the reader goes on with the next
-line. No dataclasses and no `typing` at run time: this module is loaded by the companion, whose size
-is counted.
+Nothing here raises on bad bytes: `parse` answers `MalformedLine`, and the reader goes on with the
+next line. No dataclasses and no `typing` at run time: this module is loaded by the companion, whose
+size is counted.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Stop:
     __slots__ = ()
 
 
-class Malformed:
+class MalformedLine:
     """A line that is no message, and why."""
 
     __slots__ = ("why",)
@@ -200,7 +200,7 @@ def encode_stop() -> bytes:
     return b"stop\n"
 
 
-def parse(line: bytes) -> Watch | Forget | Stop | Malformed:
+def parse(line: bytes) -> Watch | Forget | Stop | MalformedLine:
     """One line (without its end) to a message; never raises."""
     try:
         verb, *words = line.decode("ascii").split()
@@ -212,17 +212,17 @@ def parse(line: bytes) -> Watch | Forget | Stop | Malformed:
             return Forget(int(fields["key"]))
         if verb == "watch":
             return _parse_watch(fields, [value for name, value in pairs if name == "server"])
-        return Malformed("unknown verb")
+        return MalformedLine("unknown verb")
     except (ValueError, KeyError) as error:
-        return Malformed(type(error).__name__)
+        return MalformedLine(type(error).__name__)
 
 
-def _parse_watch(fields: dict[str, str], server_words: list[str]) -> Watch | Malformed:
+def _parse_watch(fields: dict[str, str], server_words: list[str]) -> Watch | MalformedLine:
     servers = []
     for word in server_words:
         host, _, port = word.rpartition(":")
         if not host or not 0 < int(port) < 65536:
-            return Malformed("a server needs a host and a port")
+            return MalformedLine("a server needs a host and a port")
         servers.append((host, int(port)))
     timeout_ms = int(fields["timeout_ms"])
     password = bytes.fromhex(fields["password"])
@@ -231,10 +231,10 @@ def _parse_watch(fields: dict[str, str], server_words: list[str]) -> Watch | Mal
         or not 0 < timeout_ms <= TIMEOUT_MS_MAX
         or not 0 < len(password) <= PASSWORD_BYTES_MAX
     ):
-        return Malformed("no server, or a timeout or password out of range")
+        return MalformedLine("no server, or a timeout or password out of range")
     session_id = int(fields["session"], 16)
     if not 0 < session_id <= SESSION_ID_MASK:
-        return Malformed("a session id is a positive 64-bit number")
+        return MalformedLine("a session id is a positive 64-bit number")
     tls = None
     if "tls" in fields:
         files = {

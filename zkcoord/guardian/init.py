@@ -29,7 +29,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from zkcoord.guardian.client import SOCKET_VARIABLE
-from zkcoord.guardian.serve import CannotListen, Server, listen, remove_socket
+from zkcoord.guardian.serve import CannotListen, GuardServer, listen, remove_socket
 
 SI_KERNEL = 0x80
 KEPT_SIGNALS = frozenset(
@@ -84,7 +84,7 @@ def run_command(
         except OSError as error:
             log(f"{command[0]} cannot be started: {error.strerror}.")
             return NOT_STARTED_STATUS
-        server = Server(listener, log)
+        server = GuardServer(listener, log)
         thread = threading.Thread(target=server.run, name="guardian-server", daemon=True)
         thread.start()
         status = _attend(child.pid)

@@ -53,7 +53,7 @@ class CannotListen:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedPeer:
     """A peer that is not guarded, and why."""
 
     why: str
@@ -143,7 +143,7 @@ class _Peer:
         self.closer = wire.Closer(lambda: wire.pidfd_says_dead(self.pidfd))
 
 
-class Server:
+class GuardServer:
     """Serves one listening socket until `finish`; `only_pid` guards that process alone."""
 
     def __init__(
@@ -237,7 +237,7 @@ class Server:
             return
         accepted_ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
         peer = self._identify(connection, accepted_ticks)
-        if isinstance(peer, Refused):
+        if isinstance(peer, RefusedPeer):
             self._log(f"A process was refused: {peer.why}.")
             _try_send(connection, REFUSED + peer.why.encode())
             connection.close()
@@ -248,26 +248,28 @@ class Server:
         self._poller.register(peer.pidfd, select.POLLIN)
         _try_send(connection, WELCOME)
 
-    def _identify(self, connection: socket.socket, accepted_ticks: float) -> _Peer | Refused:
+    def _identify(self, connection: socket.socket, accepted_ticks: float) -> _Peer | RefusedPeer:
         pid, uid, _ = PEER_CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
         )
         if pid == 0:
-            return Refused(
+            return RefusedPeer(
                 "its PID namespace is not this one's: let the containers share it"
                 " (shareProcessNamespace)"
             )
         if uid not in (0, os.geteuid()) and os.geteuid() != 0:
-            return Refused(f"it runs as user {uid}: run the guardian as the same user or as root")
+            return RefusedPeer(
+                f"it runs as user {uid}: run the guardian as the same user or as root"
+            )
         if self._only_pid is not None and pid != self._only_pid:
-            return Refused(
+            return RefusedPeer(
                 f"process {pid} is not the one that this guardian was started for"
                 f" ({self._only_pid})"
             )
         if len(self._peers) >= CONNECTIONS_MAX:
-            return Refused(f"{CONNECTIONS_MAX} connections are guarded already")
+            return RefusedPeer(f"{CONNECTIONS_MAX} connections are guarded already")
         pidfd = peer_pidfd(connection, pid, accepted_ticks)
-        if isinstance(pidfd, Refused):
+        if isinstance(pidfd, RefusedPeer):
             return pidfd
         return _Peer(pid, pidfd, connection)
 
@@ -331,7 +333,7 @@ class Server:
             os.close(peer.pidfd)
 
 
-def peer_pidfd(connection: socket.socket, pid: int, accepted_ticks: float) -> int | Refused:
+def peer_pidfd(connection: socket.socket, pid: int, accepted_ticks: float) -> int | RefusedPeer:
     """The pidfd of the process that connected. `accepted_ticks`: clock ticks since boot when the
     connection was accepted.
     """
@@ -341,22 +343,22 @@ def peer_pidfd(connection: socket.socket, pid: int, accepted_ticks: float) -> in
         return pidfd_of_older(pid, accepted_ticks)
 
 
-def pidfd_of_older(pid: int, accepted_ticks: float) -> int | Refused:
+def pidfd_of_older(pid: int, accepted_ticks: float) -> int | RefusedPeer:
     """The pidfd of process `pid`, provided that it was started before `accepted_ticks`: a newer one
     only has the number.
     """
     pidfd = open_pidfd(pid)
     if isinstance(pidfd, OpenFailure):
-        return Refused(f"process {pid} cannot be watched ({pidfd.detail})")
+        return RefusedPeer(f"process {pid} cannot be watched ({pidfd.detail})")
     try:
         with open(f"/proc/{pid}/stat", "rb") as status:
             started_ticks = int(status.read().rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         os.close(pidfd)
-        return Refused(f"the start time of process {pid} cannot be read")
+        return RefusedPeer(f"the start time of process {pid} cannot be read")
     if started_ticks > accepted_ticks or wire.pidfd_says_dead(pidfd):
         os.close(pidfd)
-        return Refused(f"process {pid} is not the one that connected")
+        return RefusedPeer(f"process {pid} is not the one that connected")
     return pidfd
 
 

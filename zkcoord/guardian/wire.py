@@ -65,7 +65,7 @@ class NotServing(Exception):
     """
 
 
-class Result:
+class CloseResult:
     """What became of one session: outcome, the server it was said by (None = nobody), attempts
     made, milliseconds since closing began.
     """
@@ -114,7 +114,7 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     """A client context for these options. Raises OSError (ssl.SSLError is one) for files that
     cannot be used.
     """
-    import ssl  # megabytes that a guardian without TLS does not carry
+    import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
@@ -168,13 +168,13 @@ class Closer:
             except OSError:
                 return
 
-    def close_all(self, handovers: list[Handover]) -> list[Result]:
+    def close_all(self, handovers: list[Handover]) -> list[CloseResult]:
         """Close every session or find it closed; returns one final result for each, in the order
         they became final.
         """
         started = time.monotonic()
         attempts = dict.fromkeys(handovers, 0)
-        results: list[Result] = []
+        results: list[CloseResult] = []
         pending = list(handovers)
         round_number = 0
         while pending:
@@ -190,7 +190,7 @@ class Closer:
                 if outcome in FINAL:
                     pending.remove(handover)
                     results.append(
-                        Result(handover, outcome, server, attempts[handover], elapsed_ms)
+                        CloseResult(handover, outcome, server, attempts[handover], elapsed_ms)
                     )
             if pending:
                 time.sleep(min(BACKOFF_FIRST_MS << min(round_number, 16), BACKOFF_MAX_MS) / 1000)

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from zkcoord.verdict import lines
 from zkcoord.verdict.facts import (
-    Assigned,
     CommandSeen,
     Fact,
     FirstFetch,
     Partition,
+    PartitionAssigned,
     ProducerStopped,
-    Rebalanced,
+    RebalanceSeen,
     Released,
     SessionEnded,
     Started,
@@ -34,7 +34,7 @@ from zkcoord.verdict.facts import (
     StepBegan,
 )
 from zkcoord.verdict.lines import Line, Parse
-from zkcoord.verdict.outcome import Step, Verdict
+from zkcoord.verdict.outcome import ScenarioStep, Verdict
 from zkcoord.verdict.rules import PartitionJudge
 
 REORDER_NS = 2_000_000_000
@@ -51,18 +51,18 @@ class Court:
     def __init__(self) -> None:
         self._judges: dict[Partition, PartitionJudge] = {}
         self._verdict = Verdict()
-        self._open: Step | None = None
+        self._open: ScenarioStep | None = None
 
     def fact(self, fact: Fact) -> None:
         """Take the next fact."""
         if isinstance(fact, (FirstFetch, CommandSeen)):
             self._of_step(fact)
         elif isinstance(fact, StepBegan):
-            self._open = Step(fact.name, fact.quiet, fact.t_ns)
+            self._open = ScenarioStep(fact.name, fact.quiet, fact.t_ns)
             self._verdict.steps.append(self._open)
         elif isinstance(fact, StepBalanced):
             self._balanced(fact)
-        elif isinstance(fact, Rebalanced):
+        elif isinstance(fact, RebalanceSeen):
             self._verdict.rebalances.append(fact)
         elif isinstance(fact, (Started, SessionEnded)):
             # all processes of a run are on one machine; what a session's end means for partitions
@@ -75,7 +75,7 @@ class Court:
                 judge.fact(fact)
         else:
             assert fact.partition is not None, "only a release may concern all partitions"
-            if self._open is not None and isinstance(fact, (Assigned, Released)):
+            if self._open is not None and isinstance(fact, (PartitionAssigned, Released)):
                 self._open.moves += 1
             if fact.partition not in self._judges:
                 self._judges[fact.partition] = PartitionJudge(fact.partition)

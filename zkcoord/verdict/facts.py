@@ -3,13 +3,13 @@ nanoseconds of one machine (or of machines whose clocks agree to better than a h
 
 What each time means is what makes the rules sharp:
 
-* `Assigned`: before the first record is handed out. `Released`: after the last record was handed
-  out, before anybody else may be told to start. So the time between them contains the member's true
-  ownership and touches nobody else's, if all is well.
+* `PartitionAssigned`: before the first record is handed out. `Released`: after the last record was
+  handed out, before anybody else may be told to start. So the time between them contains the
+  member's true ownership and touches nobody else's, if all is well.
 * `Died`: the process was alive at no later time; for a killed one the moment before the signal was
   sent, or its last sign of life if that is later.
-* `Delivered`: after the hand-out and before the application asks for more. `Committed`: after the
-  commit was answered. `Stored`: before an observer began to read the offset.
+* `Delivered`: after the hand-out and before the application asks for more. `OffsetCommitted`: after
+  the commit was answered. `OffsetSeen`: before an observer began to read the offset.
 
 Where clocks do not agree, `order` does: the version of the partition's offset in ZooKeeper after
 the write that a fact tells of (or knows of). Each claim, commit and release raises it by one, so it
@@ -34,7 +34,7 @@ class Partition(NamedTuple):
         return f"{self.topic}-{self.number}"
 
 
-class End(enum.Enum):
+class OwnershipEnd(enum.Enum):
     """How a member's ownership ended. Only KILLED excuses that records are handed out again."""
 
     REVOKED = "revoked"
@@ -44,7 +44,7 @@ class End(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class PartitionAssigned:
     """`member` may hand out from `offset` on, which is the offset stored at that moment."""
 
     t_ns: int
@@ -61,7 +61,7 @@ class Released:
     t_ns: int
     partition: Partition | None
     member: str
-    end: End
+    end: OwnershipEnd
     order: int | None = None
 
 
@@ -80,7 +80,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class OffsetCommitted:
     """The commit of next offset `offset` by `member` was acknowledged."""
 
     t_ns: int
@@ -91,7 +91,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class OffsetSeen:
     """An observer that is no member read `offset` as the stored offset."""
 
     t_ns: int
@@ -100,7 +100,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecordsFound:
     """The records `first` .. `last`, both included, are in the output, each `times` times (beside
     what other facts say of them). `member`: who put them there, "" where that is not known. After
     all other facts of the partition.
@@ -138,12 +138,12 @@ class ProducerStopped:
 
 
 PartitionFact = (
-    Assigned
+    PartitionAssigned
     | Released
     | Delivered
-    | Committed
-    | Stored
-    | Found
+    | OffsetCommitted
+    | OffsetSeen
+    | RecordsFound
     | Produced
     | Steady
     | ProducerStopped
@@ -207,7 +207,7 @@ class StepBalanced:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalanced:
+class RebalanceSeen:
     """A coordinator's account of one rebalance."""
 
     t_ns: int
@@ -218,6 +218,6 @@ class Rebalanced:
 
 
 ScenarioFact = (
-    Started | FirstFetch | SessionEnded | CommandSeen | StepBegan | StepBalanced | Rebalanced
+    Started | FirstFetch | SessionEnded | CommandSeen | StepBegan | StepBalanced | RebalanceSeen
 )
 Fact = PartitionFact | ScenarioFact

@@ -15,24 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from zkcoord.verdict.facts import (
-    Assigned,
     CommandSeen,
-    Committed,
     Delivered,
-    End,
     Fact,
     FirstFetch,
+    OffsetCommitted,
+    OffsetSeen,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     Produced,
     ProducerStopped,
-    Rebalanced,
+    RebalanceSeen,
     Released,
     SessionEnded,
     Started,
     Steady,
     StepBalanced,
     StepBegan,
-    Stored,
 )
 
 MS_NS = 1_000_000
@@ -63,21 +63,23 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
             )
     elif event == "committed":
         yield from (
-            Committed(t, partition(name), member, int(offset), order(line, name))
+            OffsetCommitted(t, partition(name), member, int(offset), order(line, name))
             for name, offset in line.get("offsets", {}).items()
         )
     elif event == "assigned":
         yield from (
-            Assigned(t, partition(name), member, int(offset), order(line, name))
+            PartitionAssigned(t, partition(name), member, int(offset), order(line, name))
             for name, offset in line["offsets"].items()
         )
     elif event == "revoked":
         yield from (
-            Released(t, partition(name), member, End.REVOKED, order(line, name))
+            Released(t, partition(name), member, OwnershipEnd.REVOKED, order(line, name))
             for name in line["positions"]
         )
     elif event == "lost":
-        yield from (Released(t, partition(name), member, End.LOST) for name in line["partitions"])
+        yield from (
+            Released(t, partition(name), member, OwnershipEnd.LOST) for name in line["partitions"]
+        )
     elif event == "first_fetch":
         yield FirstFetch(t, partition(line["partition"]), member)
     elif event == "notice" and line["kind"] == "command":
@@ -85,7 +87,7 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
     elif event == "notice" and line["kind"] in SESSION_ENDS:
         yield SessionEnded(t, member)
     elif event in ("closing", "closed"):
-        yield Released(t, None, member, End.CLOSED)
+        yield Released(t, None, member, OwnershipEnd.CLOSED)
     elif event == "start":
         yield Started(t, member, str(line.get("host", "")))
 
@@ -111,10 +113,15 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
     """Facts of a scenario's line. Raises as `consumer` does."""
     event, t = line["event"], int(line["t"])
     if event == "exit":
-        yield Released(t, None, str(line["process"]), End.KILLED if line["killed"] else End.CLOSED)
+        yield Released(
+            t,
+            None,
+            str(line["process"]),
+            OwnershipEnd.KILLED if line["killed"] else OwnershipEnd.CLOSED,
+        )
     elif event == "stored":
         yield from (
-            Stored(t, partition(name), int(offset)) for name, offset in line["offsets"].items()
+            OffsetSeen(t, partition(name), int(offset)) for name, offset in line["offsets"].items()
         )
     elif event == "steady":
         yield Steady(t)
@@ -127,7 +134,7 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
 def coordinator(_: str, line: Line) -> Iterator[Fact]:
     """Facts of a record of a coordinator's journal. Raises as `consumer` does."""
     if line["kind"] == "rebalance":
-        yield Rebalanced(
+        yield RebalanceSeen(
             int(line["t"]) * MS_NS,
             str(line["cause"]),
             str(line["trigger"]),

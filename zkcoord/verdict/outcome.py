@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zkcoord.verdict.facts import Rebalanced
+from zkcoord.verdict.facts import RebalanceSeen
 from zkcoord.verdict.rules import Finding, PartitionReport, Rule
 
 
 @dataclass
-class Step:
+class ScenarioStep:
     """One step of a scenario. `took_ms`: from what is counted from (`StepBalanced.clock_ns`) to the
     first fetch response of the last partition that came; None when none did.
     """
@@ -34,8 +34,8 @@ class Verdict:
     """
 
     partitions: list[PartitionReport] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    rebalances: list[Rebalanced] = field(default_factory=list)
+    steps: list[ScenarioStep] = field(default_factory=list)
+    rebalances: list[RebalanceSeen] = field(default_factory=list)
     unreadable: int = 0
     failures: list[str] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ class Verdict:
         return lines + ([f"  ... and {len(found) - most} more"] if len(found) > most else [])
 
     @property
-    def noisy(self) -> list[Step]:
+    def noisy(self) -> list[ScenarioStep]:
         """Quiet steps that were not."""
         return [
             step

@@ -6,8 +6,8 @@ ordered them (`order`), each with its member's facts in that member's own time. 
 same: by time they see more, since what a member did while another had begun is seen as it happens;
 by `order` they see what reached ZooKeeper or the records.
 
-Records. Where the output is known (`Found`), it says what was lost and duplicated, and what was
-handed out (`Delivered`) says whose it was. Else what was handed out is the output. Where nobody
+Records. Where the output is known (`RecordsFound`), it says what was lost and duplicated, and what
+was handed out (`Delivered`) says whose it was. Else what was handed out is the output. Where nobody
 says what was produced, everything from where the first owner began to the highest offset stored is
 expected: that much the group says it has done.
 
@@ -29,18 +29,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from zkcoord.verdict.facts import (
-    Assigned,
-    Committed,
     Delivered,
-    End,
-    Found,
+    OffsetCommitted,
+    OffsetSeen,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     PartitionFact,
     Produced,
     ProducerStopped,
+    RecordsFound,
     Released,
     Steady,
-    Stored,
 )
 from zkcoord.verdict.ranges import RangeSet
 
@@ -156,8 +156,8 @@ class Holding:
 
 class PartitionJudge:
     """Feed it the facts of one partition in order, then ask for `report`. `Released` facts without
-    a partition go to every judge. `has_output`: `Found` facts say what came out, and none means
-    nothing. `excuses`: False where each record must be there once whatever was killed.
+    a partition go to every judge. `has_output`: `RecordsFound` facts say what came out, and none
+    means nothing. `excuses`: False where each record must be there once whatever was killed.
     """
 
     def __init__(
@@ -190,15 +190,15 @@ class PartitionJudge:
         """Take the next fact."""
         if isinstance(fact, Delivered):
             self._delivered(fact)
-        elif isinstance(fact, Committed):
+        elif isinstance(fact, OffsetCommitted):
             self._committed(fact)
-        elif isinstance(fact, Assigned):
+        elif isinstance(fact, PartitionAssigned):
             self._assigned(fact)
         elif isinstance(fact, Released):
             self._released(fact)
-        elif isinstance(fact, Stored):
+        elif isinstance(fact, OffsetSeen):
             self._is_stored(fact)
-        elif isinstance(fact, Found):
+        elif isinstance(fact, RecordsFound):
             self._found(fact)
         elif isinstance(fact, Produced):
             self._produced(fact)
@@ -238,7 +238,7 @@ class PartitionJudge:
 
     # ownership
 
-    def _assigned(self, fact: Assigned) -> None:
+    def _assigned(self, fact: PartitionAssigned) -> None:
         if fact.member in self._holders:
             return
         for other in self._holders.values():
@@ -274,9 +274,13 @@ class PartitionJudge:
             return
         self._moved = True
         self._wrote(holding, fact.order, fact.t_ns)
-        if fact.end is not End.LOST:
+        if fact.end is not OwnershipEnd.LOST:
             self._confirm(holding, fact.t_ns)
-        if self._excuses and fact.end is End.KILLED and holding.committed < holding.handed_out:
+        if (
+            self._excuses
+            and fact.end is OwnershipEnd.KILLED
+            and holding.committed < holding.handed_out
+        ):
             self._excused.add(holding.committed, holding.handed_out)
 
     def _confirm(self, holding: Holding, t_ns: int) -> None:
@@ -357,7 +361,7 @@ class PartitionJudge:
                 start,
             )
 
-    def _found(self, fact: Found) -> None:
+    def _found(self, fact: RecordsFound) -> None:
         """What lies before the first ownership is not judged: it is older than the journal."""
         first, end = max(fact.first, self._begin or 0), fact.last + 1
         if first >= end:
@@ -405,7 +409,7 @@ class PartitionJudge:
 
     # offsets
 
-    def _committed(self, fact: Committed) -> None:
+    def _committed(self, fact: OffsetCommitted) -> None:
         """A member tells of a commit when its application hears of it; an observer may have seen
         the next one by then. So what is less than was seen in ZooKeeper is a step back only if the
         member had told of more.
@@ -427,7 +431,7 @@ class PartitionJudge:
             holding.committed, holding.told = max(holding.committed, fact.offset), fact.offset
             self._wrote(holding, fact.order, fact.t_ns)
 
-    def _is_stored(self, fact: Stored) -> None:
+    def _is_stored(self, fact: OffsetSeen) -> None:
         self._store(fact.offset, f"{fact.offset} was found in ZooKeeper", fact.t_ns)
 
     def _store(self, offset: int, what: str, t_ns: int) -> None:

@@ -24,6 +24,7 @@ from zkcoord.core.model import Malformed
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData, Vacant
 from zkcoord.znodes.paths import Layout, parents
+from zkcoord.znodes.stat import Stat
 
 from .port import (
     AclEntry,
@@ -41,7 +42,6 @@ from .port import (
     ReadResult,
     Rejected,
     SetData,
-    Stat,
     Unanswered,
     WatchMode,
     ZkError,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from kazoo.security import make_digest_acl_credential
 
 from zkcoord.errors import ConfigurationError
-from zkcoord.zk.acl import Roles
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 
 DEFAULT_PORT = 2181

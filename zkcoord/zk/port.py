@@ -13,8 +13,8 @@ callback given with the call. Ordering contracts, on which the protocol's safety
   again and then reads (watch first, then read);
 * a multi is all or nothing; its outcome is named, never raised.
 
-Two implementations exist: `zkcoord.zk.session` (kazoo, the real thing) and the model in tests/sim.
-Code above this seam is the same in both.
+Two implementations exist: `zkcoord.zk.kazoo_port.session` (kazoo, the real thing) and the model in
+tests/sim. Code above this seam is the same in both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
-from zkcoord.core.values import value
+from zkcoord.core.value_type import value
+from zkcoord.znodes.stat import Stat
 
 
 class ZkError(enum.Enum):
@@ -62,19 +63,6 @@ class AclEntry:
 
 
 OPEN_ACL: tuple[AclEntry, ...] = (AclEntry(31, "world", "anyone"),)
-
-
-class Stat(NamedTuple):
-    """The part of a znode's stat that zkcoord uses. `ephemeral_owner` is a session id, 0 for a
-    persistent node.
-    """
-
-    czxid: int
-    mzxid: int
-    version: int
-    cversion: int
-    ephemeral_owner: int
-    num_children: int
 
 
 @value

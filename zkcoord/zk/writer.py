@@ -48,7 +48,7 @@ from .port import (
 )
 
 
-class Writer:
+class TermWriter:
     """Writes of one term: `fence` is the epoch node's version that the election got."""
 
     def __init__(

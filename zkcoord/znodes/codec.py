@@ -11,9 +11,7 @@ from zkcoord.znodes.command import decode_command, encode_command
 from zkcoord.znodes.kafka import BrokerData, decode_broker, decode_topic
 from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
 from zkcoord.znodes.mode import decode_mode, encode_mode
-from zkcoord.znodes.registration import decode_registration, encode_registration
-from zkcoord.znodes.request import decode_request, encode_request
-from zkcoord.znodes.small import (
+from zkcoord.znodes.owner_offset_epoch import (
     EpochData,
     LeaderData,
     OffsetsOf,
@@ -30,6 +28,8 @@ from zkcoord.znodes.small import (
     encode_owner,
     is_incarnation,
 )
+from zkcoord.znodes.registration import decode_registration, encode_registration
+from zkcoord.znodes.request import decode_request, encode_request
 from zkcoord.znodes.strict_json import Reason, strict_json
 
 __all__ = [

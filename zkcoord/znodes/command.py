@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from zkcoord.core.model import Command, Malformed, Option, Thread, TopicPartition
 from zkcoord.znodes import names
-from zkcoord.znodes.small import INCARNATION_CHARS_MAX, is_incarnation
+from zkcoord.znodes.owner_offset_epoch import INCARNATION_CHARS_MAX, is_incarnation
 from zkcoord.znodes.strict_json import (
     USER_DATA_CHARS_MAX,
     JsonObject,
-    Unfit,
+    UnfitField,
     decimal,
     free_text,
     integer,
@@ -76,7 +76,7 @@ def _command(member: str, node: str, document: JsonObject) -> Command:
     integer(document, "version", 1, 1)
     option = _OPTIONS.get(string(document, "option", CODE_CHARS_MAX))
     if option is None:
-        raise Unfit(f"option is not one of {', '.join(_OPTIONS)}")
+        raise UnfitField(f"option is not one of {', '.join(_OPTIONS)}")
     telling = option in (Option.REJECT, Option.NOTIFY)
     return Command(
         member=member,
@@ -118,33 +118,35 @@ def _incarnations(found: JsonObject) -> dict[str, str]:
         if not names.is_topic(topic) or not is_incarnation(
             string(found, topic, INCARNATION_CHARS_MAX)
         ):
-            raise Unfit(f"the incarnation of {names.shown(topic)} is none")
+            raise UnfitField(f"the incarnation of {names.shown(topic)} is none")
     return found
 
 
 def _thread(member: str, key: str, text: str) -> Thread:
     thread = names.parse_thread(text)
     if thread is None or thread.member != member:
-        raise Unfit(f"{names.shown(key)} is given to something that is not a thread of this member")
+        raise UnfitField(
+            f"{names.shown(key)} is given to something that is not a thread of this member"
+        )
     return thread
 
 
 def _partitions(document: JsonObject) -> tuple[TopicPartition, ...]:
     found = tuple(_partition(text) for text in strings(document, "partitions", PARTITION_CHARS_MAX))
     if len(set(found)) != len(found):
-        raise Unfit("partitions names one twice")
+        raise UnfitField("partitions names one twice")
     return found
 
 
 def _partition(text: str) -> TopicPartition:
     partition = names.parse_partition(text)
     if partition is None:
-        raise Unfit(f"{names.shown(text)} is not a partition")
+        raise UnfitField(f"{names.shown(text)} is not a partition")
     return partition
 
 
 def _flag(document: JsonObject, key: str) -> bool:
     value = required(document, key)
     if type(value) is not bool:
-        raise Unfit(f"{key} is not true or false")
+        raise UnfitField(f"{key} is not true or false")
     return value

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zkcoord.core.model import Malformed, Topic
-from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Unfit, integer, mapping, reading, string
+from zkcoord.znodes.stat import Stat
+from zkcoord.znodes.strict_json import JsonObject, UnfitField, integer, mapping, reading, string
 
 TOPIC_BYTES_MAX = 1024 * 1024
 TOPIC_VERSION_MAX = 3
@@ -61,10 +61,10 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
     found = mapping(document, "partitions")
     bad = next((key for key in found if not names.is_number(key)), None)
     if bad is not None:
-        raise Unfit(f"{names.shown(bad)} is not a partition's number")
+        raise UnfitField(f"{names.shown(bad)} is not a partition's number")
     given = document.get("topic_id") or ""
     if type(given) is not str or (given and _TOPIC_ID.fullmatch(given) is None):
-        raise Unfit(
+        raise UnfitField(
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
@@ -80,7 +80,7 @@ def _broker(document: JsonObject) -> BrokerData:
         document.get("endpoints", []), mapping(document, "listener_security_protocol_map", {})
     )
     if not endpoints and not (host and port >= 0):
-        raise Unfit("it names no listener")
+        raise UnfitField("it names no listener")
     return BrokerData(host or "", port, endpoints, protocols)
 
 
@@ -88,12 +88,12 @@ def _endpoints(
     found: Any, protocols: JsonObject
 ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
     if type(found) is not list or len(found) > ENDPOINTS_MAX:
-        raise Unfit(f"endpoints is not a list of at most {ENDPOINTS_MAX}")
+        raise UnfitField(f"endpoints is not a list of at most {ENDPOINTS_MAX}")
     endpoints: dict[str, tuple[str, int]] = {}
     for text in found:
         match = _ENDPOINT.fullmatch(text) if type(text) is str else None
         if match is None or int(match[3]) > PORT_MAX or match[1] in endpoints:
-            raise Unfit(
+            raise UnfitField(
                 "endpoints holds something that is not LISTENER://host:port, or a listener twice"
             )
         endpoints[match[1]] = (match[2].strip("[]"), int(match[3]))

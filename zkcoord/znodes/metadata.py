@@ -17,7 +17,7 @@ from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import (
     JsonObject,
     Texts,
-    Unfit,
+    UnfitField,
     integer,
     mapping,
     reading,
@@ -147,7 +147,7 @@ def _metadata(document: JsonObject) -> GroupMetadata:
     word, assignor, protocol, ownership, failure = _TEXTS.read(document)
     state = _STATES.get(word)
     if state is None:
-        raise Unfit(f"state is not one of {', '.join(_STATES)}")
+        raise UnfitField(f"state is not one of {', '.join(_STATES)}")
     topics = tuple(strings(document, "topics", names.NAME_CHARS_MAX))
     cause = mapping(document, "cause")
     return GroupMetadata(  # by position: names take longer than all else that making one does
@@ -170,14 +170,14 @@ def _metadata(document: JsonObject) -> GroupMetadata:
 
 def _configuration(found: JsonObject) -> dict[str, str | int]:
     if found and any(type(value) not in (str, int) for value in found.values()):
-        raise Unfit("configuration holds something that is neither a string nor an integer")
+        raise UnfitField("configuration holds something that is neither a string nor an integer")
     return found
 
 
 def _departed(document: JsonObject, topics: Iterable[str]) -> tuple[Departed, ...]:
     found = required(document, "departed")
     if type(found) is not list or (found and any(type(item) is not dict for item in found)):
-        raise Unfit("departed is not a list of objects")
+        raise UnfitField("departed is not a list of objects")
     if not found:
         return ()
     budget = DEPARTED_PARTITIONS_MAX
@@ -206,7 +206,7 @@ def _streams(found: JsonObject) -> JsonObject:
     """Topics with their streams."""
     for topic in found:
         if not names.is_topic(topic):
-            raise Unfit(f"{names.shown(topic)} is not a topic's name")
+            raise UnfitField(f"{names.shown(topic)} is not a topic's name")
         integer(found, topic, 1, STREAMS_MAX)
     return found
 
@@ -217,12 +217,12 @@ def _numbers(found: JsonObject, partitions: frozenset[TopicPartition]) -> dict[T
     numbers: dict[TopicPartition, int] = {}
     for number in found:
         if not names.is_number(number) or int(number) >= STREAMS_MAX:
-            raise Unfit(f"{names.shown(number)} is not a thread's number")
+            raise UnfitField(f"{names.shown(number)} is not a thread's number")
         given = _partitions(mapping(found, number), budget)
         budget -= len(given)
         for partition in given:
             if partition not in partitions:
-                raise Unfit(f"a thread has {partition}, which its instance has not")
+                raise UnfitField(f"a thread has {partition}, which its instance has not")
             numbers[partition] = int(number)
     return numbers
 
@@ -247,15 +247,15 @@ def _partitions(found: JsonObject, budget: int) -> tuple[TopicPartition, ...]:
     partitions: list[TopicPartition] = []
     for topic in found:
         if not names.is_topic(topic):
-            raise Unfit(f"{names.shown(topic)} is not a topic's name")
+            raise UnfitField(f"{names.shown(topic)} is not a topic's name")
         for run in string(found, topic, RANGES_CHARS_MAX).split(","):
             first, _, last = run.partition("-")
             last = last or first
             if not names.is_number(first) or not names.is_number(last) or int(first) > int(last):
-                raise Unfit(f"the partitions of {names.shown(topic)} are not ranges")
+                raise UnfitField(f"the partitions of {names.shown(topic)} are not ranges")
             budget -= int(last) - int(first) + 1
             if budget < 0:
-                raise Unfit(
+                raise UnfitField(
                     f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions, or threads"
                     " hold more than their instance"
                 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from zkcoord.core.model import GroupMode, Malformed, Mode
 from zkcoord.core.shared import STRATEGIES
 from zkcoord.znodes import names
-from zkcoord.znodes.strict_json import JsonObject, Unfit, integer, reading, string, to_bytes
+from zkcoord.znodes.strict_json import JsonObject, UnfitField, integer, reading, string, to_bytes
 
 TEXT_CHARS_MAX = 255
 
@@ -35,8 +35,8 @@ def _mode(document: JsonObject) -> Mode:
     integer(document, "version", 1, 1)
     kind = _KINDS.get(string(document, "mode", TEXT_CHARS_MAX))
     if kind is None:
-        raise Unfit(f"mode is not one of {', '.join(_KINDS)}")
+        raise UnfitField(f"mode is not one of {', '.join(_KINDS)}")
     strategy = string(document, "strategy", TEXT_CHARS_MAX)
     if strategy not in STRATEGIES:
-        raise Unfit(f"strategy is not one of {', '.join(STRATEGIES)}")
+        raise UnfitField(f"strategy is not one of {', '.join(STRATEGIES)}")
     return Mode(kind, strategy, string(document, "by", TEXT_CHARS_MAX, ""))

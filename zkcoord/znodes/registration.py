@@ -23,14 +23,14 @@ from functools import lru_cache
 
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
 from zkcoord.errors import InvalidSubscriptionError
-from zkcoord.zk.port import Stat
 from zkcoord.znodes import names
 from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
+from zkcoord.znodes.stat import Stat
 from zkcoord.znodes.strict_json import (
     USER_DATA_CHARS_MAX,
     JsonObject,
     Texts,
-    Unfit,
+    UnfitField,
     free_text,
     integer,
     mapping,
@@ -158,7 +158,7 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
     )
     instance = string(document, "instance", TEXT_CHARS_MAX) if "instance" in document else None
     if instance is not None and not names.is_topic(instance):
-        raise Unfit(
+        raise UnfitField(
             f"the instance id is not 1 to {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9"
             " . _ -"
         )
@@ -181,7 +181,7 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
 
 def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription:
     if word not in _PATTERN_KINDS and not legacy:
-        raise Unfit("pattern is not static, white_list or black_list")
+        raise UnfitField("pattern is not static, white_list or black_list")
     kind = _PATTERN_KINDS.get(word, PatternKind.STATIC)
     found = mapping(document, "subscription")
     if kind is PatternKind.STATIC and len(found) == 1:
@@ -193,17 +193,17 @@ def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription
     if kind is PatternKind.STATIC:
         for topic in found:
             if not names.is_topic(topic):
-                raise Unfit(f"{names.shown(topic)} is not a topic's name")
+                raise UnfitField(f"{names.shown(topic)} is not a topic's name")
         return Subscription(topics=found)
     if len(found) != 1:
-        raise Unfit("a pattern's subscription has exactly one expression")
+        raise UnfitField("a pattern's subscription has exactly one expression")
     ((regex, streams),) = found.items()
     checked = check_regex(as_old_consumers_read(regex) if legacy else regex)
     if isinstance(checked, Malformed):
-        raise Unfit(f"the pattern {checked.name} is of no use: {checked.reason}")
+        raise UnfitField(f"the pattern {checked.name} is of no use: {checked.reason}")
     internal = "" if legacy else string(document, INTERNAL, TEXT_CHARS_MAX, "")
     if internal not in ("", YES):
-        raise Unfit(f"{INTERNAL} is something else than {YES}")
+        raise UnfitField(f"{INTERNAL} is something else than {YES}")
     return Subscription(pattern=Pattern(kind, checked, internal == YES), streams=streams)
 
 
@@ -215,7 +215,7 @@ def _to_one(topic: str, streams: int) -> Subscription:
     found = {topic: streams}
     integer(found, topic, 1, STREAMS_MAX)
     if not names.is_topic(topic):
-        raise Unfit(f"{names.shown(topic)} is not a topic's name")
+        raise UnfitField(f"{names.shown(topic)} is not a topic's name")
     return Subscription(topics=found)
 
 
@@ -239,5 +239,5 @@ def _words(key: str, text: str) -> tuple[str, ...]:
     """A list of names."""
     words = tuple(text.split(",")) if text else ()
     if any(_WORD.fullmatch(word) is None for word in words):
-        raise Unfit(f"{key} is not a comma-separated list of names")
+        raise UnfitField(f"{key} is not a comma-separated list of names")
     return words

@@ -8,7 +8,7 @@ from zkcoord.core.model import Malformed, Request, RequestKind
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import (
     JsonObject,
-    Unfit,
+    UnfitField,
     integer,
     reading,
     required,
@@ -42,8 +42,8 @@ def _request(document: JsonObject) -> Request:
     integer(document, "version", 1, 1)
     kind = _KINDS.get(string(document, "request", BY_CHARS_MAX))
     if kind is None:
-        raise Unfit(f"request is not one of {', '.join(_KINDS)}")
+        raise UnfitField(f"request is not one of {', '.join(_KINDS)}")
     fresh = required(document, "fresh")
     if type(fresh) is not bool:
-        raise Unfit("fresh is not true or false")
+        raise UnfitField("fresh is not true or false")
     return Request(kind, fresh, string(document, "by", BY_CHARS_MAX))

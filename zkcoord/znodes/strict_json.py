@@ -10,8 +10,8 @@ Nearly all documents are good, and a new coordinator reads tens of thousands. So
 (orjson) reads them first, and what it says is taken where it cannot differ; whatever is unusual
 goes to the library's parser, which says what is wrong.
 
-The field readers raise `Unfit`, which only `reading` catches: inside this package an exception is
-the shortest way out of a half-read document, outside of it there is none.
+The field readers raise `UnfitField`, which only `reading` catches: inside this package an exception
+is the shortest way out of a half-read document, outside of it there is none.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reason:
     text: str
 
 
-class Unfit(ValueError):
+class UnfitField(ValueError):
     """A field is not what it should be. Never leaves this package."""
 
 
@@ -73,7 +73,7 @@ def strict_json(data: bytes, bytes_max: int = DOCUMENT_BYTES_MAX) -> JsonObject 
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
         return Reason("not UTF-8")
-    except Unfit as unfit:
+    except UnfitField as unfit:
         return Reason(str(unfit))
     except (ValueError, RecursionError):
         return Reason("not JSON")
@@ -100,7 +100,7 @@ def reading(
         return Malformed(what, name, document.text)
     try:
         return read(document)
-    except Unfit as unfit:
+    except UnfitField as unfit:
         # it may quote a foreign key
         return Malformed(what, name, printable(str(unfit), REASON_CHARS_MAX))
 
@@ -108,7 +108,7 @@ def reading(
 def required(document: JsonObject, key: str) -> Any:
     """A field's value, whatever it is."""
     if key not in document:
-        raise Unfit(f"{key} is missing")
+        raise UnfitField(f"{key} is missing")
     return document[key]
 
 
@@ -116,7 +116,7 @@ def integer(document: JsonObject, key: str, low: int = 0, high: int = INT64_MAX)
     """A field that must be an integer within bounds; true and 1.0 are none."""
     value = document[key] if key in document else required(document, key)
     if type(value) is not int or not low <= value <= high:
-        raise Unfit(f"{key} is not an integer from {low} to {high}")
+        raise UnfitField(f"{key} is not an integer from {low} to {high}")
     return value
 
 
@@ -128,7 +128,7 @@ def decimal(document: JsonObject, key: str, high: int = INT64_MAX) -> int:
 def number_in(text: str, key: str, high: int = INT64_MAX) -> int:
     """The number that the text of a field must be."""
     if len(text) > NUMBER_CHARS_MAX or not (text.isascii() and text.isdigit()) or int(text) > high:
-        raise Unfit(f"{key} is not a decimal number up to {high} in a string")
+        raise UnfitField(f"{key} is not a decimal number up to {high} in a string")
     return int(text)
 
 
@@ -138,9 +138,9 @@ def string(document: JsonObject, key: str, chars_max: int, default: str | None =
     """
     value = document.get(key, default) if default is not None else required(document, key)
     if type(value) is not str or len(value) > chars_max:
-        raise Unfit(f"{key} is not a string of at most {chars_max} characters")
+        raise UnfitField(f"{key} is not a string of at most {chars_max} characters")
     if not value.isprintable():
-        raise Unfit(f"{key} contains control characters")
+        raise UnfitField(f"{key} contains control characters")
     return value
 
 
@@ -186,7 +186,7 @@ def free_text(document: JsonObject, key: str, chars_max: int) -> str:
     """A field that may be absent and must else be a string of any characters."""
     value = document.get(key, "")
     if type(value) is not str or len(value) > chars_max:
-        raise Unfit(f"{key} is not a string of at most {chars_max} characters")
+        raise UnfitField(f"{key} is not a string of at most {chars_max} characters")
     return value
 
 
@@ -194,7 +194,7 @@ def mapping(document: JsonObject, key: str, default: JsonObject | None = None) -
     """A field that must be an object."""
     value = required(document, key) if default is None else document.get(key, default)
     if type(value) is not dict:
-        raise Unfit(f"{key} is not an object")
+        raise UnfitField(f"{key} is not an object")
     return value
 
 
@@ -202,7 +202,7 @@ def strings(document: JsonObject, key: str, chars_max: int) -> list[str]:
     """A field that must be a list of strings without control characters."""
     value = required(document, key)
     if type(value) is not list:
-        raise Unfit(f"{key} is not a list")
+        raise UnfitField(f"{key} is not a list")
     return [
         (
             item
@@ -241,24 +241,24 @@ def _shallow(data: bytes) -> bool:
 def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Unfit("a key appears twice")
+        raise UnfitField("a key appears twice")
     return found
 
 
 def _refuse_constant(name: str) -> Any:
-    raise Unfit(f"{name} is not a number")
+    raise UnfitField(f"{name} is not a number")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise Unfit("a number is too large")
+        raise UnfitField("a number is too large")
     return value
 
 
 def _bounded(text: str) -> int:
     if len(text) > NUMBER_CHARS_MAX:
-        raise Unfit("a number is too long")
+        raise UnfitField("a number is too long")
     return int(text)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from consumer.spark.audit.ordering import Order
-from consumer.spark.audit.output import Plan
+from consumer.spark.audit.record_ranges import SearchPlan
+from consumer.spark.audit.sorting import Order
 from zkcoord.errors import ConfigurationError, ZkcoordError
 from zkcoord.verdict.rules import EXAMPLES_MAX, Rule
 
@@ -31,7 +31,7 @@ examples:
 )
 
 
-class Parser(argparse.ArgumentParser):
+class AuditParser(argparse.ArgumentParser):
     """Refuses in one sentence."""
 
     def error(self, message: str) -> NoReturn:
@@ -48,7 +48,7 @@ def positive(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(
+    p = AuditParser(
         prog="python -m consumer.spark.audit",
         description=(
             "Was anything lost, duplicated, owned twice, delivered without ownership, or set back?"
@@ -81,8 +81,8 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument(
         "--plan",
-        choices=[plan.value for plan in Plan],
-        default=Plan.EXACT.value,
+        choices=[plan.value for plan in SearchPlan],
+        default=SearchPlan.EXACT.value,
         help=(
             "exact: nothing is missed; screen: sums of 65,536 offsets first, exact where they are"
             " not right (default: exact)"
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from consumer.spark.audit import facts
         from consumer.spark.audit.report import report, table
-        from consumer.spark.audit.run import Options, audit
+        from consumer.spark.audit.run import AuditOptions, audit
         from consumer.spark.audit.session import session
 
         facts.journal_files(args.journal)
@@ -143,11 +143,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with session("zkcoord audit", args.master, args.memory) as spark:
             found = audit(
                 spark,
-                Options(
+                AuditOptions(
                     args.journal,
                     args.records,
                     args.format,
-                    Plan(args.plan),
+                    SearchPlan(args.plan),
                     Order(args.order),
                     args.examples,
                     args.exactly_once,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from consumer.spark.audit.rows import SCHEMA, Kind, Row, row_of
+from consumer.spark.audit.rows import SCHEMA, FactRow, RowKind, row_of
 from consumer.spark.audit.session import uri
 from zkcoord.errors import ConfigurationError
 from zkcoord.verdict import lines
@@ -76,13 +76,15 @@ def parsing(role: str, rank: int) -> Callable[[Iterator[pa.RecordBatch]], Iterat
 
     def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows: list[Row] = []
+            rows: list[FactRow] = []
             alive: dict[str, int] = {}
             for value, file, line in zip(
                 *(column.to_pylist() for column in batch.columns), strict=True
             ):
                 _of_line(value, process_of(file), line, role, rank, rows, alive)
-            rows += [Row("", 0, 0, t, rank, 0, Kind.ALIVE, member) for member, t in alive.items()]
+            rows += [
+                FactRow("", 0, 0, t, rank, 0, RowKind.ALIVE, member) for member, t in alive.items()
+            ]
             yield table(rows)
 
     return parse
@@ -99,7 +101,7 @@ def _of_line(
     line: int,
     role: str,
     rank: int,
-    rows: list[Row],
+    rows: list[FactRow],
     alive: dict[str, int],
 ) -> None:
     """Add what a line says. `alive`: when consumers last did something that the rules know; that
@@ -117,14 +119,24 @@ def _of_line(
             alive[process] = max(alive.get(process, 0), int(told["t"]))
         elif role == COORDINATORS and told["kind"] == "lost":
             rows.append(
-                Row("", 0, 0, int(told["t"]), rank, line, Kind.HOLE, process, int(told["records"]))
+                FactRow(
+                    "",
+                    0,
+                    0,
+                    int(told["t"]),
+                    rank,
+                    line,
+                    RowKind.HOLE,
+                    process,
+                    int(told["records"]),
+                )
             )
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
         if value.endswith("}"):
-            rows.append(Row("", 0, 0, 0, rank, line, Kind.UNREADABLE, process))
+            rows.append(FactRow("", 0, 0, 0, rank, line, RowKind.UNREADABLE, process))
 
 
-def table(rows: Sequence[Row]) -> pa.RecordBatch:
+def table(rows: Sequence[FactRow]) -> pa.RecordBatch:
     """Rows for Spark."""
     import pyarrow as pa
 

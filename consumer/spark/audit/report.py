@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.spark.audit.ordering import Order
-from consumer.spark.audit.run import Audit
+from consumer.spark.audit.run import SparkAudit
+from consumer.spark.audit.sorting import Order
 from zkcoord.verdict.rules import Rule
 
 FINDINGS_SHOWN = 20
 
 
-def table(audit: Audit) -> list[str]:
+def table(audit: SparkAudit) -> list[str]:
     """Lines; the verdict's sentence is not among them."""
     verdict, processes = audit.verdict, audit.processes
     reports = verdict.partitions
@@ -53,7 +53,7 @@ def table(audit: Audit) -> list[str]:
     return [*lines, ""]
 
 
-def ordered(audit: Audit) -> str:
+def ordered(audit: SparkAudit) -> str:
     """What ordered the ownerships."""
     hosts = len(audit.processes.hosts)
     if audit.order is Order.ZOOKEEPER:
@@ -63,7 +63,7 @@ def ordered(audit: Audit) -> str:
     )
 
 
-def report(audit: Audit) -> dict[str, Any]:
+def report(audit: SparkAudit) -> dict[str, Any]:
     """For programs."""
     verdict = audit.verdict
     return {

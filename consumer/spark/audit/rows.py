@@ -17,19 +17,19 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from zkcoord.verdict.facts import (
-    Assigned,
-    Committed,
     Delivered,
-    End,
     Fact,
-    Found,
+    OffsetCommitted,
+    OffsetSeen,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     PartitionFact,
     Produced,
-    Rebalanced,
+    RebalanceSeen,
+    RecordsFound,
     Released,
     Started,
-    Stored,
 )
 from zkcoord.verdict.rules import Finding, PartitionReport, Rule
 
@@ -37,7 +37,7 @@ UNKNOWN = -1
 BEFORE_ALL, AFTER_ALL = -2, 2**63 - 1
 
 
-class Kind(enum.IntEnum):
+class RowKind(enum.IntEnum):
     """What a row is. From ENDED on it concerns no partition."""
 
     ASSIGNED = 1
@@ -55,7 +55,7 @@ class Kind(enum.IntEnum):
     HOLE = 13
 
 
-class Row(NamedTuple):
+class FactRow(NamedTuple):
     """One fact. `a`, `b`: offsets, or what else the kind needs; `orders`: ZooKeeper's order of what
     was written, `UNKNOWN` where it is not told; `text`: an end, a host, a cause.
     """
@@ -81,44 +81,52 @@ SCHEMA = (
 PLACE = ("topic", "number", "block", "t", "rank", "line")
 
 
-def row_of(fact: Fact, rank: int, line: int) -> Row | None:
+def row_of(fact: Fact, rank: int, line: int) -> FactRow | None:
     """A fact as a row; None for what an audit has no use for (the steps of a scenario, gaps)."""
-    if isinstance(fact, Rebalanced):
-        return Row(
+    if isinstance(fact, RebalanceSeen):
+        return FactRow(
             "",
             0,
             0,
             fact.t_ns,
             rank,
             line,
-            Kind.REBALANCED,
+            RowKind.REBALANCED,
             fact.trigger,
             fact.duration_ms,
             fact.moved,
             text=fact.cause,
         )
     if isinstance(fact, Started):
-        return Row("", 0, 0, fact.t_ns, rank, line, Kind.STARTED, fact.member, text=fact.host)
+        return FactRow(
+            "", 0, 0, fact.t_ns, rank, line, RowKind.STARTED, fact.member, text=fact.host
+        )
     if isinstance(fact, Released) and fact.partition is None:
-        return Row("", 0, 0, fact.t_ns, rank, line, Kind.ENDED, fact.member, text=fact.end.value)
+        return FactRow(
+            "", 0, 0, fact.t_ns, rank, line, RowKind.ENDED, fact.member, text=fact.end.value
+        )
     at = getattr(fact, "partition", None)
     if at is None:
         return None
     place = (at.topic, at.number, 0, fact.t_ns, rank, line)
     if isinstance(fact, Delivered):
-        return Row(*place, Kind.DELIVERED, fact.member, fact.first, fact.last, _told(fact.order))
-    if isinstance(fact, Committed):
-        return Row(*place, Kind.COMMITTED, fact.member, fact.offset, orders=_told(fact.order))
-    if isinstance(fact, Assigned):
-        return Row(*place, Kind.ASSIGNED, fact.member, fact.offset, orders=_told(fact.order))
-    if isinstance(fact, Released):
-        return Row(
-            *place, Kind.RELEASED, fact.member, orders=_told(fact.order), text=fact.end.value
+        return FactRow(
+            *place, RowKind.DELIVERED, fact.member, fact.first, fact.last, _told(fact.order)
         )
-    if isinstance(fact, Stored):
-        return Row(*place, Kind.STORED, "", fact.offset)
+    if isinstance(fact, OffsetCommitted):
+        return FactRow(
+            *place, RowKind.COMMITTED, fact.member, fact.offset, orders=_told(fact.order)
+        )
+    if isinstance(fact, PartitionAssigned):
+        return FactRow(*place, RowKind.ASSIGNED, fact.member, fact.offset, orders=_told(fact.order))
+    if isinstance(fact, Released):
+        return FactRow(
+            *place, RowKind.RELEASED, fact.member, orders=_told(fact.order), text=fact.end.value
+        )
+    if isinstance(fact, OffsetSeen):
+        return FactRow(*place, RowKind.STORED, "", fact.offset)
     if isinstance(fact, Produced):
-        return Row(*place, Kind.PRODUCED, "", fact.end)
+        return FactRow(*place, RowKind.PRODUCED, "", fact.end)
     return None
 
 
@@ -131,19 +139,19 @@ def fact_of(
 ) -> PartitionFact:
     """The fact of a row that concerns a partition."""
     order = None if orders == UNKNOWN else orders
-    if kind == Kind.DELIVERED:
+    if kind == RowKind.DELIVERED:
         return Delivered(t, at, member, a, b, order)
-    if kind == Kind.FOUND:
-        return Found(0, at, a, b, orders, member)
-    if kind == Kind.COMMITTED:
-        return Committed(t, at, member, a, order)
-    if kind == Kind.ASSIGNED:
-        return Assigned(t, at, member, a, order)
-    if kind == Kind.RELEASED:
-        return Released(t, at, member, End(text), order)
-    if kind == Kind.STORED:
-        return Stored(t, at, a)
-    assert kind == Kind.PRODUCED, f"no row of a partition has the kind {kind}"
+    if kind == RowKind.FOUND:
+        return RecordsFound(0, at, a, b, orders, member)
+    if kind == RowKind.COMMITTED:
+        return OffsetCommitted(t, at, member, a, order)
+    if kind == RowKind.ASSIGNED:
+        return PartitionAssigned(t, at, member, a, order)
+    if kind == RowKind.RELEASED:
+        return Released(t, at, member, OwnershipEnd(text), order)
+    if kind == RowKind.STORED:
+        return OffsetSeen(t, at, a)
+    assert kind == RowKind.PRODUCED, f"no row of a partition has the kind {kind}"
     return Produced(t, at, a)
 
 

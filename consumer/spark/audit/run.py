@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from consumer.spark.audit import facts, output
-from consumer.spark.audit.folding import REPORT_SCHEMA, folding
-from consumer.spark.audit.ordering import Order, Processes, ends_of, in_order, processes_of, untold
-from consumer.spark.audit.output import Plan
+from consumer.spark.audit import facts, record_ranges
+from consumer.spark.audit.judge import REPORT_SCHEMA, folding
+from consumer.spark.audit.record_ranges import SearchPlan
 from consumer.spark.audit.rows import PLACE, report_of
+from consumer.spark.audit.sorting import Order, Processes, ends_of, in_order, processes_of, untold
 from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import EXAMPLES_MAX
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class AuditOptions:
     """What is audited, and how. `examples_max`: findings that are told of each rule and partition;
     all are counted. `exactly_once`: nothing is excused by a kill.
     """
@@ -29,27 +29,29 @@ class Options:
     journal: Path
     records: Path | None = None
     format: str = "parquet"
-    plan: Plan = Plan.EXACT
+    plan: SearchPlan = SearchPlan.EXACT
     order: Order = Order.AUTO
     examples_max: int = EXAMPLES_MAX
     exactly_once: bool = False
 
 
 @dataclass
-class Audit:
+class SparkAudit:
     """What was found. `order` is what ordered the ownerships, TIME or ZOOKEEPER."""
 
-    options: Options
+    options: AuditOptions
     order: Order
     verdict: Verdict
     processes: Processes = field(default_factory=Processes)
 
 
-def audit(spark: SparkSession, options: Options) -> Audit:
+def audit(spark: SparkSession, options: AuditOptions) -> SparkAudit:
     """The audit of what the options name. Raises `ConfigurationError` for what cannot be read."""
     files = facts.journal_files(options.journal)
     records = (
-        None if options.records is None else output.read(spark, options.records, options.format)
+        None
+        if options.records is None
+        else record_ranges.read(spark, options.records, options.format)
     )
     rows = facts.rows_of(spark, files).persist()
     try:
@@ -60,13 +62,13 @@ def audit(spark: SparkSession, options: Options) -> Audit:
     finally:
         spark.catalog.clearCache()
     verdict.rebalances, verdict.unreadable = processes.rebalances, processes.unreadable
-    return Audit(options, order, verdict, processes)
+    return SparkAudit(options, order, verdict, processes)
 
 
-def judged(rows: DataFrame, records: DataFrame | None, options: Options) -> Verdict:
+def judged(rows: DataFrame, records: DataFrame | None, options: AuditOptions) -> Verdict:
     """The rules over the rows of partitions and, where they are given, over records."""
     if records is not None:
-        rows = rows.unionAll(output.rows_of(records, options.plan).select(*rows.columns))
+        rows = rows.unionAll(record_ranges.rows_of(records, options.plan).select(*rows.columns))
     sorted_rows = rows.repartition("topic", "number").sortWithinPartitions(*PLACE)
     reports = sorted_rows.mapInArrow(
         folding(records is not None, options.examples_max, not options.exactly_once), REPORT_SCHEMA

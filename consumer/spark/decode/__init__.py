@@ -25,7 +25,7 @@ from consumer.spark.decode.errors import (
     StalledError,
     TopicUnknownError,
 )
-from consumer.spark.decode.reading import Patience, Reader
+from consumer.spark.decode.reader import Patience, Reader
 
 __all__ = [
     "CorruptRecordError",

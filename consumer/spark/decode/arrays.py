@@ -44,7 +44,7 @@ class Fields(NamedTuple):
     headers: Callable[[Sequence[Any]], Iterable[Sequence[tuple[str, bytes | None]] | None]]
 
 
-class Batches:
+class RecordBatches:
     """Makes record batches of one partition's chunks. `columns`: names, in order."""
 
     def __init__(self, topic: str, partition: int, columns: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from consumer.errors import ConsumerOptionError
 from consumer.spark.decode.arrays import KIND, ROWS_MAX, TIMESTAMP, Chunk, binary, fixed, headers
 from consumer.spark.decode.errors import TROUBLE, EngineUnavailableError, ReadError, read_error
 from consumer.spark.decode.settings import librdkafka_settings
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import HEADERS
 
 BATCH_BYTES = 8 * 1024 * 1024

@@ -14,10 +14,10 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from consumer.errors import ConsumerOptionError
 from consumer.spark.decode.arrays import Fields
-from consumer.spark.decode.engines import Queued
+from consumer.spark.decode.engine_base import Queued
 from consumer.spark.decode.errors import TROUBLE, CorruptRecordError, ReadError, read_error
 from consumer.spark.decode.settings import GROUP, librdkafka_settings
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ FIELDS = Fields(
 )
 
 
-class _Log:
+class _ConfluentLog:
     """Where librdkafka's own log lines go."""
 
     def log(self, _level: int, text: str, *arguments: Any) -> None:
@@ -69,7 +69,12 @@ class ConfluentHandle:
         self._channels: dict[tuple[str, int], Queued] = {}
         try:
             self._consumer = confluent_kafka.Consumer(
-                {**told, "group.id": GROUP, "error_cb": self._troubles.append, "logger": _Log()}
+                {
+                    **told,
+                    "group.id": GROUP,
+                    "error_cb": self._troubles.append,
+                    "logger": _ConfluentLog(),
+                }
             )
         except (KafkaException, ValueError, TypeError) as e:
             raise ConsumerOptionError(f"librdkafka refuses a kafka. option: {_said(e)}") from None

@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition
 
 from consumer.errors import ConsumerOptionError
 from consumer.spark.decode.arrays import Fields
-from consumer.spark.decode.engines import Queued
+from consumer.spark.decode.engine_base import Queued
 from consumer.spark.decode.errors import (
     ADVICE,
     CorruptRecordError,
@@ -25,7 +25,7 @@ from consumer.spark.decode.errors import (
     TopicUnknownError,
 )
 from consumer.spark.decode.settings import kafka_python_settings
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 
 RECORDS_MAX = 10_000
 LISTENS_S = 2.0

@@ -10,15 +10,15 @@ import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from consumer.spark.sink import steps
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import Keeper
 from consumer.spark.sink.files import Files, files_at, local_files
-from consumer.spark.sink.keeper import Keeper
 from consumer.spark.sink.recovery import committed, recover
+from zkcoord.cli.main import BAD_USE, CANNOT, INTERRUPTED, OK, CliParser
+from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS, Use
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, ZkcoordError
-from zkcoord.runtime.cli import BAD_USE, CANNOT, INTERRUPTED, OK, Parser
-from zkcoord.runtime.config import add_flags, resolve
-from zkcoord.runtime.settings import zk_options
-from zkcoord.runtime.table import ACL_OPTIONS, BROKER_OPTIONS, Use
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -35,7 +35,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status."""
-    parser = Parser(prog=PROG, description=__doc__, epilog=EPILOG)
+    parser = CliParser(prog=PROG, description=__doc__, epilog=EPILOG)
     parser.add_argument("--group", required=True, help="the group whose applications write there")
     parser.add_argument(
         "--directory",
@@ -65,7 +65,7 @@ def finish(args: argparse.Namespace) -> str:
     files = _files(args.directory)
     keeper = Keeper(options)
     try:
-        place = steps.Place(layout, group, files.uri)
+        place = publication.SinkPlace(layout, group, files.uri)
         before = recover(place, keeper, files)
         left = committed(place, keeper)
     finally:

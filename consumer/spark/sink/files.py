@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from consumer.spark.sink.errors import SinkError, SinkRefusedError
-from consumer.spark.sink.steps import Moved
+from consumer.spark.sink.publication import MoveEnded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ class Files(Protocol):
     def fetch(self, path: str) -> bytes | None:
         """A file's bytes, None where there is none."""
 
-    def move(self, source: str, target: str) -> Moved:
+    def move(self, source: str, target: str) -> MoveEnded:
         """Rename, atomically, making the folders above the target."""
 
     def folders(self, path: str) -> tuple[str, ...]:
@@ -99,14 +99,14 @@ class LocalFiles:
         except FileNotFoundError:
             return None
 
-    def move(self, source: str, target: str) -> Moved:
+    def move(self, source: str, target: str) -> MoveEnded:
         """Rename. The source is there once, so nothing is overwritten."""
         (self.root / target).parent.mkdir(parents=True, exist_ok=True)
         try:
             os.rename(self.root / source, self.root / target)
         except FileNotFoundError:
-            return Moved.BEFORE if (self.root / target).exists() else Moved.NEITHER
-        return Moved.NOW
+            return MoveEnded.BEFORE if (self.root / target).exists() else MoveEnded.NEITHER
+        return MoveEnded.NOW
 
     def folders(self, path: str) -> tuple[str, ...]:
         """Names in a folder."""
@@ -169,18 +169,18 @@ class HadoopFiles:
         finally:
             stream.close()
 
-    def move(self, source: str, target: str) -> Moved:
+    def move(self, source: str, target: str) -> MoveEnded:
         """Rename; where another has moved it meanwhile, rename says no, or fails."""
         if self._fs.exists(self._at(source)):
             self._fs.mkdirs(self._at(target).getParent())
             if self._renamed(source, target):
-                return Moved.NOW
+                return MoveEnded.NOW
         if self._fs.exists(self._at(source)):
             raise SinkError(
                 f"{self.uri}/{source} could not be moved to {target}: look at the file system's"
                 " permissions"
             )
-        return Moved.BEFORE if self._fs.exists(self._at(target)) else Moved.NEITHER
+        return MoveEnded.BEFORE if self._fs.exists(self._at(target)) else MoveEnded.NEITHER
 
     def folders(self, path: str) -> tuple[str, ...]:
         """Names in a folder."""

@@ -21,13 +21,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from consumer.spark.ranges import PlannedRange
-from consumer.spark.sink import steps
-from consumer.spark.sink.batch import Batch
+from consumer.spark.plan import PlannedRange
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import Keeper, perform
+from consumer.spark.sink.fence import Batch
 from consumer.spark.sink.files import Files, files_at
-from consumer.spark.sink.keeper import Keeper, perform
-from consumer.spark.sink.planned import Planned, current, planned
-from consumer.spark.sink.recovery import Watch
+from consumer.spark.sink.recovery import SinkWatch
+from consumer.spark.sink.running_batch import RunningBatch, current, planned
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.paths import layout_named
 
@@ -93,7 +93,7 @@ class FencedParquet(FencedFunction):
         self._options = options
         self._files: Files | None = None
         self._recovered: set[tuple[str, int, int]] = set()
-        self._watch: Watch | None = None
+        self._watch: SinkWatch | None = None
 
     def write(self, df: DataFrame, keeper: Keeper, batch: Batch) -> None:
         """Recover what departed owners of newly claimed partitions have left, then publish."""
@@ -101,14 +101,14 @@ class FencedParquet(FencedFunction):
             self._files = files_at(self._directory, df.sparkSession)
         files, place = (
             self._files,
-            steps.Place(batch.layout, batch.group, self._files.uri, keeper.options.acl),
+            publication.SinkPlace(batch.layout, batch.group, self._files.uri, keeper.options.acl),
         )
         if self._watch is None or not self._watch.is_alive():
-            self._watch = Watch(place, Keeper(keeper.options), files, self._active)
+            self._watch = SinkWatch(place, Keeper(keeper.options), files, self._active)
             self._watch.start()
         claims = {(r.topic, r.partition, r.owner) for r in batch.ranges}
         if not claims <= self._recovered:
-            perform(steps.recover(place, batch.incarnation), keeper, files)
+            perform(publication.recover(place, batch.incarnation), keeper, files)
             self._recovered = claims | {
                 claim
                 for claim in self._recovered
@@ -132,7 +132,12 @@ class FencedParquet(FencedFunction):
         super().close()
 
     def _publish(
-        self, df: DataFrame, keeper: Keeper, place: steps.Place, batch: Batch, files: Files
+        self,
+        df: DataFrame,
+        keeper: Keeper,
+        place: publication.SinkPlace,
+        batch: Batch,
+        files: Files,
     ) -> None:
         def stage(folder: str) -> tuple[str, ...]:
             writer = df.write.mode("error").options(**self._options)
@@ -141,7 +146,9 @@ class FencedParquet(FencedFunction):
             )
             return files.written(folder)
 
-        perform(steps.publish(place, batch, secrets.token_hex(NONCE_BYTES)), keeper, files, stage)
+        perform(
+            publication.publish(place, batch, secrets.token_hex(NONCE_BYTES)), keeper, files, stage
+        )
 
 
 class Fenced(FencedFunction):
@@ -153,12 +160,14 @@ class Fenced(FencedFunction):
 
     def write(self, df: DataFrame, keeper: Keeper, batch: Batch) -> None:
         """Prove, write, advance the offsets."""
-        if batch.ranges and not perform(steps.check(batch), keeper):
+        if batch.ranges and not perform(publication.check(batch), keeper):
             return
         self._write(df, batch.number, batch.ranges)
         if batch.ranges:
             perform(
-                steps.commit(steps.Place(batch.layout, batch.group, "", keeper.options.acl), batch),
+                publication.commit(
+                    publication.SinkPlace(batch.layout, batch.group, "", keeper.options.acl), batch
+                ),
                 keeper,
             )
 
@@ -189,7 +198,7 @@ def fenced_ranges(write: WriteRanges, zk: ZkOptions | None = None) -> Fenced:
     return Fenced(write, zk)
 
 
-def batch_of(found: Planned, batch_id: int) -> Batch:
+def batch_of(found: RunningBatch, batch_id: int) -> Batch:
     """The sink's view of a plan."""
     plan = found.plan
     ranges = tuple(sorted(r for r in plan.ranges if r.rows))

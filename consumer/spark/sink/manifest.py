@@ -22,12 +22,12 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from consumer.spark.sink.batch import Batch
+from consumer.spark.sink.fence import Batch
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import (
     JsonObject,
-    Unfit,
+    UnfitField,
     integer,
     reading,
     required,
@@ -155,7 +155,7 @@ def _intent(document: JsonObject) -> Intent:
     integer(document, "version", 1, 1)
     directory = required(document, "directory")
     if type(directory) is not str or not 0 < len(directory) <= PATH_CHARS_MAX:
-        raise Unfit(f"directory is not a string of 1 to {PATH_CHARS_MAX} characters")
+        raise UnfitField(f"directory is not a string of 1 to {PATH_CHARS_MAX} characters")
     return Intent(
         directory, _path(required(document, "manifest")), string(document, "digest", DIGEST_CHARS)
     )
@@ -165,13 +165,13 @@ def _rows(document: JsonObject, key: str, size: int) -> list[list[Any]]:
     """A field that must be a list of lists of this size."""
     value = required(document, key)
     if type(value) is not list or any(type(row) is not list or len(row) != size for row in value):
-        raise Unfit(f"{key} is not a list of lists of {size}")
+        raise UnfitField(f"{key} is not a list of lists of {size}")
     return value
 
 
 def _number(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise Unfit("a range holds what is no offset")
+        raise UnfitField("a range holds what is no offset")
     return value
 
 
@@ -184,5 +184,5 @@ def _path(path: Any) -> str:
         or "\0" in path
         or any(part in ("", ".", "..") for part in path.split("/"))
     ):
-        raise Unfit("a path does not stay below the directory")
+        raise UnfitField("a path does not stay below the directory")
     return path

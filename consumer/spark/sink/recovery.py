@@ -1,8 +1,8 @@
 """Recovery without a claim: what a departed application has committed becomes visible also where
 nobody reads its partitions any more, or where no application runs at all.
 
-A `Watch` looks every few seconds whether anything is committed and not yet visible, which is one
-read; `python -m consumer.spark.sink` does it once, for readers and operators.
+A `SinkWatch` looks every few seconds whether anything is committed and not yet visible, which is
+one read; `python -m consumer.spark.sink` does it once, for readers and operators.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import logging
 import threading
 from collections.abc import Callable
 
-from consumer.spark.sink import steps
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import Keeper, perform
 from consumer.spark.sink.errors import SinkError
 from consumer.spark.sink.files import Files
-from consumer.spark.sink.keeper import Keeper, perform
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.port import GetData, Node
 
@@ -23,28 +23,28 @@ log = logging.getLogger(__name__)
 WATCH_EVERY_S = 10.0
 
 
-def recover(place: steps.Place, keeper: Keeper, files: Files) -> int:
+def recover(place: publication.SinkPlace, keeper: Keeper, files: Files) -> int:
     """Finish and clean what departed members of the group have left; how many batches were
     committed and not finished before, those of living members included. Raises `DamagedSinkError`,
     `UnavailableError`.
     """
     waiting = committed(place, keeper)
-    perform(steps.recover(place, 0), keeper, files)
+    perform(publication.recover(place, 0), keeper, files)
     return waiting
 
 
-def committed(place: steps.Place, keeper: Keeper) -> int:
+def committed(place: publication.SinkPlace, keeper: Keeper) -> int:
     """How many batches are committed and not finished."""
     (answer,) = keeper.look((GetData(place.layout.publications(place.group)),))
     return answer.stat.num_children if isinstance(answer, Node) else 0
 
 
-class Watch(threading.Thread):
+class SinkWatch(threading.Thread):
     """Looks after a sink's directory while its query is `active`."""
 
     def __init__(
         self,
-        place: steps.Place,
+        place: publication.SinkPlace,
         keeper: Keeper,
         files: Files,
         active: Callable[[], bool],

@@ -2,7 +2,7 @@
 nothing; all that is known of a system is who handed out records of which partition, and when.
 
 Times are wall-clock nanoseconds of one machine, taken by the member that hands out. Methods of
-`Flow` are called under the lock of `zkcoord.demo.processes.Children`.
+`Flow` are called under the lock of `zkcoord.demo.processes.DemoProcesses`.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ from collections.abc import Callable, Mapping
 
 from consumer.core import events as ev
 from consumer.core import messages as msg
-from consumer.core.agent import Agent
-from consumer.core.incarnations import Beside
-from consumer.core.options import AgentOptions
+from consumer.core.agent import GroupMember
+from consumer.core.options import MemberOptions
+from consumer.core.topic_incarnations import TopicNote
 from zkcoord.core.model import Command, Malformed, Option, Subscription, Thread, TopicPartition
 
 TIMEOUT_MS = 30_000
@@ -79,14 +79,14 @@ def listed(partitions: object) -> str:
     return ",".join(str(tp) for tp in sorted(partitions)) or "nothing"  # type: ignore[call-overload]
 
 
-def beside_of(word: str) -> tuple[str, Beside | Malformed]:
+def beside_of(word: str) -> tuple[str, TopicNote | Malformed]:
     """t~7+@2/90 as what is said of the offsets of t."""
     topic, _, rest = word.partition("~")
     if rest == "bad":
         return topic, Malformed("offsets", topic, "not an incarnation")
     said, _, stat = rest.partition("@")
     version, _, written = stat.partition("/")
-    return topic, Beside(said.removesuffix("+"), said.endswith("+"), int(version), int(written))
+    return topic, TopicNote(said.removesuffix("+"), said.endswith("+"), int(version), int(written))
 
 
 def options_in(words: tuple[str, ...], name: str, default: int) -> int:
@@ -103,7 +103,7 @@ class World:
     """An agent, and what it has asked for and not been answered."""
 
     def __init__(self) -> None:
-        self.agent = Agent(AgentOptions(group="g"))
+        self.agent = GroupMember(MemberOptions(group="g"))
         self.now = 0
         self.incarnation = 1
         self.name = ""
@@ -222,7 +222,7 @@ class World:
             k: {"true": True, "false": False}[v] if v in ("true", "false") else int(v)
             for k, v in (p.split("=") for p in pairs)
         }
-        self.agent = Agent(AgentOptions(group="g", **given))  # type: ignore[arg-type]
+        self.agent = GroupMember(MemberOptions(group="g", **given))  # type: ignore[arg-type]
 
     def do_opened(self, name: str, *words: str) -> ev.AgentEvent:
         self.name = name
@@ -309,7 +309,7 @@ class World:
         return ev.RegistrationTouched(self.now)
 
     def do_read(self, *words: str) -> ev.AgentEvent:
-        holdings: dict[TopicPartition, ev.Holding] = {}
+        holdings: dict[TopicPartition, ev.PartitionReading] = {}
         for word in (w for w in words if "-" in w and "~" not in w and "!" not in w):
             name, what = word.split("=")
             whose, _, stored = what.partition(":")
@@ -325,7 +325,7 @@ class World:
             kind = {"mine": ev.Whose.MINE, "foreign": ev.Whose.FOREIGN, "free": ev.Whose.NOBODY}[
                 whose
             ]
-            holdings[tp_of(name)] = ev.Holding(
+            holdings[tp_of(name)] = ev.PartitionReading(
                 kind, offset, int(version) if stored else None, int(written or 0)
             )
         self.incarnation = options_in(words, "inc", self.incarnation)
@@ -369,7 +369,7 @@ class World:
     # the fetching side
 
     def _told(self, message: msg.FromFetcher) -> ev.AgentEvent:
-        return ev.Told(self.now, message)
+        return ev.FromApplication(self.now, message)
 
     def do_subscribe(self, topics: str, *words: str) -> ev.AgentEvent:
         return self._told(
@@ -382,7 +382,7 @@ class World:
         return self._told(msg.Polled())
 
     def do_foresee(self, *words: str) -> ev.AgentEvent:
-        return self._told(msg.Foresee(offsets_of(words)))
+        return self._told(msg.ExpectCommit(offsets_of(words)))
 
     def do_commit(self, token: str, *words: str) -> ev.AgentEvent:
         given = tuple(w for w in words if not w.startswith("era="))

@@ -4,43 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.events import Holding, Whose
-from consumer.core.holdings import Held, Judgement, judge
+from consumer.core.events import PartitionReading, Whose
+from consumer.core.owned_partitions import OwnedPartition, OwnershipReading, judge
 from zkcoord.core.model import Malformed, Thread
 
 BAD = Malformed("offset", "t-0", "not a number")
 MINE = Whose.MINE
 
 
-def held(sent: int | None = None) -> Held:
+def held(sent: int | None = None) -> OwnedPartition:
     """A partition with 100 stored at version 4, and perhaps a write under way."""
-    return Held(Thread("m", 0), 100, 4, sent)
+    return OwnedPartition(Thread("m", 0), 100, 4, sent)
 
 
 @pytest.mark.parametrize(
     ("sent", "read", "verdict", "after"),
     [
-        (None, Holding(MINE, 100, 4), Judgement.KEPT, (100, 4)),
-        (110, Holding(MINE, 100, 4), Judgement.KEPT, (100, 4)),
-        (110, Holding(MINE, 110, 5), Judgement.KEPT, (110, 5)),
-        (100, Holding(MINE, 100, 5), Judgement.KEPT, (100, 5)),
-        (110, Holding(MINE, 100, 5), Judgement.RESET, (100, 5)),
-        (110, Holding(MINE, 100, 6), Judgement.RESET, (100, 6)),
-        (110, Holding(MINE, 110, 6), Judgement.RESET, (110, 6)),
-        (110, Holding(MINE, 110, 4), Judgement.RESET, (110, 4)),
-        (110, Holding(MINE, 7, 5), Judgement.RESET, (7, 5)),
-        (None, Holding(MINE, 100, 5), Judgement.RESET, (100, 5)),
-        (None, Holding(MINE, 7, 5), Judgement.RESET, (7, 5)),
-        (None, Holding(MINE, 7, 4), Judgement.RESET, (7, 4)),
-        (None, Holding(MINE, 0, 0), Judgement.RESET, (0, 0)),
-        (None, Holding(MINE, BAD, 5), Judgement.KEPT, (100, 5)),
-        (None, Holding(MINE, None, None), Judgement.OFFSET_GONE, (100, 4)),
-        (None, Holding(Whose.FOREIGN, 100, 4), Judgement.LOST, (100, 4)),
-        (110, Holding(Whose.NOBODY, 110, 5), Judgement.LOST, (100, 4)),
+        (None, PartitionReading(MINE, 100, 4), OwnershipReading.KEPT, (100, 4)),
+        (110, PartitionReading(MINE, 100, 4), OwnershipReading.KEPT, (100, 4)),
+        (110, PartitionReading(MINE, 110, 5), OwnershipReading.KEPT, (110, 5)),
+        (100, PartitionReading(MINE, 100, 5), OwnershipReading.KEPT, (100, 5)),
+        (110, PartitionReading(MINE, 100, 5), OwnershipReading.RESET, (100, 5)),
+        (110, PartitionReading(MINE, 100, 6), OwnershipReading.RESET, (100, 6)),
+        (110, PartitionReading(MINE, 110, 6), OwnershipReading.RESET, (110, 6)),
+        (110, PartitionReading(MINE, 110, 4), OwnershipReading.RESET, (110, 4)),
+        (110, PartitionReading(MINE, 7, 5), OwnershipReading.RESET, (7, 5)),
+        (None, PartitionReading(MINE, 100, 5), OwnershipReading.RESET, (100, 5)),
+        (None, PartitionReading(MINE, 7, 5), OwnershipReading.RESET, (7, 5)),
+        (None, PartitionReading(MINE, 7, 4), OwnershipReading.RESET, (7, 4)),
+        (None, PartitionReading(MINE, 0, 0), OwnershipReading.RESET, (0, 0)),
+        (None, PartitionReading(MINE, BAD, 5), OwnershipReading.KEPT, (100, 5)),
+        (None, PartitionReading(MINE, None, None), OwnershipReading.OFFSET_GONE, (100, 4)),
+        (None, PartitionReading(Whose.FOREIGN, 100, 4), OwnershipReading.LOST, (100, 4)),
+        (110, PartitionReading(Whose.NOBODY, 110, 5), OwnershipReading.LOST, (100, 4)),
     ],
     ids=str,
 )
-def test_judge(sent: int | None, read: Holding, verdict: Judgement, after: tuple[int, int]) -> None:
+def test_judge(
+    sent: int | None, read: PartitionReading, verdict: OwnershipReading, after: tuple[int, int]
+) -> None:
     """What was held, or the value sent at the next version, is this member's doing; any other pair
     is an operator's, also when a value looks familiar. One that cannot be read is overwritten by
     the next commit.
@@ -48,25 +50,25 @@ def test_judge(sent: int | None, read: Holding, verdict: Judgement, after: tuple
     before = held(sent)
     assert judge(before, read) is verdict
     assert (before.committed, before.version) == after and before.reset is (
-        verdict is Judgement.RESET
+        verdict is OwnershipReading.RESET
     )
-    if verdict in (Judgement.KEPT, Judgement.RESET):
+    if verdict in (OwnershipReading.KEPT, OwnershipReading.RESET):
         assert before.sent is None
 
 
 @pytest.mark.parametrize(
     ("read", "verdict"),
     [
-        (Holding(MINE, 120, 5), Judgement.KEPT),
-        (Holding(MINE, 110, 5), Judgement.KEPT),
-        (Holding(MINE, 100, 4), Judgement.KEPT),
-        (Holding(MINE, 120, 6), Judgement.RESET),
-        (Holding(MINE, 119, 5), Judgement.RESET),
-        (Holding(Whose.NOBODY, 120, 5), Judgement.LOST),
+        (PartitionReading(MINE, 120, 5), OwnershipReading.KEPT),
+        (PartitionReading(MINE, 110, 5), OwnershipReading.KEPT),
+        (PartitionReading(MINE, 100, 4), OwnershipReading.KEPT),
+        (PartitionReading(MINE, 120, 6), OwnershipReading.RESET),
+        (PartitionReading(MINE, 119, 5), OwnershipReading.RESET),
+        (PartitionReading(Whose.NOBODY, 120, 5), OwnershipReading.LOST),
     ],
     ids=str,
 )
-def test_judge_what_was_foreseen(read: Holding, verdict: Judgement) -> None:
+def test_judge_what_was_foreseen(read: PartitionReading, verdict: OwnershipReading) -> None:
     """A sink stores what it said it would, at the next version; only that. What is stored is
     foreseen no more.
     """
@@ -74,6 +76,6 @@ def test_judge_what_was_foreseen(read: Holding, verdict: Judgement) -> None:
     before.foreseen = 120
     assert judge(before, read) is verdict
     if read.version == 5:
-        assert before.foreseen is None or verdict is Judgement.LOST
-    elif verdict is Judgement.KEPT:
+        assert before.foreseen is None or verdict is OwnershipReading.LOST
+    elif verdict is OwnershipReading.KEPT:
         assert before.foreseen == 120

@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from consumer.spark.audit import command
-from consumer.spark.audit.ordering import Order
-from consumer.spark.audit.output import Plan
-from consumer.spark.audit.run import Audit, Options, audit
+from consumer.spark.audit.record_ranges import SearchPlan
+from consumer.spark.audit.run import AuditOptions, SparkAudit, audit
 from consumer.spark.audit.session import uri
+from consumer.spark.audit.sorting import Order
 from tests.bench.audit_world import Journals, Place, Shape, World, plant_in_records, records
 from tests.verdict.test_engine import clean_run, write
 from zkcoord.errors import ConfigurationError
@@ -31,7 +31,7 @@ SMALL = Shape(160, 500, 50)
 COMMAND_TIMEOUT_S = 1_200.0
 
 
-def places(found: Audit) -> dict[Rule, set[Place]]:
+def places(found: SparkAudit) -> dict[Rule, set[Place]]:
     """Where the audit found what."""
     by_rule: dict[Rule, set[Place]] = {rule: set() for rule in Rule}
     for finding in found.verdict.findings:
@@ -43,7 +43,7 @@ def test_what_was_planted_in_journals_is_found_and_both_engines_agree(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     world = Journals(tmp_path, SMALL, list(Rule), EACH).write()
-    found = audit(spark, Options(tmp_path, examples_max=10_000))
+    found = audit(spark, AuditOptions(tmp_path, examples_max=10_000))
     assert found.order is Order.TIME
     assert places(found) == world.planted
     other = judge_folder(tmp_path)
@@ -62,7 +62,7 @@ def test_what_was_planted_in_journals_is_found_and_both_engines_agree(
 
 def test_hosts_whose_clocks_are_hours_apart(spark: SparkSession, tmp_path: Path) -> None:
     world = Journals(tmp_path, Shape(160, 500, 50, hosts=3), list(Rule), EACH).write()
-    found = audit(spark, Options(tmp_path, examples_max=10_000))
+    found = audit(spark, AuditOptions(tmp_path, examples_max=10_000))
     assert found.order is Order.ZOOKEEPER and found.processes.hosts == {
         "host-0",
         "host-1",
@@ -75,16 +75,19 @@ def test_without_a_violation_nothing_is_found_though_clocks_are_hours_apart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     Journals(tmp_path, Shape(160, 50, 25, hosts=2), [], 0).write()
-    assert audit(spark, Options(tmp_path)).verdict.sentence == "VERDICT: clean"
+    assert audit(spark, AuditOptions(tmp_path)).verdict.sentence == "VERDICT: clean"
 
 
-@pytest.mark.parametrize("plan", [Plan.EXACT, pytest.param(Plan.SCREEN, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "plan", [SearchPlan.EXACT, pytest.param(SearchPlan.SCREEN, marks=pytest.mark.nightly)]
+)
 def test_what_was_planted_in_records_is_found(
-    spark: SparkSession, tmp_path: Path, plan: Plan
+    spark: SparkSession, tmp_path: Path, plan: SearchPlan
 ) -> None:
-    world = planted_records(spark, tmp_path, skewed=plan is Plan.EXACT)
+    world = planted_records(spark, tmp_path, skewed=plan is SearchPlan.EXACT)
     found = audit(
-        spark, Options(tmp_path / "journal", tmp_path / "records", plan=plan, examples_max=10_000)
+        spark,
+        AuditOptions(tmp_path / "journal", tmp_path / "records", plan=plan, examples_max=10_000),
     )
     assert places(found) == world.planted
     assert sum(report.found for report in found.verdict.partitions) == world.shape.records
@@ -104,7 +107,7 @@ def planted_records(spark: SparkSession, folder: Path, skewed: bool) -> World:
 
 
 def test_a_run_of_the_demo(spark: SparkSession, tmp_path: Path) -> None:
-    found = audit(spark, Options(write(tmp_path / "a run", clean_run())))
+    found = audit(spark, AuditOptions(write(tmp_path / "a run", clean_run())))
     assert found.verdict.clean and sum(report.excused for report in found.verdict.partitions) == 5
     assert [rebalance.duration_ms for rebalance in found.verdict.rebalances] == [
         40
@@ -120,13 +123,13 @@ def test_wrong_lines_are_counted_and_a_member_whose_lines_just_end_was_killed(
     files["coordinators/a/1-2.000001.jsonl"] += [{"t": 3_400, "kind": "lost", "records": 7}]
     with (write(tmp_path, files) / "consumers" / "c1.jsonl").open("a") as file:
         file.write('{"event": "records", "t": 5')
-    found = audit(spark, Options(tmp_path))
+    found = audit(spark, AuditOptions(tmp_path))
     assert found.verdict.clean and sum(report.excused for report in found.verdict.partitions) == 5
     assert found.verdict.unreadable == 2 and found.processes.holes == 7, (
         "the torn line of the one that was killed is none of them"
     )
     assert (
-        audit(spark, Options(tmp_path, exactly_once=True)).verdict.sentence
+        audit(spark, AuditOptions(tmp_path, exactly_once=True)).verdict.sentence
         == "VERDICT: not clean: 5 duplicated"
     )
 
@@ -152,7 +155,7 @@ def test_a_zombie_that_dies_before_it_can_say_what_it_lost(
     ]
     for last, rules in ((woken, set()), (handed, {Rule.OWNED_TWICE})):
         write(tmp_path, {"consumers/zombie.jsonl": [*zombie, last], "consumers/other.jsonl": other})
-        found = audit(spark, Options(tmp_path))
+        found = audit(spark, AuditOptions(tmp_path))
         assert {rule for rule in Rule if found.verdict.amount(rule)} == rules, (
             found.verdict.sentence
         )
@@ -200,7 +203,7 @@ def test_queries_whose_plans_tell_the_versions(spark: SparkSession, tmp_path: Pa
                 "consumers/idle.jsonl": idle,
             },
         )
-        found = audit(spark, Options(tmp_path))
+        found = audit(spark, AuditOptions(tmp_path))
         assert found.order is Order.ZOOKEEPER and found.verdict.sentence == sentence
 
 
@@ -208,7 +211,7 @@ def test_zookeepers_order_where_it_is_not_told_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match="--order time"):
-        audit(spark, Options(write(tmp_path, clean_run()), order=Order.ZOOKEEPER))
+        audit(spark, AuditOptions(write(tmp_path, clean_run()), order=Order.ZOOKEEPER))
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:

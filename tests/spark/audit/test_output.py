@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from consumer.spark.audit import output
-from consumer.spark.audit.output import BUCKET, Plan
-from consumer.spark.audit.rows import Kind
+from consumer.spark.audit import record_ranges
+from consumer.spark.audit.record_ranges import BUCKET, SearchPlan
+from consumer.spark.audit.rows import RowKind
 from consumer.spark.audit.session import uri
 from zkcoord.errors import ConfigurationError
 
@@ -19,14 +19,14 @@ Key = tuple[str, int, str, int]
 SCHEMA = "topic string, partition int, offset bigint, member string"
 
 
-def counted(spark: SparkSession, records: list[Key], plan: Plan) -> Counter[Key]:
+def counted(spark: SparkSession, records: list[Key], plan: SearchPlan) -> Counter[Key]:
     """How often each (topic, partition, member, offset) is there, by the plan's ranges."""
     frame = spark.createDataFrame(
         [(topic, number, offset, member) for topic, number, member, offset in records], SCHEMA
     )
     found: Counter[Key] = Counter()
-    for row in output.rows_of(output.normal(frame), plan).collect():
-        assert row.kind == Kind.FOUND and row.a <= row.b and row.orders >= 1 and row.t == row.a
+    for row in record_ranges.rows_of(record_ranges.normal(frame), plan).collect():
+        assert row.kind == RowKind.FOUND and row.a <= row.b and row.orders >= 1 and row.t == row.a
         found.update(
             {
                 (row.topic, row.number, row.member, offset): row.orders
@@ -53,9 +53,9 @@ def records_of(seed: int) -> list[Key]:
     return found
 
 
-@pytest.mark.parametrize("plan", Plan)
-def test_each_plan_counts_right(spark: SparkSession, plan: Plan) -> None:
-    records = records_of(seed=1 + (plan is Plan.SCREEN))
+@pytest.mark.parametrize("plan", SearchPlan)
+def test_each_plan_counts_right(spark: SparkSession, plan: SearchPlan) -> None:
+    records = records_of(seed=1 + (plan is SearchPlan.SCREEN))
     assert counted(spark, records, plan) == Counter(records)
 
 
@@ -70,7 +70,7 @@ def test_the_screen_passes_whole_buckets_as_they_are_and_looks_into_the_others(
     )
     rows = sorted(
         (row.number, row.a, row.b, row.orders)
-        for row in output.screened(output.normal(frame)).collect()
+        for row in record_ranges.screened(record_ranges.normal(frame)).collect()
     )
     assert rows[0] == (0, BUCKET, BUCKET + 499, 1)
     assert [row for row in rows if row[0] == 1] == [
@@ -87,10 +87,10 @@ def test_what_is_no_output_is_refused_in_a_sentence(spark: SparkSession, tmp_pat
         (tmp_path, "nothing", "cannot be read as nothing"),
     ):
         with pytest.raises(ConfigurationError, match=words) as raised:
-            output.read(spark, folder, kind)
+            record_ranges.read(spark, folder, kind)
         assert "\n" not in str(raised.value)
     spark.range(3).write.parquet(uri(tmp_path / "other"))
     with pytest.raises(
         ConfigurationError, match=r"topic \(missing\), partition \(missing\), offset \(missing\)"
     ):
-        output.read(spark, tmp_path / "other", "parquet")
+        record_ranges.read(spark, tmp_path / "other", "parquet")

@@ -6,35 +6,35 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.spark.audit.rows import Kind, fact_of, report_of, report_text, row_of
+from consumer.spark.audit.rows import RowKind, fact_of, report_of, report_text, row_of
 from zkcoord.verdict.facts import (
-    Assigned,
     CommandSeen,
-    Committed,
     Delivered,
-    End,
     Fact,
+    OffsetCommitted,
+    OffsetSeen,
+    OwnershipEnd,
     Partition,
+    PartitionAssigned,
     Produced,
-    Rebalanced,
+    RebalanceSeen,
     Released,
     Started,
     Steady,
-    Stored,
 )
 from zkcoord.verdict.rules import NO_GAP, PartitionJudge
 
 AT = Partition("orders", 3)
 OF_PARTITIONS: list[Fact] = [
-    Assigned(7, AT, "c1", 5),
-    Assigned(7, AT, "c1", 5, 9),
-    Released(7, AT, "c1", End.REVOKED, 2),
-    Released(7, AT, "c1", End.LOST),
+    PartitionAssigned(7, AT, "c1", 5),
+    PartitionAssigned(7, AT, "c1", 5, 9),
+    Released(7, AT, "c1", OwnershipEnd.REVOKED, 2),
+    Released(7, AT, "c1", OwnershipEnd.LOST),
     Delivered(7, AT, "c1", 5, 9),
     Delivered(7, AT, "c1", 5, 9, 3),
-    Committed(7, AT, "c1", 6),
-    Committed(7, AT, "c1", 6, 0),
-    Stored(7, AT, 4),
+    OffsetCommitted(7, AT, "c1", 6),
+    OffsetCommitted(7, AT, "c1", 6, 0),
+    OffsetSeen(7, AT, 4),
     Produced(7, AT, 8),
 ]
 
@@ -45,30 +45,32 @@ def test_a_partitions_fact_comes_back(fact: Fact) -> None:
     assert (
         row is not None
         and (row.topic, row.number, row.rank, row.line) == (*AT, 1, 2)
-        and row.kind < Kind.ENDED
+        and row.kind < RowKind.ENDED
     )
     assert fact_of(AT, row.t, row.kind, row.member, row.a, row.b, row.orders, row.text) == fact
 
 
 def test_facts_of_processes_concern_no_partition() -> None:
     for fact, kind in (
-        (Released(7, None, "c1", End.CLOSED), Kind.ENDED),
-        (Started(7, "c1", "here"), Kind.STARTED),
-        (Rebalanced(7, "member joined", "c1", 3, 2), Kind.REBALANCED),
+        (Released(7, None, "c1", OwnershipEnd.CLOSED), RowKind.ENDED),
+        (Started(7, "c1", "here"), RowKind.STARTED),
+        (RebalanceSeen(7, "member joined", "c1", 3, 2), RowKind.REBALANCED),
     ):
         row = row_of(fact, 0, 0)
-        assert row is not None and row.kind == kind and row.topic == "" and row.kind >= Kind.ENDED
+        assert (
+            row is not None and row.kind == kind and row.topic == "" and row.kind >= RowKind.ENDED
+        )
     assert row_of(Steady(7), 0, 0) is None and row_of(CommandSeen(7, "c1"), 0, 0) is None
 
 
 def test_a_report_comes_back() -> None:
     judge = PartitionJudge(AT)
     for fact in (
-        Assigned(1, AT, "a", 0),
+        PartitionAssigned(1, AT, "a", 0),
         Produced(2, AT, 12),
         Delivered(3, AT, "a", 0, 4),
         Delivered(4, AT, "a", 3, 9),
-        Released(5, None, "a", End.CLOSED),
+        Released(5, None, "a", OwnershipEnd.CLOSED),
     ):
         judge.fact(fact)
     report = replace(

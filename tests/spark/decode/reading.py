@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from consumer.spark.decode import EngineUnavailableError, Patience, open_reader
 from consumer.spark.decode.engines import choose
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import ALL_COLUMNS, arrow_schema
 
 

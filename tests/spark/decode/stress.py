@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from consumer.spark.decode import Patience, ReadError, engine_c, open_reader
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import ALL_COLUMNS, COLUMNS
 
 MODULE = "consumer.spark.decode._rdk"

@@ -23,7 +23,7 @@ from consumer.spark.decode import (
     open_reader,
 )
 from consumer.spark.decode.engines import choose
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from tests.harness.kafka import create_topic, delete_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.spark.decode.conftest import PASSWORD, USER, DecodeBroker

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from consumer.spark.decode import open_reader
-from consumer.spark.decode import reading as product
+from consumer.spark.decode import reader as product
 from consumer.spark.decode.engine_c import load
 from consumer.spark.decode.settings import librdkafka_settings
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from tests.harness.wait import wait_until
 from tests.spark.decode.conftest import DecodeBroker
 from tests.spark.decode.reading import ENGINES
@@ -109,7 +109,7 @@ def test_the_extension_refuses_a_partition_twice(client: Any, logs: Mapping[str,
         part.read(10, 10, READ_MS, 0)
     again = client.open(log.topic, 0, 5, 9)
     found = wait_until(
-        lambda: again.read(100, 1000, READ_MS, 0),
+        partial(again.read, 100, 1000, READ_MS, 0),
         WAIT_S,
         "records of a partition that is opened again",
     )

@@ -15,9 +15,9 @@ from kafka.consumer.fetcher import ConsumerRecord
 
 from consumer.spark.decode import engine_confluent, engine_kafka_python, engines
 from consumer.spark.decode.arrays import Chunk
-from consumer.spark.decode.engines import Queued
+from consumer.spark.decode.engine_base import Queued
 from consumer.spark.decode.errors import CorruptRecordError, ReadError
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import arrow_type
 
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumer.spark.decode import arrays, engine_c, engines
-from consumer.spark.decode import reading as product
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.decode import reader as product
+from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import ALL_COLUMNS
 from tests.harness.wait import wait_until
 from tests.spark.decode.conftest import DecodeBroker

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from tests.spark.decode.conftest import DecodeBroker
 from tests.spark.decode.stress import digest
 from tests.spark.decode.written import COMMITTED, UNCOMMITTED, Log

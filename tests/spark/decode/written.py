@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Message, Producer
 
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from tests.harness.kafka import create_topic, unique
 
 FLUSH_S = 120.0

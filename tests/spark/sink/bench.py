@@ -11,12 +11,12 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.sink import manifest as docs
-from consumer.spark.sink import steps
-from consumer.spark.sink.batch import Batch
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import Keeper, carry_out, perform
+from consumer.spark.sink.fence import Batch
 from consumer.spark.sink.files import LocalFiles
-from consumer.spark.sink.keeper import Keeper, carry_out, perform
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
@@ -89,7 +89,7 @@ class Bench:
         self.folder = folder
         self.files = LocalFiles(folder)
         self.keeper = Keeper(ZkOptions(hosts, session_timeout_ms=SESSION_MS))
-        self.place = steps.Place(LAYOUT, GROUP, self.files.uri)
+        self.place = publication.SinkPlace(LAYOUT, GROUP, self.files.uri)
         self.members: list[Member] = []
 
     def member(self) -> Member:
@@ -113,16 +113,16 @@ class Bench:
 
     def publish(self, batch: Batch, keeper: Keeper | None = None) -> None:
         perform(
-            steps.publish(self.place, batch, "0a"),
+            publication.publish(self.place, batch, "0a"),
             keeper or self.keeper,
             self.files,
             self.stage(batch),
         )
 
     def recover(self, member: Member) -> None:
-        perform(steps.recover(self.place, member.incarnation), self.keeper, self.files)
+        perform(publication.recover(self.place, member.incarnation), self.keeper, self.files)
 
-    def part(self, work: Generator[steps.Effect, Any, Any], batch: Batch, count: int) -> bool:
+    def part(self, work: Generator[publication.Effect, Any, Any], batch: Batch, count: int) -> bool:
         """The first `count` effects, and then the end of the process; False: there are no more than
         that.
         """

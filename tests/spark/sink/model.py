@@ -1,6 +1,6 @@
 """A model of a group that writes through the sink: members come, claim, plan, publish, recover, are
 fenced while they go on, die between any two steps, and lose answers. Two parts are real:
-`consumer.spark.sink.steps`, and the transactions of the simulator's znode tree. Files are a
+`consumer.spark.sink.publication`, and the transactions of the simulator's znode tree. Files are a
 dictionary whose moves are atomic.
 
 `World.run(seed)` draws everything from the seed, ends with a member that claims and recovers
@@ -15,11 +15,11 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.sink import manifest as docs
-from consumer.spark.sink import steps
-from consumer.spark.sink.batch import Batch
+from consumer.spark.sink import publication
 from consumer.spark.sink.errors import FencedBatchError
+from consumer.spark.sink.fence import Batch
 from tests.sim.tree import Tree, Txn
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import (
@@ -37,7 +37,7 @@ from zkcoord.znodes.paths import Layout, parents
 
 LAYOUT = Layout.DRAFT
 GROUP = "g"
-PLACE = steps.Place(LAYOUT, GROUP, "sink")
+PLACE = publication.SinkPlace(LAYOUT, GROUP, "sink")
 PARTITIONS = tuple(TopicPartition("t", n) for n in range(2))
 MEMBERS_MAX = 3
 TURNS = 300
@@ -58,12 +58,12 @@ class Member:
     registered: bool = True
     owned: set[TopicPartition] = field(default_factory=set)
     new: bool = False
-    work: Generator[steps.Effect, Any, Any] | None = None
+    work: Generator[publication.Effect, Any, Any] | None = None
     batch: Batch | None = None
     answer: Any = None
     batches: int = 0
     rests: int = 0
-    pending: steps.Effect | None = None
+    pending: publication.Effect | None = None
 
 
 class World:
@@ -154,7 +154,7 @@ class World:
         one, else a batch.
         """
         if member.new or self.draw.random() < 0.3:
-            member.new, member.work = False, steps.recover(PLACE, member.incarnation)
+            member.new, member.work = False, publication.recover(PLACE, member.incarnation)
             return
         ranges = []
         for tp in sorted(member.owned):
@@ -166,7 +166,7 @@ class World:
                 LAYOUT, GROUP, member.name, member.incarnation, member.batches, tuple(ranges)
             )
             member.batches += 1
-            member.work = steps.publish(PLACE, member.batch, f"{self.zxid:x}")
+            member.work = publication.publish(PLACE, member.batch, f"{self.zxid:x}")
 
     def step(self, member: Member) -> None:
         """One effect of what it is doing, or, at a moment that matters, what comes between."""
@@ -186,14 +186,14 @@ class World:
         member.answer = self.perform(member, effect)
         self.look()
 
-    def interrupts(self, member: Member, effect: steps.Effect) -> bool:
+    def interrupts(self, member: Member, effect: publication.Effect) -> bool:
         """Before a batch is committed the member may lose its session or a partition, and stand
         still long enough for others to go on; so may who recovers, between two looks.
         """
-        commits = isinstance(effect, steps.Transact) and any(
+        commits = isinstance(effect, publication.Transact) and any(
             isinstance(op, SetData) for op in effect.ops
         )
-        recovers = member.batch is None and isinstance(effect, steps.Look)
+        recovers = member.batch is None and isinstance(effect, publication.Look)
         chance = self.draw.random()
         if commits and chance < 0.1:
             self.end_session(member)
@@ -216,25 +216,25 @@ class World:
 
     # effects
 
-    def perform(self, member: Member, effect: steps.Effect) -> Any:
-        if isinstance(effect, steps.Look):
+    def perform(self, member: Member, effect: publication.Effect) -> Any:
+        if isinstance(effect, publication.Look):
             return [self.tree.answer(read) for read in effect.reads]
-        if isinstance(effect, steps.Transact):
+        if isinstance(effect, publication.Transact):
             chance = self.draw.random()
             if self.unreliable and chance < 0.1:
                 return Unanswered()
             result = self.multi(effect.ops)
             return Unanswered() if self.unreliable and chance < 0.2 else result
-        if isinstance(effect, steps.Stage):
+        if isinstance(effect, publication.StageRows):
             assert member.batch is not None
             return self.stage(member.batch, effect.folder)
-        if isinstance(effect, steps.Put):
+        if isinstance(effect, publication.Put):
             self.files[effect.path] = effect.data
-        elif isinstance(effect, steps.Fetch):
+        elif isinstance(effect, publication.Fetch):
             return self.files.get(effect.path)
-        elif isinstance(effect, steps.Move):
+        elif isinstance(effect, publication.Move):
             return self.move(effect)
-        elif isinstance(effect, steps.Folders):
+        elif isinstance(effect, publication.Folders):
             return tuple(
                 {
                     path[len(effect.path) + 1 :].partition("/")[0]
@@ -257,13 +257,17 @@ class World:
             self.files[f"{folder}/{names[-1]}"] = "\n".join(records[n::count]).encode()
         return tuple(names)
 
-    def move(self, effect: steps.Move) -> steps.Moved:
+    def move(self, effect: publication.Move) -> publication.MoveEnded:
         if effect.source in self.files:
             if effect.target in self.files:
                 self.wrong.append(f"{effect.target} is overwritten")
             self.files[effect.target] = self.files.pop(effect.source)
-            return steps.Moved.NOW
-        return steps.Moved.BEFORE if effect.target in self.files else steps.Moved.NEITHER
+            return publication.MoveEnded.NOW
+        return (
+            publication.MoveEnded.BEFORE
+            if effect.target in self.files
+            else publication.MoveEnded.NEITHER
+        )
 
     # what readers see
 
@@ -343,7 +347,10 @@ class World:
     # stories that are told on purpose
 
     def begins(
-        self, member: Member, work: Generator[steps.Effect, Any, Any], batch: Batch | None = None
+        self,
+        member: Member,
+        work: Generator[publication.Effect, Any, Any],
+        batch: Batch | None = None,
     ) -> None:
         """It begins with this."""
         member.work, member.batch, member.answer, member.pending = work, batch, None, None
@@ -356,14 +363,14 @@ class World:
             ranges.append(PlannedRange(*tp, value, value + 2, version))
         member.batches += 1
         batch = Batch(LAYOUT, GROUP, member.name, member.incarnation, member.batches, tuple(ranges))
-        self.begins(member, steps.publish(PLACE, batch, f"{self.zxid:x}"), batch)
+        self.begins(member, publication.publish(PLACE, batch, f"{self.zxid:x}"), batch)
 
     def recovers(self, member: Member) -> None:
         """It begins to recover."""
-        self.begins(member, steps.recover(PLACE, member.incarnation))
+        self.begins(member, publication.recover(PLACE, member.incarnation))
 
     def goes_on(
-        self, member: Member, until: Callable[[steps.Effect], bool] = lambda effect: False
+        self, member: Member, until: Callable[[publication.Effect], bool] = lambda effect: False
     ) -> None:
         """Its steps, up to one that it is about to take, else to the end."""
         while member.work is not None and member in self.members:

@@ -10,9 +10,9 @@ import pytest
 from kazoo.security import make_acl
 
 from consumer.spark.sink import __main__ as command
-from consumer.spark.sink import steps
-from consumer.spark.sink.batch import Batch
-from consumer.spark.sink.keeper import carry_out
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import carry_out
+from consumer.spark.sink.fence import Batch
 from tests.security.principals import PASSWORDS, hashed
 from tests.spark.sink.bench import EACH, GROUP, LAYOUT, Bench
 
@@ -21,7 +21,7 @@ def committed(bench: Bench) -> Batch:
     """A batch that counts, none of whose files is moved: its application is there no more."""
     member = bench.member()
     batch = member.plan()
-    work, answer = steps.publish(bench.place, batch, "0a"), None
+    work, answer = publication.publish(bench.place, batch, "0a"), None
     while not bench.left()[0]:
         answer = carry_out(work.send(answer), bench.keeper, bench.files, bench.stage(batch))
     member.leave()

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from consumer.spark.ranges import parse_plan
+from consumer.spark.plan import parse_plan
 from consumer.spark.sink import manifest as docs
-from consumer.spark.sink import steps
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import Keeper, carry_out, perform
 from consumer.spark.sink.errors import FencedBatchError
 from consumer.spark.sink.files import LocalFiles
 from consumer.spark.sink.foreach import batch_of
-from consumer.spark.sink.keeper import Keeper, carry_out, perform
-from consumer.spark.sink.planned import Planned, current
 from consumer.spark.sink.recovery import recover
+from consumer.spark.sink.running_batch import RunningBatch, current
 from consumer.spark.source import ZkcoordStreamReader
 from tests.harness.kafka import produce_numbered
 from tests.harness.wait import wait_until
@@ -70,13 +70,15 @@ class FencedQuery(Query):
         self.written += len(rows)
         yield Crash.READ
         plan = current(parse_plan(json.dumps(end)), self.keeper)
-        batch = batch_of(Planned("query", plan, lambda: True), len(self.checkpoint.offsets) - 1)
+        batch = batch_of(
+            RunningBatch("query", plan, lambda: True), len(self.checkpoint.offsets) - 1
+        )
         self.planned = sum(r.rows for r in batch.ranges)
         assert len(rows) == self.planned, "what is read is what is fenced"
-        place = steps.Place(batch.layout, batch.group, self.files.uri)
+        place = publication.SinkPlace(batch.layout, batch.group, self.files.uri)
         claims = {(r.topic, r.partition, r.owner) for r in batch.ranges}
         if not claims <= self.claims:
-            perform(steps.recover(place, batch.incarnation), self.keeper, self.files)
+            perform(publication.recover(place, batch.incarnation), self.keeper, self.files)
             self.claims = claims
         if batch.ranges:
             yield from self.publish(place, batch, rows)
@@ -84,7 +86,7 @@ class FencedQuery(Query):
         self.checkpoint.commits = len(self.checkpoint.offsets)
         yield Crash.COMMITTED
 
-    def publish(self, place: steps.Place, batch: Any, rows: list[str]) -> Iterator[Any]:
+    def publish(self, place: publication.SinkPlace, batch: Any, rows: list[str]) -> Iterator[Any]:
         """Step by step, with a point between the multi and the first move."""
 
         def stage(folder: str) -> Sequence[str]:
@@ -93,13 +95,13 @@ class FencedQuery(Query):
             path.write_text("\n".join(rows))
             return self.files.written(folder)
 
-        work, answer, moves = steps.publish(place, batch, f"{id(self):x}"), None, 0
+        work, answer, moves = publication.publish(place, batch, f"{id(self):x}"), None, 0
         while True:
             try:
                 effect = work.send(answer)
             except StopIteration:
                 return
-            moves += isinstance(effect, steps.Move)
+            moves += isinstance(effect, publication.Move)
             if moves == 1:
                 yield Point.BETWEEN
             answer = carry_out(effect, self.keeper, self.files, stage)
@@ -141,7 +143,7 @@ class World:
     def all_there(self, *queries: FencedQuery) -> None:
         """Trigger these until everything that was produced counts and is visible, once."""
 
-        place = steps.Place(Layout.DRAFT, self.options["groupId"], self.files.uri)
+        place = publication.SinkPlace(Layout.DRAFT, self.options["groupId"], self.files.uri)
 
         def whole() -> bool:
             for query in queries:
@@ -263,17 +265,19 @@ def test_offsets_are_the_sinks_and_the_source_stores_nothing_of_its_own(world: W
     query.drained()
     tp = TopicPartition(world.options["subscribe"], 0)
     (before,) = world.keeper.look(
-        [steps.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))]
+        [publication.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))]
     )
     batches = len(query.checkpoint.offsets)
     for _ in range(3):
         world.produce()
         world.all_there(query)
     query.drained()
-    (after,) = world.keeper.look([steps.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))])
+    (after,) = world.keeper.look(
+        [publication.GetData(Layout.DRAFT.offset(world.options["groupId"], tp))]
+    )
     of_partition = sum(
         any(r.partition == 0 and r.rows for r in parse_plan(text).ranges)
         for text in query.checkpoint.offsets[batches:]
     )
-    assert isinstance(before, steps.Node) and isinstance(after, steps.Node)
+    assert isinstance(before, publication.Node) and isinstance(after, publication.Node)
     assert after.stat.version - before.stat.version == of_partition

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from consumer.spark.sink import manifest as docs
-from consumer.spark.sink import steps
+from consumer.spark.sink import publication as steps
 from consumer.spark.sink.errors import DamagedSinkError
 from tests.spark.sink.model import GROUP, LAYOUT, PARTITIONS, Member, World
 from zkcoord.zk.port import Check, Create, GetChildren, Op, SetData
@@ -147,7 +147,7 @@ def without_intent(*given: Any) -> list[Op]:
     return [op for op in commit_ops(*given) if not isinstance(op, Create)]
 
 
-def without_finishing(place: steps.Place, own: int) -> Steps:
+def without_finishing(place: steps.SinkPlace, own: int) -> Steps:
     """Recovery only cleans."""
     living = {own, *(yield from _registered(place))}
     for name in (yield steps.Folders(docs.staging(place.group))):
@@ -155,18 +155,18 @@ def without_finishing(place: steps.Place, own: int) -> Steps:
             yield steps.Remove(f"{docs.staging(place.group)}/{name}")
 
 
-def without_recovery(place: steps.Place, own: int) -> Steps:
+def without_recovery(place: steps.SinkPlace, own: int) -> Steps:
     return
     yield
 
 
-def everybody_departed(place: steps.Place) -> Steps:
+def everybody_departed(place: steps.SinkPlace) -> Steps:
     """Who is registered is not asked: what living members stage is taken away."""
     return set()
     yield
 
 
-def registered_first(place: steps.Place, own: int) -> Steps:
+def registered_first(place: steps.SinkPlace, own: int) -> Steps:
     """Who is registered is asked before it is known who has staged: who comes in between seems to
     be gone.
     """
@@ -180,7 +180,7 @@ def registered_first(place: steps.Place, own: int) -> Steps:
             yield steps.Remove(f"{docs.staging(place.group)}/{name}")
 
 
-def intents_first(place: steps.Place, own: int) -> Steps:
+def intents_first(place: steps.SinkPlace, own: int) -> Steps:
     """Intents are not read again once it is known who is gone."""
     folders = yield steps.Folders(docs.staging(place.group))
     intents = yield from steps._intents(place)
@@ -193,7 +193,7 @@ def intents_first(place: steps.Place, own: int) -> Steps:
             yield steps.Remove(f"{docs.staging(place.group)}/{name}")
 
 
-def intent_deleted_first(place: steps.Place, node: str, data: bytes) -> Steps:
+def intent_deleted_first(place: steps.SinkPlace, node: str, data: bytes) -> Steps:
     """The intent goes before the files are moved."""
     yield from steps._delete(place.layout.publication(place.group, node))
     intent = docs.decode_intent(node, data)

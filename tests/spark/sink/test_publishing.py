@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from consumer.spark.sink import manifest as docs
-from consumer.spark.sink import steps
-from consumer.spark.sink.batch import Batch
+from consumer.spark.sink import publication
+from consumer.spark.sink.effects import Keeper, carry_out, perform
 from consumer.spark.sink.errors import DamagedSinkError, FencedBatchError
+from consumer.spark.sink.fence import Batch
 from consumer.spark.sink.files import LocalFiles
-from consumer.spark.sink.keeper import Keeper, carry_out, perform
 from tests.harness.proxy import Op, Proxy
 from tests.spark.sink.bench import EACH, GROUP, LAYOUT, PARTITIONS, SESSION_MS, Bench, Member
 from zkcoord.zk.options import ZkOptions
@@ -85,7 +85,7 @@ def test_the_fence_holds_also_between_look_and_multi(bench: Bench, taken_over: b
         return found
 
     with pytest.raises(FencedBatchError, match="not registered any more"):
-        perform(steps.publish(bench.place, batch, "0b"), bench.keeper, bench.files, stage)
+        perform(publication.publish(bench.place, batch, "0b"), bench.keeper, bench.files, stage)
     successor = bench.members[-1] if taken_over else bench.member()
     assert bench.files.folders(docs.staging(GROUP)) == (str(zombie.incarnation),)
     bench.recover(successor)
@@ -103,7 +103,7 @@ def test_a_claim_between_look_and_multi_fences_who_is_still_registered(bench: Be
         return bench.stage(batch)(folder)
 
     with pytest.raises(FencedBatchError, match="orders-1 of the group billing changed hands"):
-        perform(steps.publish(bench.place, batch, "0b"), bench.keeper, bench.files, stage)
+        perform(publication.publish(bench.place, batch, "0b"), bench.keeper, bench.files, stage)
     assert bench.visible() == bench.expected(EACH)
 
 
@@ -115,7 +115,7 @@ def test_a_process_that_dies_after_any_step_leaves_nothing_half_done(
     first = bench.member()
     bench.publish(first.plan())
     batch = first.plan()
-    work = steps.publish(bench.place, batch, "0b")
+    work = publication.publish(bench.place, batch, "0b")
     ended = not bench.part(work, batch, count)
     first.leave()
     second = bench.member()
@@ -132,13 +132,13 @@ def test_a_process_that_dies_after_any_step_leaves_nothing_half_done(
 def test_recovery_may_itself_be_interrupted_and_repeated(bench: Bench, count: int) -> None:
     first = bench.member()
     batch = first.plan()
-    work = steps.publish(bench.place, batch, "0b")
+    work = publication.publish(bench.place, batch, "0b")
     effect = next(work)
-    while not (isinstance(effect, steps.Move)):  # committed, nothing moved
+    while not (isinstance(effect, publication.Move)):  # committed, nothing moved
         effect = work.send(carry_out(effect, bench.keeper, bench.files, bench.stage(batch)))
     first.leave()
     second = bench.member()
-    bench.part(steps.recover(bench.place, second.incarnation), batch, count)
+    bench.part(publication.recover(bench.place, second.incarnation), batch, count)
     bench.recover(second)
     assert bench.visible() == bench.expected(EACH)
     assert bench.left() == ([], ())
@@ -148,9 +148,9 @@ def test_what_living_members_stage_is_left_alone(bench: Bench) -> None:
     first = bench.member()
     bench.publish(first.plan())
     batch = first.plan()
-    work = steps.publish(bench.place, batch, "0b")
+    work = publication.publish(bench.place, batch, "0b")
     effect = next(work)
-    while not isinstance(effect, steps.Transact):  # staged, not committed
+    while not isinstance(effect, publication.Transact):  # staged, not committed
         effect = work.send(carry_out(effect, bench.keeper, bench.files, bench.stage(batch)))
     other = Member(bench.hosts, "other")
     bench.members.append(other)
@@ -194,9 +194,9 @@ def test_a_lost_answer_is_looked_up(bench: Bench, zk_proxy: Proxy) -> None:
 def test_what_was_committed_and_is_gone_is_said(bench: Bench) -> None:
     first = bench.member()
     batch = first.plan()
-    work = steps.publish(bench.place, batch, "0b")
+    work = publication.publish(bench.place, batch, "0b")
     effect = next(work)
-    while not isinstance(effect, steps.Move):
+    while not isinstance(effect, publication.Move):
         effect = work.send(carry_out(effect, bench.keeper, bench.files, bench.stage(batch)))
     first.leave()
     second = bench.member()
@@ -217,15 +217,17 @@ def test_two_directories_of_one_group(bench: Bench, tmp_path: Path) -> None:
     """An intent of another directory is left for those who write there."""
     first = bench.member()
     batch = first.plan()
-    work = steps.publish(bench.place, batch, "0b")
+    work = publication.publish(bench.place, batch, "0b")
     effect = next(work)
-    while not isinstance(effect, steps.Move):
+    while not isinstance(effect, publication.Move):
         effect = work.send(carry_out(effect, bench.keeper, bench.files, bench.stage(batch)))
     first.leave()
     second = bench.member()
     elsewhere = LocalFiles(tmp_path / "elsewhere")
     perform(
-        steps.recover(steps.Place(LAYOUT, GROUP, elsewhere.uri), second.incarnation),
+        publication.recover(
+            publication.SinkPlace(LAYOUT, GROUP, elsewhere.uri), second.incarnation
+        ),
         bench.keeper,
         elsewhere,
     )
@@ -240,7 +242,7 @@ def test_a_batch_without_files_and_one_without_ranges(bench: Bench) -> None:
     """
     member = bench.member()
     perform(
-        steps.publish(bench.place, member.plan(), "0a"),
+        publication.publish(bench.place, member.plan(), "0a"),
         bench.keeper,
         bench.files,
         lambda folder: (),
@@ -254,24 +256,24 @@ def test_a_batch_without_files_and_one_without_ranges(bench: Bench) -> None:
         return ("part-0.parquet",)
 
     for nonce in ("0a", "0b"):
-        perform(steps.publish(bench.place, empty, nonce), bench.keeper, bench.files, stage)
+        perform(publication.publish(bench.place, empty, nonce), bench.keeper, bench.files, stage)
         assert bench.visible() == Counter({"window:1": 1})
 
 
 def test_the_general_form_is_called_for_what_may_still_be_written(bench: Bench) -> None:
     member = bench.member()
     batch = member.plan()
-    assert perform(steps.check(batch), bench.keeper)
-    perform(steps.commit(bench.place, batch), bench.keeper)
+    assert perform(publication.check(batch), bench.keeper)
+    perform(publication.commit(bench.place, batch), bench.keeper)
     assert member.client.get(LAYOUT.offset(GROUP, PARTITIONS[0]))[0] == b"%d" % EACH
-    assert not perform(steps.check(batch), bench.keeper), "it has happened"
+    assert not perform(publication.check(batch), bench.keeper), "it has happened"
     following = member.plan()
     member.leave()
     bench.member()
     with pytest.raises(FencedBatchError, match="not written: the member m0"):
-        perform(steps.check(following), bench.keeper)
+        perform(publication.check(following), bench.keeper)
     with pytest.raises(FencedBatchError, match="not published: the member m0"):
-        perform(steps.commit(bench.place, following), bench.keeper)
+        perform(publication.commit(bench.place, following), bench.keeper)
 
 
 def test_documents_name_nothing_outside(bench: Bench) -> None:

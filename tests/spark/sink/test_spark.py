@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from consumer.spark import register
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.sink import (
     FencedBatchError,
     SinkRefusedError,
@@ -26,7 +26,7 @@ from consumer.spark.sink import (
 )
 from consumer.spark.sink.files import Files, HadoopFiles, LocalFiles, files_at
 from consumer.spark.sink.foreach import FencedFunction
-from consumer.spark.sink.steps import Moved
+from consumer.spark.sink.publication import MoveEnded
 from tests.harness.kafka import produce_numbered
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
@@ -247,9 +247,9 @@ def test_file_systems_do_what_publishing_asks_of_them(files: Files, spark: Spark
     assert files.fetch("s/1/part-2.parquet") == b"\x00\xfe" * 1000
     assert files.written("s/1") == ("_x=2/part-1.parquet", "day=1/part-0.parquet", "part-2.parquet")
     assert files.folders("s") == ("1",)
-    assert files.move("s/1/day=1/part-0.parquet", "day=1/x-part-0.parquet") is Moved.NOW
-    assert files.move("s/1/day=1/part-0.parquet", "day=1/x-part-0.parquet") is Moved.BEFORE
-    assert files.move("s/1/nothing", "day=1/nothing") is Moved.NEITHER
+    assert files.move("s/1/day=1/part-0.parquet", "day=1/x-part-0.parquet") is MoveEnded.NOW
+    assert files.move("s/1/day=1/part-0.parquet", "day=1/x-part-0.parquet") is MoveEnded.BEFORE
+    assert files.move("s/1/nothing", "day=1/nothing") is MoveEnded.NEITHER
     assert files.fetch("day=1/x-part-0.parquet") == b"one"
     files.remove("s/1")
     files.remove("s/1")

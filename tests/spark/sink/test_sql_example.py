@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from consumer.spark.ranges import PlannedRange
+from consumer.spark.plan import PlannedRange
 from consumer.spark.sink import FencedBatchError
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "spark_sql_sink.py"

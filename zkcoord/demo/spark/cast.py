@@ -12,7 +12,7 @@ import psutil
 
 from zkcoord.demo.cast import Cast
 from zkcoord.demo.options import GROUP, TOPIC
-from zkcoord.demo.state import Kind
+from zkcoord.demo.state import ProcessKind
 from zkcoord.errors import ScenarioError
 from zkcoord.verdict import engine
 
@@ -49,7 +49,9 @@ class SparkCast(Cast):
             str(self.options.pace.rate),
             "--orders",
         ]
-        self._start("producer", Kind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS)
+        self._start(
+            "producer", ProcessKind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS
+        )
 
     def start_application(self, name: str) -> None:
         """One application of the group."""
@@ -76,7 +78,10 @@ class SparkCast(Cast):
             "500 milliseconds",
         ]
         self._start(
-            name, Kind.CONSUMER, ["zkcoord.demo.spark.application", str(folder), *words], "output"
+            name,
+            ProcessKind.CONSUMER,
+            ["zkcoord.demo.spark.application", str(folder), *words],
+            "output",
         )
         self.children.follow_folder(name, journal)
 
@@ -101,7 +106,7 @@ class SparkCast(Cast):
         ]
         child = self._start(
             "totals",
-            Kind.CONSUMER,
+            ProcessKind.CONSUMER,
             ["zkcoord.demo.spark.application", str(folder), *words],
             "output",
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from consumer.spark.audit.run import Audit, Options, audit
+from consumer.spark.audit.run import AuditOptions, SparkAudit, audit
 from consumer.spark.audit.session import session, uri
 from zkcoord.demo.spark.cast import WINDOW
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 MASTER, MEMORY = "local[2]", "1g"
 
 
-def judge(journal: Path, orders: Path, totals: Path) -> Audit:
+def judge(journal: Path, orders: Path, totals: Path) -> SparkAudit:
     """The audit; what is wrong with the windows is among the verdict's failures. Raises
     `ZkcoordError`.
     """
     with session("zkcoord demo: audit", MASTER, MEMORY) as spark:
-        found = audit(spark, Options(journal, orders, exactly_once=True))
+        found = audit(spark, AuditOptions(journal, orders, exactly_once=True))
         found.verdict.failures += wrong_windows(spark, orders, totals)
     return found
 

@@ -17,17 +17,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from consumer.spark.audit import report
-from consumer.spark.audit.run import Audit
+from consumer.spark.audit.run import SparkAudit
 from zkcoord.demo import summary
 from zkcoord.demo.cast import Addresses
-from zkcoord.demo.command import EXIT_FAILED, EXIT_INTERRUPTED, Parser
+from zkcoord.demo.command import EXIT_FAILED, EXIT_INTERRUPTED, DemoParser
 from zkcoord.demo.live import PlainView
-from zkcoord.demo.options import Break, Options, Pace
+from zkcoord.demo.options import Break, DemoOptions, Pace
 from zkcoord.demo.run import uninterrupted
 from zkcoord.demo.spark.cast import SparkCast
 from zkcoord.demo.spark.check import judge
 from zkcoord.demo.spark.scenario import SparkScenario
-from zkcoord.demo.story import StepView, Story
+from zkcoord.demo.story import ScenarioJournal, StepView
 from zkcoord.errors import ScenarioError, ZkcoordError
 from zkcoord.stack.stack import running_stack
 from zkcoord.verdict import engine
@@ -41,7 +41,7 @@ TINY = Pace(partitions=4, grown=4, rate=300, records_between_steps=1_000, every_
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(
+    p = DemoParser(
         prog="python -m zkcoord.demo.spark",
         description=(
             "Spark applications that share a group on a real broker, through a join, a clean stop,"
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def run(options: Options, view: PlainView) -> int:
+def run(options: DemoOptions, view: PlainView) -> int:
     """The exit status; the verdict is the last line. Raises `ZkcoordError` when it cannot be run or
     judged.
     """
@@ -88,7 +88,7 @@ def run(options: Options, view: PlainView) -> int:
     failure: str | None = None
     with running_stack(options.folder / "stack", progress=view.say) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
-        story = Story(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
+        story = ScenarioJournal(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
         cast = SparkCast(
             options, Addresses(stack.zookeeper.address, stack.kafka.address), story, view.say
         )
@@ -128,11 +128,11 @@ def steps(told: Sequence[StepView]) -> list[str]:
 
 
 def written(
-    found: Audit,
+    found: SparkAudit,
     told: Sequence[StepView],
     succession_ms: float | None,
     duration_s: float,
-    options: Options,
+    options: DemoOptions,
 ) -> dict[str, object]:
     """What the report holds."""
     return {
@@ -147,7 +147,7 @@ def written(
     }
 
 
-def _keep(options: Options, view: PlainView) -> None:
+def _keep(options: DemoOptions, view: PlainView) -> None:
     """Copy what a bad run wrote down to where it stays."""
     kept = options.reports / KEPT
     shutil.rmtree(kept, ignore_errors=True)
@@ -174,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.dir is not None
         else Path(tempfile.mkdtemp(prefix="zkcoord-demo-spark-"))
     )
-    options = Options(
+    options = DemoOptions(
         folder,
         args.reports,
         pace,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from zkcoord.demo.options import Break
 from zkcoord.demo.scenario import ROGUE_RECORDS_MIN, SET_BACK_RECORDS
 from zkcoord.demo.spark.cast import SparkCast
-from zkcoord.demo.state import Phase
+from zkcoord.demo.state import ConsumerPhase
 
 
 class SparkScenario:
@@ -64,7 +64,8 @@ class SparkScenario:
         step = self.story.began("a third application joins")
         self.add("s3")
         self.wait(
-            lambda: self.state.consumers["s3"].phase is Phase.MEMBER, "the registration of s3"
+            lambda: self.state.consumers["s3"].phase is ConsumerPhase.MEMBER,
+            "the registration of s3",
         )
         self.wait_shared()
         self.balanced(step.name, self.state.consumers["s3"].registered_ns)

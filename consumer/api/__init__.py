@@ -1,0 +1,3 @@
+"""`KafkaConsumer` itself: turns of poll, subscriptions, what is asked of brokers and of the
+group.
+"""

@@ -1,0 +1,362 @@
+"""kafka-python's consumer without its group, and the operations on its assignment that a membership
+needs.
+
+Partitions are added and removed one by one, straight in the subscription's table: kafka-python's
+`assign` replaces the whole assignment and withdraws holds on what stays. A partition that stays
+keeps its state, its buffers and its place in the fetch that is out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import kafka
+from kafka.consumer.subscription_state import TopicPartitionState
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.protocol.consumer import OffsetSpec
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.errors import BrokersUnreachableError
+from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
+from consumer.fetch.group_offsets import GroupOffsets
+
+log = logging.getLogger(__name__)
+
+IDLE_RETRY_MS = 100
+REBOOTSTRAP_MS = 5_000
+KAFKA_PYTHON = "kafka-python"
+
+
+class FetchClient:
+    """kafka-python's consumer without its group: `kafka` is the consumer, `fetcher` ours in it.
+    Everything that reads or changes assignments is done under `lock`.
+
+    What others use of `fetcher` is `consumer.fetch.record_source.RecordSource`.
+    """
+
+    fetcher: PartitionFetcher
+
+    def __init__(
+        self, configs: Mapping[str, Any], on_first_fetch: FirstFetch | None = None
+    ) -> None:
+        create_topics = bool(configs["allow_auto_create_topics"])
+        try:
+            self.kafka = kafka.KafkaConsumer(
+                **{
+                    **configs,
+                    "group_id": None,
+                    "group_instance_id": None,
+                    "enable_auto_commit": False,
+                }
+            )
+        except KafkaTimeoutError:
+            raise BrokersUnreachableError(
+                f"no Kafka broker answers at {_shown(configs['bootstrap_servers'])} within"
+                f" {configs['bootstrap_timeout_ms']} ms: start it, or correct bootstrap_servers"
+                " (where it is left out, the brokers are those registered in ZooKeeper)"
+            ) from None
+        inner = self.kafka
+        inner._cluster.config["allow_auto_create_topics"] = create_topics
+        self.subscription = inner._subscription
+        self.fetcher = self._new_fetcher(
+            inner._client, inner._subscription, on_first_fetch, inner.config
+        )
+        self.fetcher._sensors = inner._fetcher._sensors
+        inner._fetcher = self.fetcher
+        inner._manager.call_soon(inner._cluster.add_listener, self._heard_of)
+        self.lock = self.fetcher.lock
+        self.bell = self.fetcher.bell
+        self._reset_policy = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}.get(
+            inner.config["auto_offset_reset"]
+        )
+        self._timeout_ms = inner.config["request_timeout_ms"]
+
+    def group_offsets(self, group: str) -> GroupOffsets:
+        """What Kafka itself keeps of a group, asked over this consumer's connections."""
+        return GroupOffsets(
+            self.kafka._client,
+            self.kafka._manager,
+            self.fetcher._net.sleep,
+            group,
+            self.kafka.config,
+        )
+
+    def prepare(self, topics: Collection[str]) -> None:
+        """Learn where these topics are, in the background, before anything of them is assigned."""
+        if topics:
+            self.fetcher._manager.call_soon(
+                self.fetcher.ask_metadata_async, set(topics)
+            ).add_errback(lambda e: log.debug("asking for metadata failed: %s", e))
+
+    def topics(self) -> set[str]:
+        """All topics that this client may see; asks the brokers, within `request_timeout_ms`.
+        Raises `KafkaError`.
+        """
+        return {topic.name for topic in self._ask_for_all_topics() if not topic.is_internal}
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Numbers of a topic's partitions; asks the brokers where it is not known. As `topics`."""
+        known = self.kafka._cluster.partitions_for_topic(topic)
+        if known is not None:
+            return set(known)
+        return {
+            partition.partition_index
+            for found in self._ask_for_all_topics()
+            if found.name == topic
+            for partition in found.partitions
+        }
+
+    def _ask_for_all_topics(self) -> list[Any]:
+        """Metadata of all topics that exist, from an answer to this very question: kafka-python
+        takes any answer that comes meanwhile for it, also one to a question about some topics only.
+        """
+        manager = self.kafka._manager
+        deadline = time.monotonic() + self._timeout_ms / 1000
+        while True:
+            asked = manager.call_soon(self.fetcher.ask_metadata_async, None)
+            try:
+                response = manager.run(
+                    manager.wait_for, asked, max(0.0, deadline - time.monotonic()) * 1000
+                )
+                if response.brokers:  # else it has just started
+                    return [
+                        topic
+                        for topic in response.topics
+                        if kafka.errors.for_code(topic.error_code) is kafka.errors.NoError
+                    ]
+            except KafkaError as e:
+                if not e.retriable or time.monotonic() >= deadline:
+                    raise
+            # the broker that was asked is down: the next one may be another
+            threading.Event().wait(IDLE_RETRY_MS / 1000)
+
+    def choose(self, topics: list[str], pattern: str | None) -> None:
+        """Consume these topics, or all that a pattern covers, without a group. Raises what
+        kafka-python's `subscribe` raises.
+        """
+        self.kafka.subscribe(topics, pattern)
+        self.fetcher._manager.call_soon(self._refresh_async).add_errback(
+            lambda e: log.debug("asking for metadata failed: %s", e)
+        )
+
+    async def _refresh_async(self) -> None:
+        """A refresh that is out was asked before the choice; kafka-python takes its answer for all
+        it waits for, and asks again only after `metadata_max_age_ms`. An answer that came while the
+        choice was being made may pass for known although nothing of it was assigned; and the same
+        topics again shall be assigned again.
+        """
+        cluster = self.kafka._cluster
+        self.kafka._coordinator._metadata_snapshot = {}
+        try:
+            await cluster.refresh_metadata()
+        finally:
+            cluster.request_update()
+
+    def _heard_of(self, _cluster: Any) -> None:
+        """Metadata came; where topics were chosen without a group, kafka-python assigns what is new
+        in them when all have been told.
+        """
+        if self.subscription.subscription:
+            self.fetcher._manager.call_soon(self.bell.set)
+
+    def choose_nothing(self) -> None:
+        """Forget topics and partitions that were chosen without a group."""
+        self.kafka.unsubscribe()
+
+    def _new_fetcher(
+        self,
+        client: Any,
+        subscriptions: Any,
+        on_first_fetch: FirstFetch | None,
+        configs: Mapping[str, Any],
+    ) -> PartitionFetcher:
+        return PartitionFetcher(client, subscriptions, on_first_fetch, **configs)
+
+    # assignment (under `lock`)
+
+    def assigned(self) -> set[TopicPartition]:
+        """What is assigned now."""
+        return self.subscription.assigned_partitions()
+
+    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Fetch these partitions from now on. Those that are there already are sought to the given
+        offset.
+        """
+        with self.lock:
+            # sets the mode once; changes no assignment afterwards, because the states below are
+            # made here
+            self.subscription.assign_from_user([])
+            for tp, offset in offsets.items():
+                state = self.subscription.assignment.setdefault(tp, TopicPartitionState())
+                state.seek(offset)
+                state.mark_pending_revocation(False)
+            self.fetcher.newcomers(offsets)
+
+    def hold(self, partitions: Iterable[TopicPartition], held: bool = True) -> None:
+        """Hand out nothing more of these, and fetch nothing more; with `held` False go on."""
+        with self.lock:
+            for tp in partitions:
+                state = self.subscription.assignment.get(tp)
+                if state is not None:
+                    state.mark_pending_revocation(held)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget these partitions and what is buffered of them."""
+        with self.lock:
+            gone = {
+                tp for tp in partitions if self.subscription.assignment.pop(tp, None) is not None
+            }
+            self.fetcher.forget(gone)
+            topics = {tp.topic for tp in self.subscription.assignment}
+            cluster = self.kafka._cluster
+            # another set: the IO thread may be walking through this one
+            cluster._topics = cluster._topics - ({tp.topic for tp in gone} - topics)
+
+    def position(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """The next offset to hand out; None while it is being looked up or the partition is not
+        assigned.
+        """
+        with self.lock:
+            state = self.subscription.assignment.get(tp)
+            return None if state is None else state.position
+
+    def highwater(self, tp: TopicPartition) -> int | None:
+        """Offset of the next record that will be written, as of the last fetch. Raises `TypeError`,
+        `IllegalStateError` for a partition that is not assigned.
+        """
+        found = self.kafka.highwater(tp)
+        return None if found is None else int(found)
+
+    def put_back(self, tp: TopicPartition, offset: int) -> None:
+        """Hand out this partition from `offset` again."""
+        with self.lock:
+            state = self.subscription.assignment.get(tp)
+            if state is not None and state.has_valid_position:
+                state.position = OffsetAndMetadata(offset, "", -1)
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Continue at `offset`."""
+        with self.lock:
+            if tp in self.subscription.assignment:
+                self.subscription.seek(tp, offset)
+                self.fetcher.validate_soon()
+
+    # fetching (application's thread, not under `lock`)
+
+    def housekeeping(self, manual: bool) -> None:
+        """What kafka-python does on every poll besides fetching. Raises errors that an earlier
+        offset look-up left (no valid offset and no reset policy ...).
+        """
+        self.fetcher.report_leaderless()
+        self._keep_refreshing()
+        if manual:
+            self.subscription.reset_missing_positions()
+        for task in (self.fetcher.reset_offsets_if_needed(), self._validate()):
+            if task is not None:
+                task.add_both(lambda _: self.bell.set())
+
+    def _keep_refreshing(self) -> None:
+        """kafka-python refreshes metadata in a loop, which ends for good on an error that it does
+        not expect: of a refresh that somebody else had asked for, or of what it assigns, without a
+        group, when topics change.
+        """
+        loop = self.kafka._cluster._refresh_loop_future
+        if loop is not None and loop.failed():
+            log.debug(
+                "kafka-python's refresh of metadata ended: %r; it begins again", loop.exception
+            )
+            self.fetcher._manager.call_soon(self._refresh_again_async, loop)
+
+    async def _refresh_again_async(self, ended: Any) -> None:
+        cluster = self.kafka._cluster
+        if cluster._refresh_loop_future is ended and not cluster.closed:
+            cluster._refresh_loop_future = self.fetcher._manager.call_soon(cluster._refresh_loop)
+            cluster.request_update()
+
+    def _validate(self) -> Any:
+        self.fetcher.maybe_validate_positions()
+        return self.fetcher.validate_offsets_if_needed()
+
+    def wait_ms(self) -> int | None:
+        """How long a wait for the bell may be; None = until it rings."""
+        with self.lock:
+            if self.fetcher.has_lost_place:
+                return 0
+            if self.fetcher.waiting_for_broker or not (
+                self.subscription.fetchable_partitions() or self.subscription.subscription
+            ):
+                # topics without a group are assigned by kafka-python, when it knows them
+                return None
+        return IDLE_RETRY_MS
+
+    def resolve(
+        self,
+        partitions: Partitions,
+        done: Callable[[dict[TopicPartition, int]], None],
+        earliest: Collection[TopicPartition] = (),
+    ) -> bool:
+        """Look up where `auto_offset_reset` begins, and for those in `earliest` the first record;
+        `done` gets what was found (nothing on errors), on the IO thread. False: a policy is needed,
+        and there is none.
+        """
+        specs = {
+            tp: OffsetSpec.EARLIEST if tp in earliest else self._reset_policy for tp in partitions
+        }
+        if None in specs.values():
+            return False
+        self.look_up(specs, done)
+        return True
+
+    def look_up(
+        self, specs: Mapping[TopicPartition, int], done: Callable[[dict[TopicPartition, int]], None]
+    ) -> None:
+        """Ask where logs begin (-2) and end (-1), as `specs` says; `done` gets what was found
+        (nothing on errors), on the IO thread.
+        """
+        try:
+            future = self.fetcher._manager.call_soon(
+                self.fetcher.look_up_async, specs, self._timeout_ms
+            )
+        except RuntimeError as e:  # closed under whoever asks
+            self._not_found(len(specs), e)
+            return done({})
+        future.add_callback(done)
+        future.add_errback(lambda e: (self._not_found(len(specs), e), done({})))
+
+    def _not_found(self, count: int, error: BaseException) -> None:
+        # connections that close under whoever asks are nothing to speak of
+        level = logging.DEBUG if self.fetcher._manager.closed else logging.WARNING
+        log.log(
+            level,
+            "looking up the offsets of %d partitions failed: %s; it is tried again",
+            count,
+            error,
+        )
+
+    def rebootstrap(self, servers: list[str]) -> bool:
+        """Other brokers are registered than those that cannot be reached: begin again with them, in
+        the background; False where they are the same. Any thread.
+        """
+        cluster, manager = self.kafka._cluster, self.kafka._manager
+        known = {f"{b.host}:{b.port}" for b in cluster.brokers()}
+        if not servers or known.issuperset(servers) or manager.closed:
+            return False
+        log.warning(
+            "none of the brokers %s can be reached: going on with %s", sorted(known), servers
+        )
+        cluster.config["bootstrap_servers"] = servers
+        cluster._bootstrap_brokers = cluster._generate_bootstrap_brokers()
+        manager.bootstrap_async(REBOOTSTRAP_MS, True)
+        return True
+
+    def close(self) -> None:
+        """Close connections and the IO thread."""
+        self.kafka.close(autocommit=False)
+
+
+def _shown(servers: Any) -> str:
+    return servers if isinstance(servers, str) else ", ".join(map(str, servers))

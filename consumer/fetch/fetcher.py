@@ -1,0 +1,553 @@
+"""The fetching side: kafka-python's consumer in manual-assignment mode, made fit for partitions
+that come and go at any moment.
+
+This module, `consumer.fetch.client` and `consumer.fetch.decoder` are the only ones that touch what
+kafka-python keeps private (tests/consumer/test_pins.py names each attribute that they use, so that
+a new release that moves one fails there and not in production). What it adds to kafka-python's
+`Fetcher`, and why:
+
+* **First fetch.** kafka-python has one fetch in flight per broker, and an idle one stays out for
+  `fetch_max_wait_ms`. A partition assigned meanwhile would wait for its return. So newcomers are
+  fetched at once by a request of their own, without a fetch session and without waiting at the
+  broker: on the main connection when no fetch is out there, else on a second connection (a broker
+  answers the requests of one connection in order; so metadata and offset look-ups go there too).
+  While the long poll is still out, the newcomers are looked after every `BRIDGE_MS`; the next main
+  fetch adopts them. A record that arrives twice this way is dropped where kafka-python drops stale
+  responses: a response counts only if it was asked at the current position.
+* **One lock, the subscription's.** Assignments change on the agent's thread, records are drained on
+  the application's, requests are built on kafka-python's IO thread. Each holds `lock` while it does
+  so; nobody waits for another thread while holding it.
+* **A bell instead of waiting for futures.** Whatever may end a wait (a response, an error, a
+  finished offset look-up, a message from the agent) rings `bell`, a flag; the application's thread
+  clears it, looks for records and waits on it. Clearing before looking makes a lost wake-up
+  impossible.
+* **Fairness.** What is buffered is handed out in turns, and each partition is fetched again when
+  little is left of it (`consumer.fetch.buffer`). A partition of which little is left while a long
+  poll to its broker is out, which was sent without it, is fetched as a newcomer is: a backlog does
+  not wait for silence elsewhere.
+* **Metadata without noise.** Topics are tracked only once they exist; an unknown one is asked for
+  directly, without kafka-python's 100 ms between refreshes and without its error per try. What is
+  assigned is tracked, or the next refresh would forget its leader; after many tries also where it
+  is still unknown.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import kafka.errors
+from kafka.consumer.fetcher import (
+    CompletedFetch,
+    Fetcher,
+    FetchMetadata,
+    FetchRequestData,
+    FetchResponseMetricAggregator,
+    FetchSessionHandler,
+)
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.fetch.broker_log import BrokerLog
+from consumer.fetch.buffer import FetchBuffer
+from consumer.fetch.decoder import RecordsFrom
+from consumer.options import MAX_BUFFERED_BYTES
+
+log = logging.getLogger(__name__)
+
+BRIDGE_MS = 30
+BRIDGE_ROUNDS_MAX = 50
+FIRST_FETCH_PARTITION_BYTES_MAX = 256 * 1024
+FETCH_VERSION_MAX = 12
+METADATA_RETRY_MS = 20
+METADATA_TRIES_MAX = 100
+LOOK_UP_TRIES_MAX = 3
+VALIDATE_EVERY_S = 0.1
+
+Partitions = Collection[TopicPartition]
+FirstFetch = Callable[[TopicPartition, int], None]
+
+
+class PartitionFetcher(Fetcher):
+    """kafka-python's fetcher plus what the module's docstring lists. Methods that end in `_async`
+    run on the IO thread; `take` runs on the application's thread, under `lock`.
+    `max_buffered_bytes` may be set before anything is assigned.
+    """
+
+    PartitionRecords = RecordsFrom
+
+    def __init__(
+        self, client: Any, subscriptions: Any, on_first_fetch: FirstFetch | None, **configs: Any
+    ) -> None:
+        super().__init__(client, subscriptions, **configs)
+        self.lock = subscriptions._lock
+        self.bell = threading.Event()
+        self.on_first_fetch = on_first_fetch
+        self._reports = BrokerLog()
+        self._unseen: set[TopicPartition] = set()
+        self._newcomers: set[TopicPartition] = set()
+        self._asked: dict[TopicPartition, int] = {}
+        self._main: dict[Any, dict[TopicPartition, int]] = {}
+        self._bridging: set[Any] = set()
+        self._dry: dict[TopicPartition, int] = {}
+        self._validated_with: Any = None
+        self._validate_at = 0.0
+        self.max_buffered_bytes = MAX_BUFFERED_BYTES
+        self._buffers = FetchBuffer(subscriptions, self._parse_fetched_data)
+
+    # the main fetch
+
+    async def _send_fetches_async(self) -> list[Any]:
+        futures: list[Any] = await super()._send_fetches_async()
+        with self.lock:
+            late = {
+                tp
+                for tp, at in self._wanted()[0].items()
+                if self._select_read_replica(tp) in self._main and not self._is_asked(tp, at.offset)
+            }
+            self._newcomers.update(late)
+        self._send_and_bridge_async(late)
+        return futures
+
+    def _create_fetch_requests(self) -> dict[Any, Any]:
+        requests: dict[Any, Any] = {}
+        with self.lock:
+            for node_id, asked in self._by_node(*self._wanted()).items():
+                if self._enable_incremental_fetch_sessions:
+                    session = self._session_handlers.setdefault(
+                        node_id, FetchSessionHandler(node_id)
+                    ).build_next(asked)
+                else:
+                    session = FetchRequestData(asked, None, FetchMetadata.LEGACY)
+                self._main[node_id] = offsets = {
+                    tp: data.fetch_offset for tp, data in asked.items()
+                }
+                self._newcomers.difference_update(offsets)
+                requests[node_id] = (
+                    self._request(session, self.config["fetch_max_wait_ms"]),
+                    offsets,
+                )
+        return requests
+
+    def _wanted(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:
+        """What to fetch, and how many bytes of each partition. Call under `lock`."""
+        self._take_in()
+        return self._buffers.wanted(
+            self.config["max_poll_records"],
+            self.config["max_partition_fetch_bytes"],
+            self.max_buffered_bytes,
+        )
+
+    def _take_in(self) -> None:
+        """Responses that arrived since the last time."""
+        arrived = self._completed_fetches
+        while arrived:
+            self._buffers.put(arrived.popleft())
+
+    def _is_asked(self, tp: TopicPartition, offset: int) -> bool:
+        """Is this partition being fetched from here, or (where there was nothing) looked after
+        until the main fetch to its broker returns?
+        """
+        if self._asked.get(tp) == offset:
+            return True
+        node_id = self._select_read_replica(tp)
+        main = self._main.get(node_id)
+        return main is not None and (
+            main.get(tp) == offset
+            or (self._dry.get(tp) == offset and tp in self._newcomers and node_id in self._bridging)
+        )
+
+    def _by_node(
+        self, wanted: Mapping[TopicPartition, OffsetAndMetadata], chunk: int
+    ) -> dict[Any, dict[TopicPartition, Any]]:
+        """What the main fetches ask for: of brokers that are ready and have none out. An unknown
+        leader is asked for.
+        """
+        cluster, manager = self._manager.cluster, self._manager
+        ready: dict[Any, bool] = {}
+        found: dict[Any, dict[TopicPartition, Any]] = {}
+        for tp, at in wanted.items():
+            node_id = self._select_read_replica(tp)
+            if node_id is None or node_id == -1:
+                cluster.request_update()
+                continue
+            if node_id not in ready:
+                ready[node_id] = not (
+                    manager.connection_delay(node_id) > 0
+                    or self._client.throttle_delay(node_id) > 0
+                    or node_id in self._nodes_with_pending_fetch_requests
+                )
+            if ready[node_id]:
+                found.setdefault(node_id, OrderedDict())[tp] = self._ask(tp, at, chunk)
+        return found
+
+    def _ask(self, tp: TopicPartition, at: OffsetAndMetadata, size: int) -> Any:
+        epoch = self._manager.cluster.leader_epoch_for_partition(tp)
+        return FetchRequest.FetchTopic.FetchPartition(
+            partition=tp.partition,
+            current_leader_epoch=-1 if epoch is None else epoch,
+            fetch_offset=at.offset,
+            last_fetched_epoch=at.leader_epoch,
+            partition_max_bytes=size,
+        )
+
+    def _request(self, session: Any, wait_ms: int) -> Any:
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=self.config["fetch_min_bytes"],
+            max_bytes=self.config["fetch_max_bytes"],
+            isolation_level=self._isolation_level,
+            session_id=session.id,
+            session_epoch=session.epoch,
+            topics=session.to_send,
+            forgotten_topics_data=session.to_forget,
+            rack_id=self.config["client_rack"],
+            min_version=FetchRequest.min_version_for_isolation_level(self._isolation_level),
+            max_version=FETCH_VERSION_MAX,
+        )
+
+    def _handle_fetch_response(
+        self,
+        node_id: Any,
+        fetch_offsets: Mapping[TopicPartition, int],
+        send_time: float,
+        response: Any,
+    ) -> None:
+        try:
+            super()._handle_fetch_response(node_id, fetch_offsets, send_time, response)
+        finally:
+            self._main.pop(node_id, None)
+            self._reports.answered(node_id)
+            self._seen(fetch_offsets)
+            self.bell.set()
+
+    def _handle_fetch_error(self, node_id: Any, exception: BaseException) -> None:
+        super()._handle_fetch_error(node_id, exception)
+        self._main.pop(node_id, None)
+        if not isinstance(exception, kafka.errors.Cancelled):
+            broker = self._manager.cluster.broker_metadata(node_id)
+            self._reports.failed(
+                node_id,
+                "an unknown address" if broker is None else f"{broker.host}:{broker.port}",
+                exception,
+            )
+        self.bell.set()
+
+    def fetch_soon(self) -> None:
+        """Ask the IO thread to send what can be sent; does not wait."""
+        self._manager.call_soon(self._send_fetches_async)
+
+    def report_leaderless(self) -> None:
+        """Say which assigned partitions nobody leads, if that lasts; on the application's
+        thread.
+        """
+        if self._reports.is_due():
+            with self.lock:
+                self._reports.leaderless(
+                    {tp for tp in self._subscriptions.assignment if not self.has_leader(tp)}
+                )
+
+    @property
+    def waiting_for_broker(self) -> bool:
+        """Is a main fetch out?"""
+        return bool(self._nodes_with_pending_fetch_requests)
+
+    @property
+    def has_lost_place(self) -> bool:
+        """Must an offset be looked up or validated (the last records said so), and nobody does it
+        yet? Call under `lock`.
+        """
+        resetting, validating = (
+            (task is not None and not task.is_done)
+            for task in (self._reset_task, self._validation_task)
+        )
+        return bool(
+            (not resetting and self._subscriptions.partitions_needing_reset())
+            or (not validating and self._subscriptions.partitions_needing_validation())
+        )
+
+    def maybe_validate_positions(self) -> None:
+        """As kafka-python's, which looks at every partition on every poll: when leaders have
+        changed, or positions otherwise than by consumption, and from time to time.
+        """
+        leaders, now = self._manager.cluster._partitions, time.monotonic()
+        if leaders is not self._validated_with or now >= self._validate_at:
+            self._validated_with, self._validate_at = leaders, now + VALIDATE_EVERY_S
+            super().maybe_validate_positions()
+
+    def validate_soon(self) -> None:
+        """Positions were set: look at them with the next poll."""
+        self._validated_with = None
+
+    def _maybe_update_current_leader(self, tp: TopicPartition, partition_data: Any) -> None:
+        super()._maybe_update_current_leader(tp, partition_data)
+        self.validate_soon()
+
+    # records
+
+    def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
+        """Up to `max_records` buffered records by partition, in turns, and whether all that should
+        be fetched is being fetched.
+
+        Raises what decoding raises, and what kafka-python raises for a response:
+        `OffsetOutOfRangeError` without a reset policy, `TopicAuthorizationFailedError`,
+        `CorruptRecordError` ... Call under `lock`.
+        """
+        records = self.take_buffered(max_records)
+        return records, self._buffers.has_plenty(self.config["max_poll_records"]) or all(
+            self._is_asked(tp, at.offset) for tp, at in self._wanted()[0].items()
+        )
+
+    def take_buffered(self, max_records: int) -> dict[TopicPartition, list[Any]]:
+        """As `take`, without looking at what should be fetched."""
+        self._take_in()
+        records = self._buffers.take(max_records)
+        if self._sensors and self._buffers.lag >= 0:
+            self._sensors.records_fetch_lag.record(self._buffers.lag)
+        return records
+
+    def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
+        """These were just assigned: fetch them at once. Call under `lock`."""
+        new = list(partitions)
+        self._unseen.update(new)
+        self._newcomers.update(new)
+        self.validate_soon()
+        self._manager.call_soon(self._first_fetch_async, new).add_errback(
+            lambda e: log.debug(
+                "the first fetch of %d partitions ended: %r; the main fetch takes them", len(new), e
+            )
+        )
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not fetched any more: drop what is buffered of them. Call under `lock`."""
+        gone = set(partitions)
+        for kept in (self._unseen, self._newcomers):
+            kept.difference_update(gone)
+        self._take_in()
+        for tp in gone:
+            self._buffers.drop(tp)
+            self._dry.pop(tp, None)
+
+    # the first fetch of newcomers
+
+    async def _first_fetch_async(self, partitions: list[TopicPartition]) -> None:
+        waiting = set(partitions)
+        for _ in range(METADATA_TRIES_MAX):
+            ready = {tp for tp in waiting if self.has_leader(tp)}
+            self._track(ready)
+            with self.lock:
+                wanted = self._unseen & ready
+            self._send_and_bridge_async(wanted)
+            waiting -= ready
+            if not waiting or not await self.learn_async(waiting):
+                return
+        self._track(waiting)
+
+    def _waits_for(self, node_id: Any) -> bool:
+        """Does a newcomer wait for a long poll that is out at this broker?"""
+        return node_id in self._nodes_with_pending_fetch_requests
+
+    def _track(self, partitions: Partitions) -> None:
+        """Metadata of their topics is refreshed from now on, for as long as they are assigned."""
+        with self.lock:
+            self._manager.cluster._topics.update(
+                {tp.topic for tp in partitions if tp in self._subscriptions.assignment}
+            )
+
+    def _send_and_bridge_async(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch these beside the main fetches, and look after them for as long as the one to their
+        broker is out.
+        """
+        for node_id, future in self._send_side_async(partitions) if partitions else ():
+            if self._waits_for(node_id) and node_id not in self._bridging:
+                self._bridging.add(node_id)
+                self._manager.call_soon(self._bridge_async, node_id, future)
+
+    def _send_side_async(self, partitions: Iterable[TopicPartition]) -> list[tuple[Any, Any]]:
+        """Send one request per leader for those that may be fetched now; (node, future) of each."""
+        sent = []
+        for node_id, asked in self._by_leader(partitions).items():
+            lane = self._free_lane(node_id)
+            future = self._manager.send(
+                self._request(FetchRequestData(asked, None, FetchMetadata.LEGACY), 0), node_id=lane
+            )
+            offsets = {tp: data.fetch_offset for tp, data in asked.items()}
+            self._asked.update(offsets)
+            future.add_callback(self._side_response, offsets)
+            future.add_errback(self._side_error, offsets, lane)
+            sent.append((node_id, future))
+        return sent
+
+    def _by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[Any, dict[TopicPartition, Any]]:
+        cluster = self._manager.cluster
+        found: dict[Any, dict[TopicPartition, Any]] = {}
+        with self.lock:
+            allowed, chunk = self._wanted()
+            for tp in partitions:
+                node_id = cluster.leader_for_partition(tp)
+                if (
+                    tp in allowed
+                    and self._asked.get(tp) != allowed[tp].offset
+                    and node_id not in (None, -1)
+                ):
+                    found.setdefault(node_id, {})[tp] = self._ask(
+                        tp, allowed[tp], min(chunk, FIRST_FETCH_PARTITION_BYTES_MAX)
+                    )
+        return found
+
+    def _free_lane(self, node_id: Any) -> Any:
+        """A connection to a broker on which no long poll is out: the main one, else the second,
+        known to the cluster as a broker of its own.
+        """
+        if node_id not in self._nodes_with_pending_fetch_requests:
+            return node_id
+        cluster = self._manager.cluster
+        broker = cluster.broker_metadata(node_id)
+        lane = f"handover-{node_id}"
+        if broker is not None:
+            cluster._coordinator_brokers[lane] = MetadataResponse.MetadataResponseBroker(
+                lane, broker.host, broker.port, broker.rack
+            )
+        return lane
+
+    def _side_response(self, offsets: Mapping[TopicPartition, int], response: Any) -> None:
+        answers = [
+            (TopicPartition(t.topic, p.partition_index), p)
+            for t in response.responses
+            for p in t.partitions
+        ]
+        aggregator = (
+            FetchResponseMetricAggregator(self._sensors, {tp for tp, _ in answers})
+            if self._sensors
+            else None
+        )
+        for tp, data in answers:
+            self._completed_fetches.append(
+                CompletedFetch(tp, offsets[tp], response.API_VERSION, data, aggregator)
+            )
+            if not data.records:
+                self._dry[tp] = offsets[tp]
+        self._settle(offsets)
+        self._seen(offsets)
+        self.bell.set()
+
+    def _settle(self, offsets: Iterable[TopicPartition]) -> None:
+        for tp in offsets:
+            self._asked.pop(tp, None)
+
+    def _side_error(
+        self, offsets: Mapping[TopicPartition, int], lane: Any, error: BaseException
+    ) -> None:
+        self._settle(offsets)
+        log.debug(
+            "the first fetch of %d partitions from %s failed: %s; the main fetch takes them",
+            len(offsets),
+            lane,
+            error,
+        )
+        self.bell.set()
+
+    async def _bridge_async(self, node_id: Any, first: Any) -> None:
+        """Look after newcomers while the long poll to their broker is out."""
+        future = first
+        try:
+            for _ in range(BRIDGE_ROUNDS_MAX):
+                await _settled(future)
+                await self._net.sleep(BRIDGE_MS / 1000)
+                if not self._waits_for(node_id) or not self._newcomers:
+                    return
+                sent = [f for n, f in self._send_side_async(set(self._newcomers)) if n == node_id]
+                future = sent[0] if sent else None
+        finally:
+            self._bridging.discard(node_id)
+
+    def _seen(self, partitions: Iterable[TopicPartition]) -> None:
+        if not self._unseen:
+            return
+        now_ns = time.time_ns()
+        with self.lock:
+            fresh = self._unseen.intersection(partitions)
+            self._unseen -= fresh
+        for tp in fresh if self.on_first_fetch is not None else ():
+            self.on_first_fetch(tp, now_ns)
+
+    # metadata
+
+    def has_leader(self, tp: TopicPartition) -> bool:
+        """Is the leader of this partition known?"""
+        return self._manager.cluster.leader_for_partition(tp) not in (None, -1)
+
+    async def learn_async(self, partitions: Partitions) -> bool:
+        """Ask once for the metadata of these partitions, and pause a little if that did not help;
+        False when this consumer is closed.
+        """
+        try:
+            await self.ask_metadata_async({tp.topic for tp in partitions})
+        except kafka.errors.KafkaError as e:
+            log.debug("asking for metadata failed: %s", e)
+        if not all(map(self.has_leader, partitions)):
+            await self._net.sleep(METADATA_RETRY_MS / 1000)
+        return not self._manager.closed
+
+    async def ask_metadata_async(self, topics: set[str] | None) -> Any:
+        """One metadata request for the tracked topics and these, or for all (None); gives the
+        response. Of these those that exist are tracked from now on. Never creates a topic.
+        """
+        cluster = self._manager.cluster
+        asked = (
+            MetadataRequest.ALL_TOPICS
+            if topics is None
+            else [
+                MetadataRequest.MetadataRequestTopic(name=n)
+                for n in sorted(cluster._topics | topics)
+            ]
+        )
+        request = MetadataRequest(
+            topics=asked,
+            allow_auto_topic_creation=cluster.config["allow_auto_create_topics"],
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        response = await self._manager.send(
+            request, node_id=self._free_lane(self._manager.least_loaded_node())
+        )
+        cluster.update_metadata(response)
+        with self.lock:
+            cluster._topics.update(t for t in topics or () if cluster.partitions_for_topic(t))
+        return response
+
+    async def _send_list_offsets_request(self, node_id: Any, timestamps_and_epochs: Any) -> Any:
+        return await super()._send_list_offsets_request(
+            self._free_lane(node_id), timestamps_and_epochs
+        )
+
+    async def look_up_async(
+        self, specs: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> dict[TopicPartition, int]:
+        """Beginning (-2) or end (-1) offsets, as `specs` says, of those partitions that exist and
+        have a leader.
+        """
+        for _ in range(LOOK_UP_TRIES_MAX):
+            unknown = [tp for tp in specs if not self.has_leader(tp)]
+            if not unknown or not await self.learn_async(unknown):
+                break
+        known = {tp: spec for tp, spec in specs.items() if self.has_leader(tp)}
+        found = await self._fetch_offsets_by_times_async(known, timeout_ms)
+        return {tp: answer.offset for tp, answer in found.items()}
+
+
+async def _settled(future: Any) -> None:
+    """Wait for the end of a request, whatever it is."""
+    if future is None:
+        return
+    try:
+        await future
+    except kafka.errors.KafkaError as e:
+        log.debug("a first fetch failed: %s", e)

@@ -1,0 +1,89 @@
+"""Records that iteration has taken out of the fetching side and not yet yielded.
+
+Iteration takes a whole poll's worth at once, so the fetching side's position stands behind records
+that the application has not seen. The cursor knows where the application really is: `positions`
+corrects the fetching side's, and `put_back` makes them true again when a partition is revoked,
+paused, or the lease is over. No work is done per record but stepping through a list. All methods
+are called under the fetching side's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from kafka.structs import TopicPartition
+
+
+class Positions(Protocol):
+    """The part of the fetching side that the cursor needs."""
+
+    def put_back(self, tp: TopicPartition, offset: int) -> None:
+        """Hand out this partition from `offset` again."""
+
+
+class _Chunk:
+    __slots__ = ("next", "owner", "partition", "records")
+
+    def __init__(self, partition: TopicPartition, records: list[Any]) -> None:
+        self.partition = partition
+        self.owner = (partition,)
+        self.records = records
+        self.next = 0
+
+    @property
+    def position(self) -> int:
+        """The offset after the last record yielded, or of the first one."""
+        return int(self.records[self.next - 1].offset + 1 if self.next else self.records[0].offset)
+
+
+class RecordIterator:
+    """`owner` is the partition of the record yielded last, as a tuple of one (nothing before the
+    first).
+    """
+
+    def __init__(self, data: Positions) -> None:
+        self._data = data
+        self._chunks: deque[_Chunk] = deque()
+        self.owner: tuple[TopicPartition, ...] = ()
+
+    def fill(self, records: Mapping[TopicPartition, list[Any]]) -> None:
+        """Take what one poll gave."""
+        self._chunks.extend(_Chunk(tp, found) for tp, found in records.items() if found)
+
+    def next(self) -> Any:
+        """The next record; None when there is none."""
+        while self._chunks:
+            chunk = self._chunks[0]
+            at = chunk.next
+            if at < len(chunk.records):
+                chunk.next = at + 1
+                self.owner = chunk.owner
+                return chunk.records[at]
+            self._chunks.popleft()
+        return None
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where partitions with records left really stand."""
+        found: dict[TopicPartition, int] = {}
+        for chunk in self._chunks:
+            if chunk.next < len(chunk.records):
+                found.setdefault(chunk.partition, chunk.position)
+        return found
+
+    def put_back(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Let the fetching side hand out what is left of these partitions again (None: of all)."""
+        for tp, offset in self.positions().items():
+            if partitions is None or tp in partitions:
+                self._data.put_back(tp, offset)
+        self._keep_others(partitions)
+
+    def discard(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget what is left of these partitions."""
+        self._keep_others(partitions)
+
+    def _keep_others(self, partitions: Collection[TopicPartition] | None) -> None:
+        self._chunks = deque(
+            c for c in self._chunks if partitions is not None and c.partition not in partitions
+        )

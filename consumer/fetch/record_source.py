@@ -1,0 +1,61 @@
+"""The seam under the data path: who brings records of assigned partitions. kafka-python's fetcher,
+extended (`consumer.fetch.fetcher`), is one; the same with librdkafka's fetching
+(`consumer.fetch.librdkafka`) is the other.
+
+Everything else of the data path (assignments, positions, seeks, pauses, resets, metadata) is
+kafka-python's in both cases: the table of what is assigned, and where it stands, is read and
+advanced by whoever brings records, under the table's own lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from kafka.structs import TopicPartition
+
+
+class RecordSource(Protocol):
+    """`lock` is the lock of the table; `bell` is set whenever `take` may find something that was
+    not there before; `max_buffered_bytes` is set before anything is assigned.
+    """
+
+    lock: Any
+    bell: threading.Event
+    max_buffered_bytes: int
+
+    def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
+        """Up to `max_records` records by partition, of what is assigned and fetchable and where it
+        stands, which advances; and whether nothing more needs to be fetched yet. Raises
+        kafka-python's errors. Call under `lock`.
+        """
+        ...
+
+    def send_fetches(self) -> Any:
+        """Fetch what is wanted, and ring when something comes. Not under `lock`."""
+        ...
+
+    def fetch_soon(self) -> None:
+        """Fetch what is wanted while the application works on what `take` gave. Does not wait."""
+        ...
+
+    def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are assigned, or sought, just now: fetch them at once, whatever else is out. Call
+        under `lock`.
+        """
+        ...
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not assigned any more: drop what is buffered of them. Call under `lock`."""
+        ...
+
+    @property
+    def waiting_for_broker(self) -> bool:
+        """Will `bell` be set when there is something new?"""
+        ...
+
+    @property
+    def has_lost_place(self) -> bool:
+        """Must an offset be looked up first, and nobody does it yet? Call under `lock`."""
+        ...

@@ -1,0 +1,558 @@
+"""A member without its threads: session, registration, channel and offsets, driven by events.
+
+Single-threaded and deterministic, as the coordinator's driver: every method runs on the loop's
+thread. The core (`consumer.core.agent`) decides; this turns its actions into reads and multis
+through the port, and their answers into events. Every write of a member is one multi that begins
+with a check of its own registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from consumer.core import events as ev
+from consumer.core import messages as msg
+from consumer.core.agent import GroupMember
+from consumer.core.options import MemberOptions
+from zkcoord.core.model import Malformed, Subscription, TopicPartition
+from zkcoord.zk.backoff import at_once_then, delay_ms
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    READS_PER_REQUEST_MAX,
+    AclEntry,
+    Change,
+    Check,
+    Children,
+    Closed,
+    Committed,
+    Connected,
+    Create,
+    Delete,
+    Ensemble,
+    Expired,
+    Fired,
+    GetChildren,
+    GetData,
+    MultiResult,
+    Node,
+    Op,
+    Port,
+    PortEvent,
+    ReadDone,
+    ReadResult,
+    Refused,
+    Rejected,
+    SetData,
+    Suspended,
+    WatchMode,
+    ZkError,
+)
+from zkcoord.znodes import codec, names
+from zkcoord.znodes.codec import EpochData, OffsetsOf
+from zkcoord.znodes.paths import (
+    ChannelAt,
+    CommandAt,
+    IdsAt,
+    Layout,
+    LeaderAt,
+    ModeAt,
+    RegistrationAt,
+    TopicAt,
+    TopicsAt,
+)
+from zkcoord.znodes.stat import Stat
+
+from .legacy_reader import LegacyGroupReader
+from .partition_reader import PartitionReader
+from .registration import Ended, Joined, Registration
+
+REOPEN = at_once_then(first_ms=100, max_ms=5_000)
+OWNER_CREATED_VERSION = 0
+OWNER_OURS_VERSION = 1
+
+
+class Outage(Protocol):
+    """Looks whether the ensemble serves anybody while this member is cut off from it."""
+
+    def begin(self, proved: Callable[[int], None]) -> None:
+        """From now on `proved(at_ms)` is called, on the loop's thread, whenever it is certain that
+        there was no quorum at some moment since `at_ms`.
+        """
+
+    def end(self) -> None:
+        """No more."""
+
+
+class MemberDriver:
+    """One member. `new_id()` draws a consumer id for each session; `to_fetcher` takes what the
+    fetching side must hear; `on_session(session_id)` tells of a new session; `finished` becomes
+    true after `Close`, when the session is closed. `outage`: where leases are prolonged while
+    nobody serves (`MemberOptions.failsafe`).
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        layout: Layout,
+        options: MemberOptions,
+        clock: Callable[[], int],
+        wall_clock: Callable[[], int],
+        new_id: Callable[[], str],
+        to_fetcher: Callable[[msg.ToFetcher], None],
+        journal: Callable[[dict[str, object]], None],
+        acl: tuple[AclEntry, ...] = OPEN_ACL,
+        on_session: Callable[[int], None] = lambda session_id: None,
+        outage: Outage | None = None,
+    ) -> None:
+        self.ensemble = ensemble
+        self.layout = layout
+        self.options = options
+        self.clock = clock
+        self.wall_clock = wall_clock
+        self.new_id = new_id
+        self.to_fetcher = to_fetcher
+        self.journal = journal
+        self.acl = acl
+        self.on_session = on_session
+        self.outage = outage
+        self.core = GroupMember(options)
+        self.reopen_at_ms: int | None = None
+        self.failures = 0
+        self._forget_session()
+
+    def _forget_session(self) -> None:
+        self._looks_no_more()
+        self.port: Port | None = None
+        self.session_id = 0
+        self.name = ""
+        self.connected = False
+        self.made: set[str] = set()
+
+    # life
+
+    def start(self) -> None:
+        """Nothing happens before the application subscribes."""
+
+    def tell(self, message: msg.FromFetcher) -> None:
+        """The fetching side says something."""
+        self._feed(ev.FromApplication(self.clock(), message))
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = self.clock()
+        if self.reopen_at_ms is not None and now >= self.reopen_at_ms:
+            self._open()
+        wake = self.core.next_wake_ms()
+        if wake is not None and now >= wake:
+            self._feed(ev.AgentTick(now))
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do; None = only after an event."""
+        times = [t for t in (self.reopen_at_ms, self.core.next_wake_ms()) if t is not None]
+        return min(times) if times else None
+
+    @property
+    def lease_until_ms(self) -> int:
+        """Hand out records only before this time (0: not at all). Safe to read from any thread."""
+        return self.core.lease_until_ms
+
+    def lease_until(self, era: int) -> int:
+        """Hand out what was assigned in `era` only before this time (0: not at all). Safe to ask
+        from any thread.
+        """
+        return self.core.lease_until(era)
+
+    @property
+    def finished(self) -> bool:
+        """Closed for good, its session over."""
+        return self.core.phase.value in ("closed", "failed") and self.port is None
+
+    def _feed(self, event: ev.AgentEvent) -> None:
+        for action in self.core.step(event):
+            self._act(action)
+
+    def _act(self, action: ev.AgentAction) -> None:
+        if isinstance(action, ev.Tell):
+            self._note(action.message)
+            self.to_fetcher(action.message)
+        elif isinstance(action, ev.OpenSession):
+            delay = max(delay_ms(REOPEN, self.failures), action.after_ms)
+            self.failures += 1
+            self.reopen_at_ms = self.clock() + delay
+            if not delay:
+                self._open()
+        elif isinstance(action, ev.CloseSession):
+            self._close()
+        elif self.port is not None and self.connected:
+            self._request(self.port, action)
+
+    def _note(self, message: msg.ToFetcher) -> None:
+        if isinstance(message, msg.Notice):
+            self.journal(
+                {
+                    "t": self.wall_clock(),
+                    "kind": message.kind.value,
+                    "group": self.options.group,
+                    "member": self.name,
+                    **message.detail,
+                }
+            )
+
+    # the session
+
+    def _open(self) -> None:
+        self.reopen_at_ms = None
+        self._forget_session()
+        holder: list[Port] = []
+        port = self.ensemble.open(lambda event: self._event(holder, event))
+        holder.append(port)
+        self.port = port
+
+    def _close(self) -> None:
+        self.connected = False
+        self._looks_no_more()
+        if self.port is not None:
+            self.port.close()
+        elif self.reopen_at_ms is not None:
+            self.reopen_at_ms = None
+            self._feed(ev.SessionOver(self.clock()))
+
+    def _event(self, holder: Sequence[Port], event: PortEvent) -> None:
+        if not holder or holder[0] is not self.port:
+            return
+        now = self.clock()
+        if isinstance(event, Connected):
+            self._connected(event)
+        elif isinstance(event, Suspended):
+            self.connected = False
+            self._feed(ev.SessionSuspended(now))
+            if self.outage is not None and self.core.proof_ms is not None:
+                self.outage.begin(self._nobody_serves)
+        elif isinstance(event, Fired):
+            self._fired(event)
+        elif isinstance(event, (Expired, Closed)):
+            self._forget_session()
+            self._feed(ev.SessionOver(now))
+        elif isinstance(event, Refused):
+            self._forget_session()
+            self._feed(ev.JoinFailed(now, msg.FailureCode.REFUSED, event.reason))
+
+    def _looks_no_more(self) -> None:
+        if self.outage is not None:
+            self.outage.end()
+
+    def _nobody_serves(self, at_ms: int) -> None:
+        self._feed(ev.NobodyServes(self.clock(), at_ms))
+
+    def _connected(self, event: Connected) -> None:
+        again = self.session_id == event.session_id
+        self.connected = True
+        self._looks_no_more()
+        if not again:
+            self.session_id = event.session_id
+            self.name = self.new_id()
+            self.on_session(event.session_id)
+            self._feed(ev.SessionOpened(self.clock(), self.name, event.timeout_ms))
+            return
+        assert self.port is not None
+        group = self.options.group
+        self.port.watch(self.layout.channel(group, self.name), WatchMode.RECURSIVE, lambda r: None)
+        self.port.watch(
+            self.layout.registration(group, self.name), WatchMode.PERSISTENT, lambda r: None
+        )
+        self.port.watch(self.layout.leader, WatchMode.PERSISTENT, lambda r: None)
+        self.port.watch(self.layout.mode(group), WatchMode.PERSISTENT, lambda r: None)
+        self._feed(ev.SessionResumed(self.clock()))
+        self._read_mode(self.port)
+
+    def _fired(self, event: Fired) -> None:
+        where = self.layout.locate(event.path)
+        now = self.clock()
+        if (
+            isinstance(where, CommandAt)
+            and where.member == self.name
+            and event.change is Change.CREATED
+        ):
+            self._read_command(where.node)
+        elif (
+            isinstance(where, CommandAt)
+            and where.member == self.name
+            and event.change is Change.DELETED
+        ):
+            self._feed(ev.CommandVanished(now, where.node))
+        elif (isinstance(where, RegistrationAt) and event.change is not Change.CHILDREN) or (
+            isinstance(where, ChannelAt) and event.change in (Change.DELETED, Change.DATA)
+        ):
+            self._feed(ev.RegistrationTouched(now))
+        elif isinstance(where, (IdsAt, TopicsAt, TopicAt)):
+            self._feed(ev.AroundTouched(now))
+        elif isinstance(where, ModeAt) and self.port is not None:
+            self._read_mode(self.port)
+        elif isinstance(where, LeaderAt) and event.change in (Change.CREATED, Change.DELETED):
+            self._feed(ev.LeaderSeen(now, event.change is Change.CREATED, ""))
+
+    # requests
+
+    def _request(self, port: Port, action: ev.AgentAction) -> None:
+        if isinstance(action, ev.Join):
+            self._join(port, action)
+        elif isinstance(action, ev.ReadPartitions):
+            PartitionReader(
+                port,
+                self.session_id,
+                self.layout,
+                self.options.group,
+                self.name,
+                self.made,
+                self.acl,
+                self.clock,
+                self._when(port, self._feed),
+            ).read(action)
+        elif isinstance(action, ev.ReadAround):
+            LegacyGroupReader(
+                port,
+                self.layout,
+                self.options.group,
+                action,
+                self.clock,
+                self._when(port, self._feed),
+            ).read()
+        elif isinstance(action, ev.ReadCommands):
+            port.read(
+                [GetChildren(self.layout.channel(self.options.group, self.name))],
+                self._when(port, self._channel),
+            )
+        elif isinstance(action, ev.ReadEpoch):
+            port.read([GetData(self.layout.epoch)], self._when(port, self._epoch))
+        elif isinstance(action, ev.ReadLeader):
+            port.read(
+                [GetData(self.layout.leader), GetData(self.layout.group(self.options.group))],
+                self._when(port, self._leader),
+            )
+        else:
+            self._write(port, action)
+
+    def _when(self, port: Port, then: Callable[..., None]) -> Callable[..., None]:
+        """An answer counts only while its session is the present one."""
+
+        def answered(result: object) -> None:
+            if port is self.port:
+                then(result)
+
+        return answered
+
+    def _join(self, port: Port, join: ev.Join) -> None:
+        Registration(
+            port,
+            self.session_id,
+            self.layout,
+            self.options,
+            join,
+            self._registration(join.subscription, join.user_data),
+            self.clock,
+            self._when(port, self._joined),
+            self.acl,
+        ).begin()
+
+    def _registration(self, subscription: Subscription, user_data: str) -> bytes:
+        o = self.options
+        return codec.encode_registration(
+            subscription,
+            timestamp_ms=self.wall_clock(),
+            assignors=o.assignors,
+            protocols=o.protocols,
+            instance=o.instance,
+            process=o.process,
+            grace_ms=o.grace_ms if o.instance is not None else 0,
+            rebalance_timeout_ms=o.rebalance_timeout_ms,
+            user_data=user_data or o.user_data,
+            client=o.client,
+            host=o.host,
+        )
+
+    def _joined(self, ended: Ended) -> None:
+        now = self.clock()
+        if not isinstance(ended, Joined):
+            self._feed(ev.JoinFailed(now, ended.code, ended.message))
+            return
+        self.failures = 0
+        self._feed(
+            ev.Registered(now, ended.incarnation, ended.epoch, ended.lease_max_ms, ended.sent_ms)
+        )
+        self._feed(ev.LeaderSeen(now, ended.leader_alive, ended.group_state))
+        self._feed(ev.ModeRead(now, ended.mode))
+        for topic in ended.missing_topics:
+            self._act(ev.Tell(msg.Notice(msg.NoticeKind.TOPIC_MISSING, {"topic": topic})))
+
+    def _read_mode(self, port: Port) -> None:
+        def read(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                node = result.answers[0]
+                self._feed(
+                    ev.ModeRead(
+                        self.clock(),
+                        codec.decode_mode(node.data) if isinstance(node, Node) else None,
+                    )
+                )
+
+        port.read([GetData(self.layout.mode(self.options.group))], self._when(port, read))
+
+    def _read_command(self, node: str) -> None:
+        assert self.port is not None
+        self.port.read(
+            [GetData(self.layout.command(self.options.group, self.name, node))],
+            self._when(self.port, lambda r: self._commands((node,), r, False)),
+        )
+
+    def _channel(self, result: ReadResult) -> None:
+        if not isinstance(result, ReadDone) or self.port is None:
+            return
+        answer = result.answers[0]
+        nodes = (
+            tuple(filter(names.is_node, answer.names))[:READS_PER_REQUEST_MAX]
+            if isinstance(answer, Children)
+            else ()
+        )
+        reads = [GetData(self.layout.command(self.options.group, self.name, n)) for n in nodes]
+        if reads:
+            self.port.read(reads, self._when(self.port, lambda r: self._commands(nodes, r, True)))
+        else:
+            self._feed(ev.CommandsRead(self.clock(), (), True))
+
+    def _commands(self, nodes: Sequence[str], result: ReadResult, complete: bool) -> None:
+        if isinstance(result, ReadDone):
+            found = tuple(
+                codec.decode_command(self.name, n, a.data)
+                for n, a in zip(nodes, result.answers, strict=True)
+                if isinstance(a, Node)
+            )
+            self._feed(ev.CommandsRead(self.clock(), found, complete))
+
+    def _epoch(self, result: ReadResult) -> None:
+        if isinstance(result, ReadDone):
+            node = result.answers[0]
+            value = codec.decode_epoch(node.data) if isinstance(node, Node) else None
+            known = value if isinstance(value, EpochData) else EpochData(0, 0, 0)
+            self._feed(ev.EpochRead(self.clock(), known.epoch, known.lease_max_ms))
+
+    def _leader(self, result: ReadResult) -> None:
+        if isinstance(result, ReadDone):
+            leader, group = result.answers
+            report = (
+                codec.decode_metadata(self.options.group, group.data)
+                if isinstance(group, Node) and group.data
+                else None
+            )
+            state = (
+                report.state.value
+                if report is not None and not isinstance(report, Malformed)
+                else "new"
+            )
+            self._feed(ev.LeaderSeen(self.clock(), isinstance(leader, Node), state))
+
+    # writes
+
+    def _write(self, port: Port, action: ev.AgentAction) -> None:
+        group, lay = self.options.group, self.layout
+        ops: list[Op] = [Check(lay.registration(group, self.name), 0)]
+        stores: dict[int, TopicPartition] = {}
+        if isinstance(action, ev.Ack):
+            self._ack_ops(action, ops, stores)
+        elif isinstance(action, ev.Store):
+            ops += [
+                Check(lay.owner(group, tp), OWNER_OURS_VERSION)
+                for tp in sorted(action.values)
+                if action.owned
+            ]
+            for tp, (value, version) in sorted(action.values.items()):
+                stores[len(ops)] = tp
+                ops.append(SetData(lay.offset(group, tp), codec.encode_offset(value), version))
+        elif isinstance(action, ev.DropOwners):
+            ops += [Delete(lay.owner(group, tp), OWNER_OURS_VERSION) for tp in action.partitions]
+        else:
+            assert isinstance(action, ev.Resubscribe)
+            ops += [Delete(lay.command(group, self.name, node)) for node in action.commands]
+            path = lay.registration(group, self.name)
+            ops += [
+                Delete(path),
+                Create(
+                    path,
+                    self._registration(action.subscription, action.user_data),
+                    ephemeral=True,
+                    acl=self.acl,
+                ),
+            ]
+        sent = self.clock()
+        token = action.token
+        port.multi(
+            ops, self._when(port, lambda result: self._wrote(token, sent, ops, stores, result))
+        )
+
+    def _ack_ops(self, ack: ev.Ack, ops: list[Op], stores: dict[int, TopicPartition]) -> None:
+        group, lay = self.options.group, self.layout
+        if ack.command:
+            ops.append(Delete(lay.command(group, self.name, ack.command)))
+        for mark in ack.marks:
+            ops.append(
+                SetData(
+                    lay.offset_topic(group, mark.topic),
+                    codec.encode_incarnation(OffsetsOf(mark.incarnation, mark.newer_only)),
+                    mark.version,
+                )
+            )
+        for take in ack.takes:
+            owner, text = lay.owner(group, take.partition), codec.encode_owner(take.thread)
+            ops += [
+                Create(owner, text, ephemeral=True, acl=self.acl),
+                SetData(owner, text, OWNER_CREATED_VERSION),
+            ]
+            if not self.options.stores_offsets:
+                continue
+            stores[len(ops)] = take.partition
+            path, value = lay.offset(group, take.partition), codec.encode_offset(take.offset)
+            ops.append(
+                Create(path, value, acl=self.acl)
+                if take.version is None
+                else SetData(path, value, take.version)
+            )
+        for give in ack.gives:
+            ops.append(Delete(lay.owner(group, give.partition), OWNER_OURS_VERSION))
+            if self.options.stores_offsets:
+                ops.append(
+                    SetData(
+                        lay.offset(group, give.partition),
+                        codec.encode_offset(give.offset),
+                        give.version,
+                    )
+                )
+
+    def _wrote(
+        self,
+        token: int,
+        sent_ms: int,
+        ops: Sequence[Op],
+        stores: Mapping[int, TopicPartition],
+        result: MultiResult,
+    ) -> None:
+        now = self.clock()
+        if isinstance(result, Committed):
+            versions = {
+                tp: r.version if isinstance(r := result.results[i], Stat) else 0
+                for i, tp in stores.items()
+            }
+            self._feed(ev.Wrote(now, token, ev.Ending.OK, sent_ms, versions))
+        elif isinstance(result, Rejected):
+            gone = result.index == 0 and result.error in (ZkError.NO_NODE, ZkError.BAD_VERSION)
+            ending = ev.Ending.EVICTED if gone else ev.Ending.REFUSED
+            self._feed(
+                ev.Wrote(
+                    now,
+                    token,
+                    ending,
+                    sent_ms,
+                    why=f"{result.error.value} at {ops[result.index].path}",
+                )
+            )
+        else:
+            self._feed(ev.Wrote(now, token, ev.Ending.UNKNOWN, sent_ms))

@@ -1,0 +1,303 @@
+"""The ZooKeeper side of one consumer on a thread of its own: loop, session, driver, guardian.
+
+The thread sleeps until ZooKeeper says something, the application says something (`tell`), or the
+driver's next duty is due. What the driver has for the fetching side is handed over on this thread
+(`to_fetcher`), which takes it without blocking. `close` says goodbye, waits for the end of the
+session within its limit, and only then lets the guardian go: a kill in between is still noticed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from consumer.core.messages import Close, FromFetcher, ToFetcher
+from consumer.core.options import MemberOptions
+from consumer.member.driver import MemberDriver
+from consumer.member.metrics import MemberMetrics
+from consumer.member.quorum_probe import QuorumProbe
+from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
+from zkcoord.guardian.client import Guardian, Off
+from zkcoord.guardian.handover import TlsOptions
+from zkcoord.zk.acl.table import roles
+from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
+from zkcoord.zk.loop import Loop
+from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
+from zkcoord.zk.port import OPEN_ACL, AclEntry, Port, Read, ReadResult
+from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
+from zkcoord.znodes.paths import layout_named
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+def zk_options(options: ConsumerOptions) -> ZkOptions:
+    """How to reach ZooKeeper. Raises `ConfigurationError`."""
+    c = options.config
+    tls = None
+    if any(c[f"zookeeper_ssl_{name}"] for name in ("cafile", "certfile", "keyfile")):
+        tls = Tls(
+            c["zookeeper_ssl_cafile"],
+            c["zookeeper_ssl_certfile"],
+            c["zookeeper_ssl_keyfile"],
+            c["zookeeper_ssl_password"],
+        )
+    sasl = None
+    if c["zookeeper_sasl_mechanism"]:
+        sasl = Sasl(
+            c["zookeeper_sasl_mechanism"],
+            c["zookeeper_sasl_username"] or "",
+            c["zookeeper_sasl_password"] or "",
+        )
+    acl: Sequence[AclEntry] = c["zookeeper_acl"] or OPEN_ACL
+    who = [c[name] or "" for name in ROLES]
+    return ZkOptions(
+        c["zookeeper_connect"],
+        session_timeout_ms=options.session_timeout_ms,
+        connect_timeout_ms=int(c["zookeeper_connection_timeout_ms"]),
+        digest=Digest(*c["zookeeper_auth"]) if c["zookeeper_auth"] else None,
+        sasl=sasl,
+        tls=tls,
+        acl=tuple(acl),
+        roles=roles(*who, ROLES) if any(who) else None,
+    )
+
+
+def agent_options(options: ConsumerOptions) -> MemberOptions:
+    """What the driver wants to know. It hears of a poll at most every `POLLED_EVERY_MS`, which its
+    limit must not count against the application. Raises `ConfigurationError` for a bad group name
+    or consumer id.
+    """
+    c = options.config
+    group = validate_group(c["group_id"])
+    if c["consumer_id"] is not None:
+        chosen_consumer_id(group, c["consumer_id"], 0, "0" * 8)
+    return MemberOptions(
+        group=group,
+        host=socket.gethostname(),
+        client=str(c["client_id"]),
+        consumer_id=c["consumer_id"],
+        process=secrets.token_hex(8),
+        assignors=options.assignors,
+        instance=c["group_instance_id"],
+        grace_ms=int(c["group_instance_grace_ms"]),
+        protocols=PROTOCOLS[c["rebalance_protocol"]],
+        auto_commit=bool(c["enable_auto_commit"]),
+        stores_offsets=c["offsets_storage"] != "kafka",
+        tells_stored=c["offsets_storage"] == "dual",
+        max_poll_interval_ms=int(c["max_poll_interval_ms"]),
+        poll_slack_ms=POLLED_EVERY_MS,
+        rebalance_timeout_ms=int(options.rebalance_timeout_ms),
+        coordinator_warning_ms=int(c["coordinator_warning_ms"]),
+        failsafe=c["failsafe"],
+    )
+
+
+class MemberThread:
+    """One member's thread. `on_end` is called on it when it ends by a defect. `also`: a process
+    that can go on with this one's work, for the guardian.
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        zk: ZkOptions,
+        to_fetcher: Callable[[ToFetcher], None],
+        on_end: Callable[[BaseException | None], None],
+        also: int | None = None,
+    ) -> None:
+        self.agent = agent_options(options)
+        self._guardian = Guardian.start(
+            tls=_guardian_tls(zk),
+            log=log.info,
+            enabled=bool(options.config["guardian"]),
+            sasl_demanded=zk.sasl is not None,
+            also=also,
+        )
+        if options.config["guardian"] and isinstance(self._guardian.state, Off):
+            log.info("%s", self._guardian.state)
+        self._on_end = on_end
+        self._loop = Loop(f"agent-{self.agent.group}")
+        self._gone = threading.Event()
+        self._closing = False
+        ensemble = KazooEnsemble(zk, self._post)
+        self.layout = layout_named(options.config["zookeeper_layout"])
+        self._outage = (
+            QuorumProbe(
+                zk.servers,
+                zk.tls.context() if zk.tls else None,
+                zk.session_timeout_ms,
+                self._post,
+                boot_ms,
+            )
+            if self.agent.failsafe
+            else None
+        )
+        self.driver = MemberDriver(
+            ensemble,
+            self.layout,
+            self.agent,
+            boot_ms,
+            wall_ms,
+            self._new_id,
+            to_fetcher,
+            self._journal,
+            zk.acl,
+            self._on_session,
+            self._outage,
+        )
+
+    def start(self) -> None:
+        """Start the thread; the session is opened when the application subscribes."""
+        self._loop.attach(self.driver)
+        self._post(self.driver.start)
+        self._loop.start(self._ended)
+
+    def tell(self, message: FromFetcher) -> None:
+        """Say something to the driver; any thread."""
+        self._post(lambda: self.driver.tell(message))
+
+    def lease_until(self, era: int) -> int:
+        """Hand out what was assigned in `era` only before this time (`boot_ms`); 0: not at all."""
+        return self.driver.lease_until(era)
+
+    def standing(self) -> MemberMetrics:
+        """The member now."""
+        core = self.driver.core
+        return MemberMetrics(
+            core.phase,
+            self.driver.name,
+            core.generation,
+            max(core.known_epoch, core.seen_epoch),
+            core.proof_ms,
+            core.current is not None or bool(core.pending),
+        )
+
+    @property
+    def member_name(self) -> str:
+        """The name of this session's registration ("" before the first)."""
+        return self.driver.name
+
+    def close(self, message: Close, timeout_s: float) -> bool:
+        """Leave the group and end the thread. False: the session was not closed in time; ZooKeeper
+        ends it by its timeout (or the guardian does, after this process).
+        """
+        deadline = time.monotonic() + timeout_s
+        self._closing = True
+        self.tell(message)
+        left = self._gone.wait(timeout_s)
+        self._loop.stop()
+        self._loop.join(max(0.0, deadline - time.monotonic()))
+        if left:
+            self._guardian.stop()
+        else:
+            self._abandon_session()
+            log.warning(
+                "left group %s without an answer of ZooKeeper within %.1f s: its partitions are"
+                " free when the session ends",
+                self.agent.group,
+                timeout_s,
+            )
+        return left
+
+    def read(self, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:
+        """Read through the member's session; None without an answer in time (or without a
+        session).
+        """
+        answer: list[ReadResult] = []
+        done = threading.Event()
+
+        def take(result: ReadResult) -> None:
+            answer.append(result)
+            done.set()
+
+        def ask() -> None:
+            port = self.driver.port
+            if port is None:
+                done.set()
+            else:
+                port.read(reads, take)
+
+        self._post(ask)
+        done.wait(timeout_s)
+        return answer[0] if answer else None
+
+    def look(self, at: Callable[[MemberDriver], T], timeout_s: float) -> T | None:
+        """What `at` says of the driver, asked on this thread after everything that was told before;
+        None without an answer in time.
+        """
+        answer: list[T] = []
+        done = threading.Event()
+
+        def ask() -> None:
+            answer.append(at(self.driver))
+            done.set()
+
+        self._post(ask)
+        done.wait(timeout_s)
+        return answer[0] if answer else None
+
+    def with_port(self, use: Callable[[Port], None]) -> None:
+        """Run `use` on this thread with the present session's port, if there is one."""
+
+        def run() -> None:
+            if self.driver.port is not None:
+                use(self.driver.port)
+
+        self._post(run)
+
+    def _post(self, thunk: Callable[[], None]) -> None:
+        self._loop.post(lambda: self._run(thunk))
+
+    def _run(self, thunk: Callable[[], None]) -> None:
+        thunk()
+        if self._closing and self.driver.finished:
+            self._gone.set()
+
+    def _ended(self) -> None:
+        if self._loop.failure is not None:
+            self._abandon_session()
+        self._gone.set()
+        self._on_end(self._loop.failure)
+
+    def _abandon_session(self) -> None:
+        """Nobody drives the session any more: close it without waiting, lest its connection keep
+        partitions for this process that nobody fetches.
+        """
+        if self._outage is not None:
+            self._outage.end()
+        port = self.driver.port
+        if port is not None:
+            port.close()
+
+    def _new_id(self) -> str:
+        nonce = secrets.token_hex(4)
+        if self.agent.consumer_id is not None:
+            return chosen_consumer_id(self.agent.group, self.agent.consumer_id, wall_ms(), nonce)
+        return consumer_id(self.agent.group, self.agent.host, wall_ms(), nonce)
+
+    def _on_session(self, session_id: int) -> None:
+        port = self.driver.port
+        if isinstance(port, KazooPort):
+            first = (port.connected_server,) if port.connected_server else ()
+            self._guardian.watch(
+                session_id,
+                port.password,
+                port.timeout_ms,
+                [*first, *[s for s in port.servers if s not in first]],
+            )
+
+    def _journal(self, record: dict[str, Any]) -> None:
+        log.debug("%s", record)
+
+
+def _guardian_tls(zk: ZkOptions) -> TlsOptions | None:
+    if zk.tls is None:
+        return None
+    return TlsOptions(zk.tls.ca, zk.tls.cert, zk.tls.key, zk.tls.key_password)

@@ -1,0 +1,1 @@
+"""Where committed offsets are kept, where a partition begins, and commits."""

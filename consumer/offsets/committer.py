@@ -1,0 +1,302 @@
+"""Commits: the application's, waiting or not, and the automatic ones.
+
+A commit goes to the agent's thread and is answered there (`answered`). The waiting form waits for
+the answer, and tries again as long as ZooKeeper is away and time is left; the other form gives a
+future whose callback runs on the application's thread (`run_callbacks`), as in kafka-python.
+Nothing waits without a limit. Only one automatic commit is under way at a time; one that failed is
+tried again at the next interval with the positions of then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka.errors import IllegalStateError
+from kafka.future import Future
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.assignment.state import AssignmentState
+from consumer.core import messages as msg
+from consumer.core.messages import CommitOutcome
+from consumer.errors import (
+    CommitRefusedError,
+    CommitUnavailableError,
+    NotOwnedError,
+    OffsetResetError,
+)
+from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.clock import boot_ms
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 100
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Any], Any]
+
+
+class Pending:
+    """One commit under way; `answer` once `answered` is set."""
+
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        era: int,
+        then: Callable[[Pending], None] | None = None,
+    ) -> None:
+        self.offsets = offsets
+        self.era = era
+        self.answered = threading.Event()
+        self.answer: msg.CommitDone | None = None
+        self.then = then
+
+    def error(self, lost: Mapping[TopicPartition, str] | None = None) -> Exception | None:
+        """What the application is told; None when the commit happened. `lost`: what it lost since
+        it polled, and why.
+        """
+        done = self.answer
+        if done is not None and done.outcome is CommitOutcome.REFUSED:
+            return CommitRefusedError(done.partitions, done.why)
+        if done is not None and done.outcome is CommitOutcome.UNAVAILABLE and done.why:
+            return CommitUnavailableError(
+                f"Kafka did not store the offsets ({done.why}): the commit may not have happened,"
+                " try it again"
+            )
+        if done is None or done.outcome is CommitOutcome.UNAVAILABLE:
+            return CommitUnavailableError(
+                "ZooKeeper did not answer in time: the commit may not have happened, try it again"
+            )
+        if done.outcome is CommitOutcome.OK:
+            return None
+        if done.outcome is CommitOutcome.OVERRULED:
+            return OffsetResetError(done.partitions)
+        if lost:
+            return lost_error(lost)
+        if done.outcome is CommitOutcome.NOT_OWNED:
+            return NotOwnedError(
+                done.partitions,
+                "this consumer does not own them (any more); what it processed of them may be"
+                " delivered again elsewhere",
+            )
+        return NotOwnedError(
+            done.partitions or tuple(self.offsets),
+            "this consumer is not a member of its group at the moment: once subscribed, the next"
+            " polls make it one, with positions of then",
+        )
+
+
+def lost_error(lost: Mapping[TopicPartition, str]) -> NotOwnedError:
+    """The error of a commit of records whose partitions were lost after they were handed out."""
+    return NotOwnedError(
+        lost,
+        f"lost since the last poll, because {'; '.join(sorted(set(lost.values())))}. What was"
+        " processed of them may be delivered again, here or elsewhere",
+    )
+
+
+class Committer:
+    """Commits of one membership."""
+
+    def __init__(
+        self,
+        member: AssignmentState,
+        default_callback: CommitCallback,
+        interval_ms: int | None,
+        timeout_ms: int,
+    ) -> None:
+        self.member = member
+        self.default_callback = default_callback
+        self.interval_ms = interval_ms
+        self.timeout_ms = timeout_ms
+        self.due_ms: int | None = None if interval_ms is None else boot_ms() + interval_ms
+        self._tokens = itertools.count(1)
+        self._pending: dict[int, Pending] = {}
+        self._finished: deque[Callable[[], Any]] = deque()
+        self._automatic: Pending | None = None
+        self._unstored = False
+        member.on_commit_done = self.answered
+
+    def answered(self, done: msg.CommitDone) -> None:
+        """The agent's answer, on its thread."""
+        pending = self._pending.pop(done.token, None)
+        if pending is None:
+            return
+        pending.answer = done
+        if done.outcome is CommitOutcome.OK:
+            self.member.desk.committed.update(pending.offsets)
+        pending.answered.set()
+        if pending.then is not None:
+            pending.then(pending)
+
+    def abandon(self) -> None:
+        """No more answers come: the ones waited for are `UNAVAILABLE`."""
+        for token in list(self._pending):
+            self.answered(msg.CommitDone(token, CommitOutcome.UNAVAILABLE))
+
+    def _send(self, pending: Pending) -> int:
+        token = next(self._tokens)
+        self._pending[token] = pending
+        self.member.tell(
+            msg.Commit(
+                token,
+                {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()},
+                pending.era,
+            )
+        )
+        return token
+
+    # the application's commits
+
+    def wait(self, offsets: Mapping[TopicPartition, int] | None, timeout_ms: float | None) -> None:
+        """Commit and wait; None: the positions of all that is owned, whatever else left meanwhile.
+
+        Raises `NotOwnedError`, or `CommitUnavailableError` when ZooKeeper did not answer within
+        `timeout_ms` (default `commit_timeout_ms`).
+        """
+        deadline = time.monotonic() + (self.timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        era = self.member.heard_era
+        wanted = offsets
+        while True:
+            if wanted is None:
+                self._refuse_lost()
+                positions, era = self.member.positions()
+                offsets = {tp: p.offset for tp, p in positions.items()}
+            if not offsets:
+                return
+            error = self._once(Pending(offsets, era), deadline)
+            left = deadline - time.monotonic()
+            if error is None:
+                return
+            left_meanwhile = (
+                wanted is None
+                and isinstance(error, NotOwnedError)
+                and self.member.announced() != set(offsets)
+            )
+            if left <= 0 or not (isinstance(error, CommitUnavailableError) or left_meanwhile):
+                raise error
+            if not left_meanwhile:
+                threading.Event().wait(min(RETRY_MS / 1000, left))
+
+    def _refuse_lost(self) -> None:
+        """A commit of everything would say nothing of the records that the application has just
+        processed.
+        """
+        lost = self.member.lost_of(self.member.handed_out)
+        if lost and self.member.failure is None:
+            raise lost_error(lost)
+
+    def _once(self, pending: Pending, deadline: float) -> Exception | None:
+        if self.member.failure is not None:
+            raise self.member.failure
+        token = self._send(pending)
+        if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
+            self._pending.pop(token, None)
+        return pending.error(self.member.lost_of(pending.offsets))
+
+    def start(
+        self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None
+    ) -> Future:
+        """Commit without waiting; None: the positions of all that is owned. Raises what
+        `numbers_of` raises.
+        """
+        future = Future()
+        told = callback or self.default_callback
+        era = self.member.heard_era
+        lost: dict[TopicPartition, str] = {}
+        if given is None:
+            lost = self.member.lost_of(self.member.handed_out)
+            given, era = self.member.positions()
+        offsets, numbers = given, numbers_of(given)
+
+        def finish(pending: Pending) -> None:
+            error = (
+                lost_error(lost) if lost else pending.error(self.member.lost_of(pending.offsets))
+            )
+            future.failure(error) if error is not None else future.success(pending.answer)
+            self._finished.append(
+                lambda: told(offsets, error if error is not None else pending.answer)
+            )
+
+        pending = Pending(numbers, era, finish)
+        if numbers and not lost:
+            self._send(pending)
+        else:
+            pending.answer = msg.CommitDone(0, CommitOutcome.OK)
+            finish(pending)
+        return future
+
+    def run_callbacks(self) -> None:
+        """Call the callbacks of commits that ended, on the application's thread."""
+        while self._finished:
+            self._finished.popleft()()
+
+    # automatic commits
+
+    def automatic(self, now_ms: int) -> None:
+        """Commit what was processed, when it is time."""
+        if self.due_ms is None or self.interval_ms is None or now_ms < self.due_ms:
+            return
+        self.due_ms = now_ms + self.interval_ms
+        if self._automatic is not None and not self._automatic.answered.is_set():
+            return
+        positions, era = self.member.positions()
+        committed = self.member.desk.committed
+        changed = {tp: p for tp, p in positions.items() if committed.get(tp) != p.offset}
+        if changed:
+            self._automatic = Pending(
+                {tp: p.offset for tp, p in changed.items()},
+                era,
+                lambda pending: self._automatic_done(changed, pending),
+            )
+            self._send(self._automatic)
+
+    def _automatic_done(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending
+    ) -> None:
+        error = pending.error()
+        if (
+            isinstance(error, CommitUnavailableError)
+            and not self.member.closed
+            and not self._unstored
+        ):
+            log.warning(
+                "the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it"
+                " is tried again every %d ms",
+                len(offsets),
+                self.interval_ms,
+            )
+        elif error is None and self._unstored:
+            log.info("the automatic commit of %d partitions was stored", len(offsets))
+        self._unstored = isinstance(error, CommitUnavailableError)
+        answer = error if error is not None else pending.answer
+        self._finished.append(lambda: self.default_callback(offsets, answer))
+
+
+def numbers_of(offsets: Mapping[Any, Any]) -> dict[TopicPartition, int]:
+    """{partition: next offset} of what the application gave: numbers or `OffsetAndMetadata`. Raises
+    `TypeError` and `ValueError` as kafka-python does.
+    """
+    numbers: dict[TopicPartition, int] = {}
+    for tp, given in offsets.items():
+        if not isinstance(tp, TopicPartition):
+            raise TypeError("commits are given as {TopicPartition: OffsetAndMetadata}")
+        offset = given.offset if isinstance(given, OffsetAndMetadata) else given
+        if isinstance(offset, bool) or not isinstance(offset, int):
+            raise TypeError(
+                f"the offset of {tp[0]}-{tp[1]} is {offset!r}: give an OffsetAndMetadata or a whole"
+                " number"
+            )
+        if offset < 0:
+            raise ValueError(f"the offset of {tp[0]}-{tp[1]} is {offset}: an offset is 0 or more")
+        numbers[tp] = offset
+    return numbers
+
+
+def needs_group(group: str | None) -> None:
+    """Raises `IllegalStateError`, as kafka-python does, where there is no group to commit for."""
+    if group is None:
+        raise IllegalStateError("Requires group_id")

@@ -1,0 +1,228 @@
+"""Where a member begins: a partition for which nothing is stored in ZooKeeper begins where the same
+group has committed in Kafka, and where nothing is committed either, where `auto_offset_reset` says.
+
+What is found is written by the start ack, so Kafka is asked once in the life of a group: a group
+that moves over skips nothing. An error is never taken for "nothing is committed": it is asked again
+until there is an answer, and meanwhile the partition is not started. Nothing is adopted while live
+members of Kafka's own protocol hold the group id: they would consume the same records. They are
+looked for when the group is joined, and again before anything is adopted.
+
+| initial_offsets | nothing is stored in ZooKeeper |
+|---|---|
+| kafka | the group's committed offset in Kafka; without one, `auto_offset_reset` |
+| reset | `auto_offset_reset` |
+| refuse | `NoStoredOffsetError` names the partitions |
+
+A partition of a topic that was deleted and made again begins at its first record in each case. A
+new partition of a topic that grew has nothing committed anywhere: `auto_offset_reset`, or refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+import kafka.errors
+from kafka.structs import TopicPartition
+
+from consumer.assignment.state import AssignmentState, model_offsets
+from consumer.core import messages as msg
+from consumer.core.messages import FailureCode
+from consumer.fetch.group_offsets import RETRY_MS, GroupOffsets
+from zkcoord.core.model import TopicPartition as ModelPartition
+
+log = logging.getLogger(__name__)
+
+MEMBERS_NAMED_MAX = 5
+
+
+class InitialOffsets:
+    """Answers the `Resolve`s of one membership. `offsets` is the group in Kafka. `always`: its
+    offsets are kept in Kafka alone, so Kafka is asked at each start, and `initial` speaks of what
+    is not there: with "kafka" what is stored in ZooKeeper counts, as left by a group that kept its
+    offsets there before.
+    """
+
+    def __init__(
+        self, member: AssignmentState, offsets: GroupOffsets, initial: str, always: bool = False
+    ) -> None:
+        self.member = member
+        self.offsets = offsets
+        self.initial = initial
+        self.always = always
+        self._said = ""
+        member.on_resolve = self.resolve
+
+    # when the group is joined
+
+    def look(self) -> None:
+        """Look, in the background, whether members of Kafka's own protocol hold the group: then
+        this member gives up.
+        """
+        self.offsets.start(self._look_async).add_errback(
+            lambda e: log.debug(
+                "looking for members of group %s in Kafka ended: %s", self.offsets.group, e
+            )
+        )
+
+    @property
+    def _over(self) -> bool:
+        """Has the member ended? Then its connections close under whoever asks, which is nothing to
+        speak of.
+        """
+        return self.member.closed or self.member.failure is not None
+
+    async def _look_async(self) -> None:
+        while not self._over:
+            try:
+                live = await self.offsets.live_members_async()
+                self._said = ""
+                return self._check(live)
+            except kafka.errors.GroupAuthorizationFailedError:
+                return  # it matters only where something is adopted, which says so
+            except kafka.errors.KafkaError as e:
+                self._not_answered(e)
+            await self.offsets.sleep(RETRY_MS / 1000)
+
+    def _check(self, live: tuple[str, ...]) -> None:
+        if live:
+            self.member.tell(
+                msg.GiveUp(FailureCode.KAFKA_GROUP_ACTIVE, _active(self.offsets.group, live))
+            )
+
+    # where to begin
+
+    def resolve(self, m: msg.Resolve) -> None:
+        """Answer, now or later. On the agent's thread."""
+        earliest = {TopicPartition(*tp) for tp in m.earliest}
+        wanted = [TopicPartition(*tp) for tp in m.partitions]
+        open_ = [tp for tp in wanted if tp not in earliest]
+        stored = _public(m.stored) if self.initial == "kafka" else {}
+        if open_ and (self.initial == "kafka" or self.always):
+            self.offsets.start(
+                self._adopt_async, m.token, wanted, earliest, open_, stored
+            ).add_errback(lambda e: self._broken(m.token, e))
+        else:
+            self._begin(m.token, wanted, earliest, {})
+
+    async def _adopt_async(
+        self,
+        token: int,
+        wanted: list[TopicPartition],
+        earliest: Collection[TopicPartition],
+        partitions: list[TopicPartition],
+        stored: Mapping[TopicPartition, int],
+    ) -> None:
+        """The members first, then the offsets: who joins in between begins where this member does,
+        and nothing is skipped.
+        """
+        try:
+            live = await self.offsets.live_members_async()
+            if live:
+                return self._check(live)
+            found = await self.offsets.committed_async(partitions)
+            self._said = ""
+        except (
+            kafka.errors.GroupAuthorizationFailedError,
+            kafka.errors.TopicAuthorizationFailedError,
+        ):
+            otherwise = (
+                ""
+                if self.always
+                else ", or set initial_offsets='reset' to begin where auto_offset_reset says"
+            )
+            return self.member.tell(
+                msg.GiveUp(
+                    FailureCode.KAFKA_GROUP_DENIED,
+                    f"Kafka does not let this client read what group {self.offsets.group} has"
+                    f" committed: allow it Describe on the group and its topics{otherwise}",
+                )
+            )
+        except kafka.errors.KafkaError as e:
+            self._not_answered(e)
+            return self.member.tell(msg.Resolved(token, {}))
+        if found and not self.always:
+            log.info(
+                "group %s goes on from its offsets in Kafka: %s", self.offsets.group, _listed(found)
+            )
+        self._begin(token, wanted, earliest, {**stored, **found})
+
+    def _begin(
+        self,
+        token: int,
+        wanted: list[TopicPartition],
+        earliest: Collection[TopicPartition],
+        found: Mapping[TopicPartition, int],
+    ) -> None:
+        """Answer with what was found, and for the others with what the policy says."""
+        rest = [tp for tp in wanted if tp not in found]
+        undecided = [tp for tp in rest if tp not in earliest]
+        if not rest:
+            self.member.tell(msg.Resolved(token, model_offsets(found)))
+        elif self.initial == "refuse" and undecided:
+            self.member.tell(
+                msg.GiveUp(
+                    FailureCode.RESET_POLICY,
+                    f"no offset is stored in {'Kafka' if self.always else 'ZooKeeper'} for"
+                    f" {_named(undecided)} and initial_offsets is 'refuse': store offsets, or set"
+                    " initial_offsets to 'kafka' (what "
+                    + (
+                        "is stored in ZooKeeper"
+                        if self.always
+                        else "the group has committed in Kafka"
+                    )
+                    + ") or 'reset'",
+                )
+            )
+        elif not self.member.data.resolve(
+            rest,
+            lambda more: self.member.tell(msg.Resolved(token, model_offsets({**found, **more}))),
+            earliest,
+        ):
+            self.member.tell(
+                msg.GiveUp(
+                    FailureCode.RESET_POLICY,
+                    f"no offset is stored for {_named(undecided)} and auto_offset_reset is 'none':"
+                    " store an offset, or set auto_offset_reset to 'earliest' or 'latest'",
+                )
+            )
+
+    def _broken(self, token: int, error: Exception) -> None:
+        """Not an error of Kafka's; neither is it an answer."""
+        if not self._over:
+            self._not_answered(error)
+            self.member.tell(msg.Resolved(token, {}))
+
+    def _not_answered(self, error: Exception) -> None:
+        said = f"{type(error).__name__}: {error}".removesuffix(": ")
+        level = logging.DEBUG if self._over or said == self._said else logging.WARNING
+        log.log(
+            level,
+            "Kafka does not say where group %s stands: %s; it is asked again, and what has no"
+            " offset in ZooKeeper waits (initial_offsets='reset' begins without an answer)",
+            self.offsets.group,
+            said,
+        )
+        self._said = said
+
+
+def _active(group: str, live: tuple[str, ...]) -> str:
+    more = len(live) - MEMBERS_NAMED_MAX
+    named = ", ".join(live[:MEMBERS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"group {group} has live members of Kafka's own protocol ({named}): stop them before this"
+        " consumer is started (one that was killed stays for its session timeout), or use another"
+        " group_id"
+    )
+
+
+def _public(offsets: Mapping[ModelPartition, int]) -> dict[TopicPartition, int]:
+    return {TopicPartition(*tp): offset for tp, offset in offsets.items()}
+
+
+def _named(partitions: Collection[TopicPartition]) -> str:
+    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)
+
+
+def _listed(offsets: Mapping[TopicPartition, int]) -> str:
+    return " ".join(f"{tp.topic}-{tp.partition}={offset}" for tp, offset in sorted(offsets.items()))

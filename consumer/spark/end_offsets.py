@@ -1,0 +1,112 @@
+"""Where the logs of the partitions that a query reads begin and end, kept fresh by a thread, so
+that Spark's question for the latest offset costs no request.
+
+Ends are asked for often while records come (`BUSY_S`), seldomer when nothing has come for a while
+(`IDLE_S`): one request for each broker and time. Beginnings, which only tell data loss, are asked
+for once for each partition and then every `BEGINNINGS_S`. What is newly wanted is asked for at
+once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from consumer.fetch.client import FetchClient
+from zkcoord.core.model import TopicPartition
+
+BUSY_S = 0.025
+IDLE_S = 0.2
+BUSY_FOR_S = 2.0
+BEGINNINGS_S = 10.0
+ANSWER_S = 10.0
+EARLIEST, LATEST = -2, -1
+
+
+class EndOffsets:
+    """`news` is called, on this thread, when an end has moved or a partition became known."""
+
+    def __init__(self, data: FetchClient, news: Callable[[], None]) -> None:
+        self._data = data
+        self._news = news
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._wanted: dict[TopicPartition, int] = {}
+        self._began: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._counter = 0
+        self._moved_at = self._began_at = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
+        self._thread.start()
+
+    def want(self, partitions: Collection[TopicPartition]) -> None:
+        """Keep these fresh, and no others. What was not wanted before is unknown until it was asked
+        for.
+        """
+        with self._lock:
+            self._counter += 1
+            self._wanted = {tp: self._wanted.get(tp, self._counter) for tp in partitions}
+            for known in (self._ends, self._began):
+                for tp in [tp for tp in known if tp not in self._wanted]:
+                    del known[tp]
+        self._wake.set()
+
+    def known(self) -> dict[TopicPartition, tuple[int, int]]:
+        """{partition: (first offset, next offset to be written)} as asked last."""
+        with self._lock:
+            return {
+                tp: (self._began[tp], end) for tp, end in self._ends.items() if tp in self._began
+            }
+
+    def ask(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Ask now, and wait for the answer (10 s at most): beginnings (-2) and ends (-1) of those
+        partitions that exist.
+        """
+        found: dict[TopicPartition, int] = {}
+        done = threading.Event()
+
+        def take(answer: Mapping[tuple[str, int], int]) -> None:
+            found.update({TopicPartition(*tp): offset for tp, offset in answer.items()})
+            done.set()
+
+        self._data.look_up(specs, take)
+        return dict(found) if done.wait(ANSWER_S) else {}
+
+    def stop(self) -> None:
+        """End the thread; its last question may still be out."""
+        self._stopped = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            self._refresh()
+            idle = time.monotonic() - self._moved_at > BUSY_FOR_S
+            self._wake.wait(IDLE_S if idle else BUSY_S)
+
+    def _refresh(self) -> None:
+        with self._lock:
+            wanted = dict(self._wanted)
+            unknown = [tp for tp in wanted if tp not in self._began]
+        if not wanted:
+            return
+        now = time.monotonic()
+        everything = now - self._began_at >= BEGINNINGS_S
+        began = (
+            self.ask(dict.fromkeys(wanted if everything else unknown, EARLIEST))
+            if everything or unknown
+            else {}
+        )
+        ends = self.ask(dict.fromkeys(wanted, LATEST))
+        if everything:
+            self._began_at = now
+        with self._lock:
+            current = {tp for tp, since in wanted.items() if self._wanted.get(tp) == since}
+            moved = any(self._ends.get(tp) != end for tp, end in ends.items() if tp in current)
+            self._began.update({tp: offset for tp, offset in began.items() if tp in current})
+            self._ends.update({tp: offset for tp, offset in ends.items() if tp in current})
+        if moved:
+            self._moved_at = time.monotonic()
+            self._news()

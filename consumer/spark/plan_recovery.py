@@ -1,0 +1,204 @@
+"""A plan of Spark's log that this process did not make, or whose partitions it may have lost since:
+which of its ranges are read now.
+
+A range is read if its partition is owned and still stands where the range begins: then nobody has
+gone on from there, and these are exactly the records that the batch had before. It is left out if
+the partition went on without it: somebody else owns it, or its offset is another by now. Leaving
+out is only safe where that is certain, because Spark will take the batch for written: so the offset
+must have been touched since the plan was made (each start of a partition touches it), and until it
+is known who owns a partition this waits. What remains unknown fails the query, which can be started
+again.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import threading
+import time
+
+from consumer.spark.errors import UndecidedError
+from consumer.spark.plan import Plan, PlannedRange
+from consumer.spark.query_member import LOOK_S, QueryMember
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import (
+    Check,
+    Committed,
+    Create,
+    GetData,
+    MultiResult,
+    Node,
+    Op,
+    Port,
+    ReadDone,
+    Rejected,
+    SetData,
+    ZkError,
+)
+from zkcoord.znodes import codec
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 0.1
+
+
+class RangeDecision(enum.Enum):
+    """What becomes of a range."""
+
+    READ = "it is ours, and stands where the range begins"
+    GONE_ON = "somebody has gone on from there, or will"
+    OPEN = "nobody owns it yet"
+
+
+def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
+    """What of `logged` is read now, with the fence of now, and known to fenced sinks. Raises
+    `UndecidedError`, `MembershipError`.
+    """
+    deadline = time.monotonic() + patience_s
+    running: Plan | None = None
+    while running is None:
+        member.check()
+        verdicts = _judge(member, logged)
+        late = time.monotonic() >= deadline
+        if late:
+            verdicts = _last_word(member, logged, verdicts)
+        if verdicts and RangeDecision.OPEN not in verdicts.values():
+            running = _take(
+                member,
+                logged,
+                {r.tp: r for r in logged.ranges if verdicts[r.tp] is RangeDecision.READ},
+            )
+        if running is None and late:
+            raise UndecidedError(
+                f"batch {logged.number} must be read again, and the partitions of group"
+                f" {member.options.group} moved, or ZooKeeper was away, whenever it was tried:"
+                " start the query again"
+            )
+        if running is None:
+            member.wait(LOOK_AGAIN_S)
+    wanted = {r.tp for r in running.ranges}
+    left = [str(r.tp) for r in logged.ranges if r.tp not in wanted]
+    log.info(
+        "plan %d is read again: %d of its %d ranges%s",
+        logged.number,
+        len(wanted),
+        len(logged.ranges),
+        f"; left out, because others have gone on from there: {', '.join(left)}" if left else "",
+    )
+    return running
+
+
+def _take(
+    member: QueryMember, logged: Plan, wanted: dict[TopicPartition, PlannedRange]
+) -> Plan | None:
+    """These ranges as a plan of now, of which fenced sinks know; None if something moved
+    meanwhile.
+    """
+    with member.desk.lock:
+        if not all(tp in member.desk.owned for tp in wanted):
+            return None
+        for tp, r in wanted.items():
+            member.desk.owned[tp].flight = r
+    running = member.fly(logged.number, wanted, (logged.incarnation, logged.number))
+    return (
+        running
+        if running is not None
+        and len(running.ranges) == len(wanted)
+        and _published(member, logged, running)
+        else None
+    )
+
+
+def _judge(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecision]:
+    """Nothing while this is no member, or cannot tell."""
+    if not member.leased():
+        return {}
+    standing = member.standing()
+    if standing is None:
+        return {}
+    with member.desk.lock:
+        owned = {r.tp for r in logged.ranges if r.tp in member.desk.owned and r.tp in standing.held}
+    holders = member.holders([r.tp for r in logged.ranges if r.tp not in owned])
+    found: dict[TopicPartition, RangeDecision] = {}
+    for r in logged.ranges:
+        holder = holders.get(r.tp)
+        if r.tp in owned:
+            found[r.tp] = (
+                RangeDecision.READ if standing.held[r.tp][0] == r.start else RangeDecision.GONE_ON
+            )
+        elif holder is None or holder.member == logged.member or holder.session == standing.session:
+            found[r.tp] = RangeDecision.OPEN
+        else:
+            found[r.tp] = RangeDecision.GONE_ON
+    return found
+
+
+def _last_word(
+    member: QueryMember, logged: Plan, verdicts: dict[TopicPartition, RangeDecision]
+) -> dict[TopicPartition, RangeDecision]:
+    """Time is up: what was touched since the plan was made has gone on."""
+    still = [
+        r for r in logged.ranges if verdicts.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
+    ]
+    result = (
+        member.agent.read(
+            [GetData(member.layout.offset(member.options.group, r.tp)) for r in still], LOOK_S
+        )
+        if verdicts
+        else None
+    )
+    answers = result.answers if isinstance(result, ReadDone) else ()
+    touched = {
+        r.tp
+        for r, answer in zip(still, answers, strict=False)
+        if isinstance(answer, Node) and _touched(r, answer)
+    }
+    untold = [str(r.tp) for r in still if r.tp not in touched]
+    if untold:
+        raise UndecidedError(
+            f"batch {logged.number} must be read again, and nobody owns {', '.join(untold)} yet:"
+            f" see that a coordinator runs (zkcoord groups describe {member.options.group}) and"
+            " that no member that is gone holds them, then start the query again"
+        )
+    return {
+        r.tp: RangeDecision.GONE_ON if r.tp in touched else verdicts[r.tp] for r in logged.ranges
+    }
+
+
+def _touched(r: PlannedRange, node: Node) -> bool:
+    return node.stat.version > r.version or codec.decode_offset(str(r.tp), node.data) != r.start
+
+
+def _published(member: QueryMember, logged: Plan, running: Plan) -> bool:
+    """Tell fenced sinks which fence counts: one node that lives as long as this session. False:
+    this is not the member any more, or ZooKeeper does not answer.
+    """
+    group, layout = member.options.group, member.layout
+    path, data = (
+        layout.replayed_plan(group, logged.incarnation, logged.number),
+        json.dumps(running.to_dict()).encode("utf-8"),
+    )
+    guard = Check(layout.registration(group, running.member), 0)
+    multi(member, [Create(layout.replayed_plans(group), b"", acl=member.zk.acl)])
+    result = multi(member, [guard, Create(path, data, ephemeral=True, acl=member.zk.acl)])
+    if isinstance(result, Rejected) and result.error is ZkError.NODE_EXISTS:
+        result = multi(member, [guard, SetData(path, data, -1)])
+    return isinstance(result, Committed)
+
+
+def multi(member: QueryMember, ops: list[Op]) -> MultiResult | None:
+    """One multi through the member's session; None without an answer in time."""
+    answers: list[MultiResult] = []
+    done = threading.Event()
+
+    def take(result: MultiResult) -> None:
+        answers.append(result)
+        done.set()
+
+    def ask(port: Port) -> None:
+        port.multi(ops, take)
+
+    member.agent.with_port(ask)
+    done.wait(LOOK_S)
+    return answers[0] if answers else None

@@ -1,0 +1,102 @@
+"""Effects of the sink, carried out: a ZooKeeper session of the driver's own, which is no member and
+owns nothing, and the sink's directory.
+
+The session proves nothing by itself: every write checks the registration of the member that planned
+the batch. So it may be lost and replaced at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+from consumer.spark.sink import publication
+from consumer.spark.sink.files import Files
+from zkcoord.errors import UnavailableError
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import MultiResult, Op, Read, ReadAnswer, Unanswered
+from zkcoord.zk.sync.writer import SyncWriter
+
+R = TypeVar("R")
+
+
+class Keeper:
+    """One session, opened when it is first needed. Safe for one thread at a time."""
+
+    def __init__(self, options: ZkOptions) -> None:
+        self.options = options
+        self._writer: SyncWriter | None = None
+        self._lock = threading.Lock()
+
+    def look(self, reads: Sequence[Read]) -> list[ReadAnswer]:
+        """Sync, then read. Raises `UnavailableError`."""
+        writer = self._opened()
+        writer.sync()
+        return writer.read(reads)
+
+    def transact(self, ops: Sequence[Op]) -> MultiResult:
+        """Send a multi once."""
+        try:
+            return self._opened().multi(ops)
+        except UnavailableError:
+            return Unanswered()
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _opened(self) -> SyncWriter:
+        with self._lock:
+            if self._writer is None:
+                writer = SyncWriter(self.options)
+                writer.__enter__()
+                self._writer = writer
+            return self._writer
+
+
+def perform(
+    work: Generator[publication.Effect, Any, R],
+    keeper: Keeper,
+    files: Files | None = None,
+    stage: Callable[[str], Sequence[str]] | None = None,
+) -> R:
+    """Do what `work` says, to its end. `stage` writes the batch into a folder of the sink and gives
+    the files' paths relative to it; both may be left out where `work` has nothing to do with files.
+    """
+    answer: Any = None
+    while True:
+        try:
+            effect = work.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        answer = carry_out(effect, keeper, files, stage)
+
+
+def carry_out(
+    effect: publication.Effect,
+    keeper: Keeper,
+    files: Files | None,
+    stage: Callable[[str], Sequence[str]] | None,
+) -> Any:
+    """One effect, and its answer."""
+    if isinstance(effect, publication.Look):
+        return keeper.look(effect.reads)
+    if isinstance(effect, publication.Transact):
+        return keeper.transact(effect.ops)
+    assert files is not None
+    if isinstance(effect, publication.StageRows):
+        assert stage is not None
+        return tuple(stage(effect.folder))
+    if isinstance(effect, publication.Put):
+        return files.put(effect.path, effect.data)
+    if isinstance(effect, publication.Fetch):
+        return files.fetch(effect.path)
+    if isinstance(effect, publication.Move):
+        return files.move(effect.source, effect.target)
+    if isinstance(effect, publication.Folders):
+        return files.folders(effect.path)
+    return files.remove(effect.path)

@@ -1,0 +1,1 @@
+"""The old high-level consumer's message streams on top of `KafkaConsumer`."""

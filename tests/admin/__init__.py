@@ -1,0 +1,1 @@
+"""What operators change: plans, races, conditions."""

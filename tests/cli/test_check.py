@@ -1,0 +1,325 @@
+"""`zkcoord check` on a real ZooKeeper: everything that is known to go wrong is found with its group
+and node, what is sound is not accused, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.admin.world import world
+from tests.check.old_world import OldWorld, old_world
+from tests.harness.tree import tree_of
+from tests.harness.zookeeper import srvr_stats
+from zkcoord.check import reader as reading
+from zkcoord.check.examination import Examination
+from zkcoord.check.rules import CheckFinding, markdown
+from zkcoord.cli.main import main
+from zkcoord.stack.servers import ZooKeeperServer
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.paths import Layout
+
+GUIDE = Path(__file__).parents[2] / "docs" / "migration.md"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(zk_hosts: str) -> Iterator[OldWorld]:
+    """A broker, the topic orders with 4 partitions, and the group sound, which is well."""
+    with old_world(zk_hosts) as made:
+        made.broker(version=2)
+        made.topic("orders", 4)
+        made.healthy("sound", "orders", 4)
+        yield made
+
+
+@pytest.fixture
+def run(zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`zkcoord check ARGUMENTS --zookeeper HERE` in this process: status, standard output, standard
+    error.
+    """
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main(["check", *arguments, "--zookeeper", zk_hosts])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+def found(out: str) -> dict[tuple[str, str], str]:
+    """(code, group) -> node."""
+    return {(one["code"], one["group"] or ""): one["node"] for one in json.loads(out)["findings"]}
+
+
+def test_a_sound_ensemble(here: OldWorld, run: Run) -> None:
+    status, out, err = run()
+    assert (status, err) == (0, "")
+    assert (
+        out
+        == "1 groups, 1 old consumers, 0 of zkcoord's, 1 topics, 4 offsets: 0 errors, 0 warnings, 0"
+        " notes.\n"
+    )
+
+
+def sick(here: OldWorld) -> dict[tuple[str, str], str]:
+    """Every problem that one look can show, each in a group of its own; what is to be found."""
+    expected: dict[tuple[str, str], str] = {}
+
+    def group(code: str, node: str, *more: str) -> str:
+        name = code
+        expected[code, name] = f"/consumers/{name}/{node}"
+        for other in more:
+            other_code, _, other_node = other.partition("=")
+            expected[other_code, name] = f"/consumers/{name}/{other_node}"
+        return name
+
+    def registered(code: str, data: bytes) -> None:
+        name = group(code, "ids/x")
+        here.healthy(name, "orders", 4)
+        here.registration(name, "x", data)
+
+    registered("registration-no-json", b"orders")
+    registered("registration-no-pattern", b'{"subscription":{"orders":1}}')
+    registered("registration-no-subscription", b'{"pattern":"static"}')
+    registered("registration-no-streams", b'{"subscription":{"orders":0},"pattern":"static"}')
+    registered("registration-bad-regex", b'{"subscription":{"or(ders":1},"pattern":"white_list"}')
+    registered(
+        "registration-large-number",
+        b'{"subscription":{"orders":1},"pattern":"static","timestamp":1795227768363}',
+    )
+    registered(
+        "registration-escaped-twice",
+        b'{"subscription":{"orders\\\\\\\\..*":1},"pattern":"white_list"}',
+    )
+    registered(
+        "registration-not-re2", b'{"subscription":{"(?=orders)orders":1},"pattern":"white_list"}'
+    )
+    name = group("registration-persistent", "ids/x")
+    here.healthy(name, "orders", 4)
+    here.put(f"/consumers/{name}/ids/x", b'{"subscription":{"orders":1},"pattern":"static"}')
+    name = group("registration-rewritten", "ids/registration-rewritten_a")
+    here.healthy(name, "orders", 4)
+    here.session(f"{name}_a").set(
+        f"/consumers/{name}/ids/{name}_a", b'{"subscription":{"orders":2},"pattern":"static"}'
+    )
+
+    name = group("registration-internal-topics", "ids/registration-internal-topics_a")
+    here.topic("__transaction_state", 1)
+    here.member(name, f"{name}_a", {"orders|__.*": 1}, pattern="white_list")
+    for n in range(4):
+        here.owner(name, "orders", n, f"{name}_a")
+        here.offset(name, "orders", n, "1")
+
+    name = group("owner-persistent", "owners/orders/3")
+    here.healthy(name, "orders", 3)
+    here.offset(name, "orders", 3, "1")
+    here.put(f"/consumers/{name}/owners/orders/3", b"somebody-0")
+    name = group("owner-no-thread", "owners/orders/3")
+    here.healthy(name, "orders", 3)
+    here.owner(name, "orders", 3, f"{name}_a", "1_3")
+    name = group("owner-not-registered", "owners/orders/3")
+    here.healthy(name, "orders", 3)
+    here.owner(name, "orders", 3, "stranger")
+    name = group("owner-of-another-session", "owners/orders/3")
+    here.healthy(name, "orders", 3)
+    here.member(name, "thief", {"orders": 1})
+    here.owner(name, "orders", 3, "thief", f"{name}_a-0")
+    name = group("owner-no-such-partition", "owners/orders/1-3")
+    here.healthy(name, "orders", 4)
+    here.owner(name, "orders", "1-3", f"{name}_a")
+
+    name = group("member-gave-up", "ids/member-gave-up_b")
+    here.healthy(name, "orders", 2)
+    here.member(name, f"{name}_b", {"orders": 1})
+    name = group("partitions-unowned", "owners")
+    here.healthy(name, "orders", 3)
+    here.topic("clicks", 1)
+    name = group("different-topics", "ids")
+    here.healthy(name, "orders", 4)
+    here.member(name, f"{name}_b", {"clicks": 1})
+    here.owner(name, "clicks", 0, f"{name}_b")
+
+    for code, data in (("offset-no-number", "seven"), ("offset-outside-log", "-1")):
+        name = group(code, "offsets/orders")
+        here.offset(name, "orders", 0, data)
+    name = group("offset-no-such-partition", "offsets/orders")
+    here.offset(name, "orders", "1-0", "5")
+    name = group("offset-no-such-topic", "offsets/gone")
+    here.offset(name, "gone", 0, "5")
+    name = group("offset-of-an-earlier-topic", "offsets/later")
+    here.offset(name, "later", 0, "5")
+    here.topic("later", 1, leader=-1)
+    expected["partition-without-leader", ""] = "/brokers/topics/later"
+    name = group("offset-ephemeral", "offsets/orders")
+    here.put(f"/consumers/{name}/offsets/orders")
+    here.session("x").create(f"/consumers/{name}/offsets/orders/0", b"5", ephemeral=True)
+    name = group("no-offsets-node", "offsets")
+    here.member(name, f"{name}_a", {"orders": 1})
+    for n in range(4):
+        here.owner(name, "orders", n, f"{name}_a")
+    name = group("topic-unreadable", "")
+    expected["topic-unreadable", name] = "/brokers/topics/broken"
+    here.healthy(name, "orders", 4)
+    here.member(name, f"{name}_b", {"broken": 1, "orders": 1})
+    here.put("/brokers/topics/broken", b"nonsense")
+    here.put("/admin/delete_topics/clicks")
+    expected["topic-being-deleted", ""] = "/admin/delete_topics/clicks"
+    here.broker(2, version=4)
+    expected["broker-format", ""] = "/brokers/ids/2"
+    here.put("/brokers/ids/3", b"nonsense")
+    expected["broker-unreadable", ""] = "/brokers/ids/3"
+    return expected
+
+
+def test_every_problem_is_found_where_it_is_and_nothing_is_written(
+    here: OldWorld, run: Run
+) -> None:
+    expected = sick(here)
+    before = tree_of(here.client)
+    status, out, err = run("--json")
+    assert (status, err) == (3, "")
+    assert found(out) == expected
+    assert tree_of(here.client) == before
+    counts = Counter(one["severity"] for one in json.loads(out)["findings"])
+    assert json.loads(out)["seen"]["found"] == {
+        name: counts[name] for name in ("error", "warning", "note")
+    }
+    status, out, _ = run("--only", "owner-persistent")
+    assert status == 3 and out.startswith(
+        "ERROR owner-persistent  group owner-persistent\n "
+        " /consumers/owner-persistent/owners/orders/3: it is not ephemeral and says 'somebody-0'\n "
+        " effect (0.8.0 - 1.1.1): nobody can own"
+    )
+    assert "\n  fix: delete the node\n" in out
+
+
+def test_the_exit_status_says_how_bad_it_is(here: OldWorld, run: Run) -> None:
+    here.offset("old", "gone", 0, "5")
+    assert [
+        run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning", "note", "never")
+    ] == [0, 0, 3, 0]
+    here.offset("old", "orders", "1-0", "5")
+    assert [run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning")] == [0, 3]
+    status, _, err = run("--only", "odl")
+    assert status == 1 and err.startswith("zkcoord check: no group matches odl")
+    status, _, err = run("--for", "-1")
+    assert status == 2 and err == "zkcoord check: --for is -1: write seconds from 0 to 86400\n"
+
+
+def test_members_in_both_layouts_and_the_draft_layout_beside_old_consumers(
+    here: OldWorld, zk_hosts: str, run: Run
+) -> None:
+    with world(zk_hosts, Layout.DRAFT) as ours:
+        ours.leader()
+        ours.group("sound")
+        ours.member("sound", "sound_z", {"orders": 1})
+        out = run("--json")[1]
+    assert found(out) == {
+        ("both-layouts", "sound"): "/consumers/sound/ids",
+        ("draft-layout", ""): Layout.DRAFT.groups_root,
+    }
+    assert Counter(one["code"] for one in json.loads(out)["findings"])["draft-layout"] == 2
+    assert json.loads(out)["seen"]["our_members"] == 1
+
+
+def examination(hosts: str, watch_s: float, rest: Callable[[float], None]) -> list[CheckFinding]:
+    """With a clock of its own: each rest is a second."""
+    rested: list[float] = []
+
+    def resting(seconds: float) -> None:
+        rested.append(seconds)
+        rest(seconds)
+
+    with SyncReader(ZkOptions(hosts)) as reader:
+        return list(
+            Examination(
+                reader, lambda name: True, None, watch_s, lambda: sum(rested), resting
+            ).findings()
+        )
+
+
+def test_what_passes_by_itself_is_not_reported(here: OldWorld, zk_hosts: str) -> None:
+    """A rebalance: for a moment a partition has no owner, and another one that of a member that has
+    just left.
+    """
+    here.healthy("busy", "orders", 2)
+    here.owner("busy", "orders", 2, "left")
+    here.offset("busy", "orders", 3, "0")
+
+    def goes_on(_: float) -> None:
+        here.session("left").delete("/consumers/busy/owners/orders/2")
+        for n in (2, 3):
+            here.owner("busy", "orders", n, "busy_a")
+
+    assert examination(zk_hosts, 0, goes_on) == []
+
+
+def test_an_offset_that_goes_back_is_seen_while_it_is_watched(
+    here: OldWorld, zk_hosts: str
+) -> None:
+    values = iter([b"20", b"19", b"21", b"21"])
+    seen = examination(
+        zk_hosts, 4.0, lambda _: here.client.set("/consumers/sound/offsets/orders/1", next(values))
+    )
+    assert [(one.code, one.node, one.what) for one in seen] == [
+        (
+            "offset-went-back",
+            "/consumers/sound/offsets/orders/1",
+            "from 20 to 19 while it was watched",
+        )
+    ]
+
+
+def test_what_may_not_be_read_is_said(here: OldWorld, run: Run) -> None:
+    from kazoo.security import make_digest_acl
+
+    here.client.ensure_path("/consumers/closed/ids")
+    here.client.create("/consumers/closed/offsets", b"", acl=[make_digest_acl("u", "p", all=True)])
+    out = run("--json")[1]
+    assert found(out) == {("not-readable", "closed"): "/consumers/closed/offsets"}
+
+
+def test_thousands_of_groups_take_few_requests_and_bounded_memory(
+    here: OldWorld,
+    zk_server: ZooKeeperServer,
+    zk_hosts: str,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups = 1_500
+    for start in range(0, groups, 100):
+        transaction = here.client.transaction()
+        for n in range(start, start + 100):
+            for part in ("", "/ids", "/owners", "/offsets", "/offsets/orders"):
+                transaction.create(f"/consumers/g{n:04d}{part}")
+            for partition in range(4):
+                transaction.create(f"/consumers/g{n:04d}/offsets/orders/{partition}", b"5")
+        transaction.commit()
+    sizes: list[int] = []
+    whole = reading._whole
+
+    def counted(*arguments: object) -> list[reading.GroupSeen]:
+        seen = whole(*arguments)  # type: ignore[arg-type]
+        sizes.append(sum(group.size for group in seen))
+        return seen
+
+    monkeypatch.setattr(reading, "_whole", counted)
+    monkeypatch.setattr(reading, "NODES_AT_ONCE", 500)
+    before = srvr_stats(zk_server.port).received
+    status, out, _ = run()
+    asked = srvr_stats(zk_server.port).received - before
+    assert status == 0 and f"{groups + 1} groups" in out and f"{4 * groups + 4} offsets" in out
+    assert asked < groups / 2, asked
+    assert max(sizes) <= 500 and sum(sizes) >= 5 * groups
+
+
+def test_the_guide_has_every_problem() -> None:
+    assert markdown() in GUIDE.read_text(encoding="utf-8"), (
+        "docs/migration.md: paste the output of zkcoord.check.rules.markdown()"
+    )

@@ -1,0 +1,57 @@
+"""`zkcoord check --kafka`: what only brokers know of groups."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.check.old_world import old_world
+from tests.harness.kafka import create_topic, group_member, produce_numbered, unique
+from tests.harness.wait import wait_until
+from tests.kafka.groups import PATIENCE_S
+from zkcoord.admin.kafka_groups import KafkaGroups
+from zkcoord.cli.main import main
+from zkcoord.stack.servers import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+
+def test_offsets_outside_of_the_logs_and_groups_that_are_live_in_kafka(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, group = create_topic(kafka_broker.address, unique("orders"), 2), unique("billing")
+    produce_numbered(kafka_broker.address, topic, 2, 20)
+    with old_world(kafka_zk_hosts) as here:
+        here.member(group, f"{group}_a", {topic: 1})
+        for n, offset in enumerate(("20", "21")):
+            here.owner(group, topic, n, f"{group}_a")
+            here.offset(group, topic, n, offset)
+        consumer = group_member(kafka_broker.address, topic, group, client_id="plain")
+        try:
+            wait_until(
+                lambda: consumer.poll(200) or consumer.assignment(), PATIENCE_S, "an assignment"
+            )
+            status = main(
+                ["check", "--kafka", "--json", "--only", group, "--zookeeper", kafka_zk_hosts]
+            )
+        finally:
+            consumer.close()
+        found = [
+            (one["code"], one["node"], one["what"])
+            for one in json.loads(capsys.readouterr().out)["findings"]
+            if one["group"]
+        ]
+        assert status == 3
+        assert found == [
+            (
+                "offset-outside-log",
+                f"/consumers/{group}/offsets/{topic}/1",
+                "21, and the log holds 0 to 20",
+            ),
+            ("live-in-kafka", f"/consumers/{group}/ids", "plain on 127.0.0.1"),
+        ]
+        assert main(["check", "--only", group, "--zookeeper", kafka_zk_hosts]) == 0
+    with KafkaGroups((kafka_broker.address,)) as groups:
+        assert groups.live_members([group, "never-heard-of"]) == {group: (), "never-heard-of": ()}
+        assert groups.committed(["never-heard-of"]) == {"never-heard-of": {}}

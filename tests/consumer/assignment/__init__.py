@@ -1,0 +1,1 @@
+"""Assignment state, listeners, subscriptions."""

@@ -1,0 +1,1 @@
+"""Fetching without brokers: buffers, iteration, the two clients' common surface."""

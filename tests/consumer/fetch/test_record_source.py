@@ -1,0 +1,69 @@
+"""The seam under the data path: both sources have what it names, and the consumer uses nothing else
+of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from consumer.fetch.client import FetchClient
+from consumer.fetch.fetcher import PartitionFetcher
+from consumer.fetch.librdkafka.client_path import LibrdkafkaFetchClient
+from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
+from consumer.fetch.record_source import RecordSource
+
+CONSUMER = Path(__file__).resolve().parents[3] / "consumer"
+NAMED = {name for name in vars(RecordSource) if not name.startswith("_")} | set(
+    RecordSource.__annotations__
+)
+OWN = {"client.py", "fetcher.py"}
+
+
+def parameters(cls: type, name: str) -> list[tuple[str, object]]:
+    return [(p.name, p.default) for p in inspect.signature(getattr(cls, name)).parameters.values()]
+
+
+@pytest.mark.parametrize("source", [PartitionFetcher, LibrdkafkaFetcher])
+def test_a_source_has_all_that_is_named(source: type) -> None:
+    for name in NAMED - set(RecordSource.__annotations__):
+        ours, theirs = (
+            inspect.getattr_static(RecordSource, name),
+            inspect.getattr_static(source, name),
+        )
+        if isinstance(ours, property):
+            assert isinstance(theirs, property), name
+        else:
+            assert parameters(source, name) == parameters(RecordSource, name), name
+    assert all(
+        f"self.{name} = " in inspect.getsource(PartitionFetcher)
+        for name in RecordSource.__annotations__
+    )
+
+
+def test_the_consumer_uses_nothing_else_of_a_source() -> None:
+    used: dict[str, str] = {}
+    for path in CONSUMER.rglob("*.py"):
+        for node in (
+            ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.name not in OWN else ()
+        ):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Attribute)
+                and node.value.attr == "fetcher"
+            ):
+                used[node.attr] = path.name
+    assert used and set(used) <= NAMED, used
+
+
+def test_both_data_paths_have_the_same_surface() -> None:
+    def surface(cls: type) -> set[str]:
+        return {name for name in dir(cls) if not name.startswith("_")}
+
+    assert surface(LibrdkafkaFetchClient) == surface(FetchClient)
+    for name in surface(FetchClient):
+        if callable(getattr(FetchClient, name)):
+            assert parameters(LibrdkafkaFetchClient, name) == parameters(FetchClient, name)

@@ -1,0 +1,1 @@
+"""The member around its core: leases, discovery, the quorum probe."""

@@ -1,0 +1,1 @@
+"""Stores of offsets, initial offsets, commits."""

@@ -1,0 +1,243 @@
+"""Commits: answers by name, retries while ZooKeeper is away, limits, and automatic ones."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kafka.errors import CommitFailedError, IllegalStateError, KafkaTimeoutError
+from kafka.structs import OffsetAndMetadata
+
+from consumer.core import messages as msg
+from consumer.core.messages import CommitOutcome
+from consumer.errors import CommitUnavailableError, NotOwnedError
+from consumer.offsets.committer import Committer, needs_group, numbers_of
+from tests.consumer.fakes import Bench, model, tp
+from tests.harness.wait import wait_until
+from zkcoord.zk.clock import boot_ms
+
+
+class Answering:
+    """A bench whose agent answers every commit with the next outcome, on another thread."""
+
+    def __init__(
+        self, *outcomes: CommitOutcome, interval_ms: int | None = None, timeout_ms: int = 5_000
+    ) -> None:
+        self.bench = Bench()
+        self.outcomes = list(outcomes)
+        self.commits: list[msg.Commit] = []
+        self.calls: list[tuple[Any, Any]] = []
+        self.committer = Committer(
+            self.bench.member,
+            lambda offsets, answer: self.calls.append((offsets, answer)),
+            interval_ms,
+            timeout_ms,
+        )
+        self.bench.member.tell = self._tell
+
+    def _tell(self, message: msg.FromFetcher) -> None:
+        if isinstance(message, msg.Commit):
+            self.commits.append(message)
+            if self.outcomes:
+                done = msg.CommitDone(message.token, self.outcomes.pop(0), tuple(message.offsets))
+                threading.Thread(
+                    target=lambda: self.bench.member.receive(done), daemon=True
+                ).start()
+
+
+def test_a_commit_that_was_stored_is_known() -> None:
+    a = Answering(CommitOutcome.OK)
+    a.committer.wait({tp(0): 5}, None)
+    assert a.commits[0].offsets == {model(0)[0]: 5} and a.bench.member.desk.committed == {tp(0): 5}
+
+
+def test_a_commit_for_partitions_of_others_names_them() -> None:
+    a = Answering(CommitOutcome.NOT_OWNED)
+    with pytest.raises(NotOwnedError) as caught:
+        a.committer.wait({tp(3): 5}, None)
+    assert (
+        isinstance(caught.value, CommitFailedError)
+        and caught.value.partitions == (("t", 3),)
+        and "t-3" in str(caught.value)
+    )
+
+
+def test_a_commit_of_nobody_is_refused() -> None:
+    with pytest.raises(CommitFailedError):
+        Answering(CommitOutcome.NO_LONGER_MEMBER).committer.wait({tp(3): 5}, None)
+
+
+def test_a_commit_is_tried_again_while_zookeeper_is_away() -> None:
+    a = Answering(CommitOutcome.UNAVAILABLE, CommitOutcome.UNAVAILABLE, CommitOutcome.OK)
+    a.committer.wait({tp(0): 5}, None)
+    assert len(a.commits) == 3
+
+
+@pytest.mark.parametrize("outcomes", [(), (CommitOutcome.UNAVAILABLE,) * 50])
+def test_a_commit_ends_within_its_limit(outcomes: tuple[CommitOutcome, ...]) -> None:
+    a = Answering(*outcomes)
+    with pytest.raises(CommitUnavailableError) as caught:
+        a.committer.wait({tp(0): 5}, 150)
+    assert (
+        isinstance(caught.value, KafkaTimeoutError)
+        and caught.value.retriable
+        and not a.committer._pending
+    )
+
+
+def test_committing_nothing_asks_nobody() -> None:
+    a = Answering()
+    a.committer.wait({}, None)
+    assert not a.commits
+
+
+def test_a_callback_runs_on_the_application_thread() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.NOT_OWNED)
+    got: list[Any] = []
+    offsets = {tp(0): OffsetAndMetadata(5, "", -1)}
+    futures = [a.committer.start(offsets, lambda o, answer: got.append(answer)) for _ in range(2)]
+    wait_until(lambda: all(f.is_done for f in futures), 10, "both answers")
+    assert not got, "not on the agent's thread"
+    a.committer.run_callbacks()
+    kinds = sorted(type(answer).__name__ for answer in got)
+    assert kinds == ["CommitDone", "NotOwnedError"] and {f.succeeded() for f in futures} == {
+        True,
+        False,
+    }
+
+
+def test_the_end_of_the_agent_ends_every_wait() -> None:
+    a = Answering()
+    future = a.committer.start({tp(0): OffsetAndMetadata(5, "", -1)}, None)
+    a.committer.abandon()
+    assert isinstance(future.exception, CommitUnavailableError)
+
+
+def test_automatic_commits_store_what_was_processed_when_it_is_time() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.OK, interval_ms=1_000)
+    a.bench.assign(0, 1)
+    now = boot_ms()
+    a.bench.hand_out(0, 5)
+    a.committer.automatic(now + 500)
+    assert not a.commits, "not yet"
+    a.committer.automatic(now + 1_100)
+    assert a.commits[0].offsets == {model(0)[0]: 15}, "only what changed"
+    wait_until(lambda: a.bench.member.desk.committed[tp(0)] == 15, 10, "the answer")
+    a.committer.automatic(now + 2_200)
+    assert len(a.commits) == 1, "nothing new"
+    a.committer.run_callbacks()
+    assert len(a.calls) == 1
+
+
+def test_one_automatic_commit_at_a_time() -> None:
+    a = Answering(interval_ms=1_000)
+    a.bench.assign(0)
+    now = boot_ms()
+    for n in range(1, 4):
+        a.bench.hand_out(0, 1)
+        a.committer.automatic(now + 1_100 * n)
+    assert len(a.commits) == 1
+
+
+def test_without_automatic_commits_nothing_is_committed() -> None:
+    a = Answering()
+    a.bench.assign(0)
+    a.bench.hand_out(0, 5)
+    a.committer.automatic(boot_ms() + 10**9)
+    assert not a.commits
+
+
+def test_committing_everything_commits_what_is_still_owned() -> None:
+    """A partition that leaves while a commit of all positions is under way is no error of the
+    application.
+    """
+    a = Answering(CommitOutcome.NOT_OWNED, CommitOutcome.OK)
+    a.bench.assign(0, 1)
+    answer = a._tell
+
+    def leaves_first(message: msg.FromFetcher) -> None:
+        if isinstance(message, msg.Commit) and len(message.offsets) == 2:
+            a.bench.data.remove([tp(1)])
+        answer(message)
+
+    a.bench.member.tell = leaves_first
+    a.committer.wait(None, None)
+    assert [len(c.offsets) for c in a.commits] == [2, 1]
+
+
+def test_commits_name_the_era_that_they_speak_of() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.OK)
+    a.bench.assign(0, era=4)
+    a.bench.member.receive(msg.Assigned(dict.fromkeys(model(1), 0), 7))
+    a.committer.wait({tp(0): 5}, None)
+    a.committer.wait(None, None)
+    assert [c.era for c in a.commits] == [
+        4,
+        7,
+    ], "the application's own choice is as old as what it was told; positions are of now"
+
+
+def test_offsets_are_checked() -> None:
+    assert numbers_of({tp(0): OffsetAndMetadata(5, "note", -1), tp(1): 6}) == {tp(0): 5, tp(1): 6}
+    for wrong in ({tp(0): "5"}, {tp(0): True}, {"t": 5}, {("t", 0): 5}):
+        with pytest.raises(TypeError):
+            numbers_of(wrong)
+    with pytest.raises(ValueError):
+        numbers_of({tp(0): -1})
+    with pytest.raises(IllegalStateError):
+        needs_group(None)
+
+
+@pytest.mark.parametrize("naming", [True, False])
+def test_a_commit_of_records_whose_partition_was_lost_says_why(naming: bool) -> None:
+    """Also one of everything, which would otherwise store nothing and be content; until the
+    application polls again.
+    """
+    a = Answering(CommitOutcome.NO_LONGER_MEMBER, CommitOutcome.NO_LONGER_MEMBER)
+    a.bench.assign(0, 1)
+    a.bench.hand_out(0, 5)
+    a.bench.member.receive(msg.Lost(model(0, 1), "nobody polled for 5 ms", 2))
+    given = {tp(0): OffsetAndMetadata(15, "", -1)} if naming else None
+    with pytest.raises(NotOwnedError, match="t-0.*nobody polled for 5 ms") as caught:
+        a.committer.wait(None if given is None else numbers_of(given), None)
+    assert caught.value.partitions == (("t", 0),)
+    future = a.committer.start(given, None)
+    wait_until(lambda: future.is_done, 10, "the answer")
+    assert isinstance(future.exception, NotOwnedError) and "nobody polled" in str(future.exception)
+    a.bench.member.processed()
+    a.committer.wait(None, None)
+
+
+def test_a_loss_of_what_is_not_being_processed_is_no_error_of_a_commit() -> None:
+    a = Answering(CommitOutcome.OK)
+    a.bench.assign(0, 1)
+    a.bench.hand_out(0, 5)
+    a.bench.member.receive(msg.Lost(model(1), "another member owns it", 2))
+    a.committer.wait(None, None)
+    assert a.commits[0].offsets == {model(0)[0]: 15}
+
+
+def test_automatic_commits_that_fail_are_said_once_and_so_is_their_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    a = Answering(*(CommitOutcome.UNAVAILABLE,) * 3, CommitOutcome.OK, interval_ms=1_000)
+    a.bench.assign(0)
+    a.bench.hand_out(0, 5)
+    now = boot_ms()
+    with caplog.at_level("INFO", "consumer.offsets.committer"):
+        for turn in range(1, 5):
+            a.committer.automatic(now + turn * 1_100)
+            wait_until(
+                lambda turn=turn: (
+                    len(a.commits) == turn
+                    and not a.committer._pending
+                    and len(a.committer._finished) == turn
+                ),
+                10,
+                "the answer",
+            )
+    assert [(r.levelname, "not stored" in r.getMessage()) for r in caplog.records] == [
+        ("WARNING", True),
+        ("INFO", False),
+    ]

@@ -1,0 +1,1 @@
+"""Message streams: options and queues."""

@@ -1,0 +1,1 @@
+"""Recordings replayed, and what-if."""

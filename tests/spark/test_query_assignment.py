@@ -1,0 +1,162 @@
+"""What a query holds, message by message: given up at once, when it is written, in part; back
+again; lost; reset.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from consumer.core import messages as msg
+from consumer.core.messages import FailureCode, NoticeKind
+from consumer.observer import Observer
+from consumer.spark.graceful_stop import ASK, DRAINED, GracefulStop, address_of
+from consumer.spark.plan import PlannedRange
+from consumer.spark.query_assignment import QueryAssignment
+from tests.harness.wait import wait_until
+from zkcoord.core.model import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+PATIENCE_S = 60.0
+
+
+class World:
+    """A desk with two partitions, what it told the agent, and how often it said that something
+    changed.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[msg.FromFetcher] = []
+        self.desk = QueryAssignment(None, Observer(), lambda: None)  # type: ignore[arg-type]
+        self.desk.tell = self.told.append
+        self.desk.receive(msg.Assigned({A: 100, B: 200}, era=3))
+
+    def fly(self, tp: TopicPartition) -> PlannedRange:
+        owned = self.desk.owned[tp]
+        owned.flight = PlannedRange(*tp, owned.position, owned.position + 10, 1, 7)
+        return owned.flight
+
+    def land(self, tp: TopicPartition) -> None:
+        """Written, and not known to be stored."""
+        flight = self.desk.owned[tp].flight
+        assert flight is not None
+        self.desk.unsettled[tp], self.desk.owned[tp].flight = flight, None
+        self.desk.release()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_what_is_idle_is_given_up_at_once(world: World) -> None:
+    world.fly(B)
+    world.desk.receive(msg.Revoke(1, (A,)))
+    assert world.told == [msg.Revoked(1, {A: 100})] and set(world.desk.owned) == {B}
+
+
+def test_what_is_read_is_given_up_when_it_is_written_behind_what_is_written(world: World) -> None:
+    world.fly(A)
+    world.desk.receive(msg.Revoke(1, (A,)))
+    world.desk.release()
+    assert world.told == [] and world.desk.owned[A].revoking
+    world.land(A)
+    assert world.told == [msg.Revoked(1, {A: 110})] and set(world.desk.owned) == {B}
+
+
+def test_of_a_revocation_what_is_idle_goes_and_what_is_read_is_named(world: World) -> None:
+    world.fly(A)
+    world.desk.receive(msg.Revoke(1, (A, B)))
+    assert world.told == [msg.Revoked(1, {B: 200}, (A,))]
+    world.desk.receive(msg.Resumed((A,)))
+    assert not world.desk.owned[A].revoking and world.desk.owned[A].rests_until > 0, (
+        "it is about to be asked back"
+    )
+    world.desk.receive(msg.Revoke(2, (A,)))
+    world.land(A)
+    assert world.told[1:] == [msg.Revoked(2, {A: 110})] and not world.desk.owned
+
+
+def test_what_comes_back_goes_on_behind_what_is_written(world: World) -> None:
+    world.fly(A)
+    world.desk.receive(msg.Revoke(1, (A,)))
+    world.land(A)
+    world.desk.receive(msg.Resumed((A,)))
+    assert world.desk.position(A) == 110 and world.desk.unsettled[A].end == 110, (
+        "it is not stored yet"
+    )
+    assert not world.desk.owned[A].revoking
+
+
+def test_a_revocation_that_was_withdrawn_is_not_answered(world: World) -> None:
+    world.fly(A)
+    world.desk.receive(msg.Revoke(1, (A,)))
+    world.desk.receive(msg.Resumed((A,)))
+    world.land(A)
+    assert (
+        set(world.desk.owned) == {A, B}
+        and [m for m in world.told if isinstance(m, msg.Revoked) and m.positions] == []
+    )
+
+
+def test_what_is_lost_is_gone_with_its_revocation(world: World) -> None:
+    world.fly(A)
+    world.desk.receive(msg.Revoke(1, (A,)))
+    world.desk.receive(msg.Lost((A, B), "over", era=5))
+    assert not world.desk.owned and world.desk.era == 5
+    world.desk.receive(msg.Assigned({A: 100}, era=6))
+    world.desk.release()
+    assert set(world.desk.owned) == {A} and world.desk.owned[A].flight is None
+
+
+def test_an_operators_reset_forgets_what_is_being_read(world: World) -> None:
+    world.fly(A)
+    world.desk.receive(msg.Seek(A, 7, era=4))
+    assert world.desk.owned[A].flight is None and world.desk.position(A) == 7
+    world.fly(B)
+    world.land(B)
+    world.desk.receive(msg.Seek(B, 8, era=5))
+    assert world.desk.unsettled == {} and world.desk.position(B) == 8
+
+
+def test_what_ends_a_member_is_kept_and_told(world: World) -> None:
+    world.desk.receive(msg.Notice(NoticeKind.SESSION_LOST, {"name": "m"}))
+    assert "session" in world.desk.session_lost
+    world.desk.receive(msg.Failed(FailureCode.REFUSED, "no"))
+    assert "no" in str(world.desk.failure)
+
+
+def test_a_drain_answers_when_all_is_stored() -> None:
+    names = ["member-drain-test-1"]
+    drain = GracefulStop(lambda: names[0])
+    drain.follow()
+    names[0] = "member-drain-test-2"
+    drain.follow()
+    try:
+        with pytest.raises(ConnectionRefusedError), socket.socket(socket.AF_UNIX) as old:
+            old.connect(address_of("member-drain-test-1"))
+        heard: list[bytes] = []
+
+        def ask() -> None:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(PATIENCE_S)
+                connection.connect(address_of("member-drain-test-2"))
+                connection.sendall(ASK)
+                said = b""
+                while not said.endswith(DRAINED):
+                    more = connection.recv(64)
+                    assert more
+                    said += more
+                heard.append(said)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        wait_until(lambda: drain.asked, PATIENCE_S, "the question")
+        assert heard == []
+        drain.drained.set()
+        asking.join(PATIENCE_S)
+        assert heard and heard[0].endswith(DRAINED)
+    finally:
+        drain.close()

@@ -1,0 +1,1 @@
+"""The edge to ZooKeeper, on real servers."""

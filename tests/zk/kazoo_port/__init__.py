@@ -1,0 +1,1 @@
+"""The port on kazoo: frames, connections, servers before 3.6."""

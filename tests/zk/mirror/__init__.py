@@ -1,0 +1,1 @@
+"""Reading the world, and what changed of it."""

@@ -1,0 +1,49 @@
+"""What is marked to be read: groups in turn, each once, and how large a group is by its events."""
+
+from __future__ import annotations
+
+from zkcoord.zk.mirror.pending_reads import PendingReads, SizeLimits, Sizes, Want
+
+
+def test_groups_are_served_in_turn() -> None:
+    """A large group gives what fits and goes to the end; the small ones behind it come next,
+    together and whole.
+    """
+    wants = PendingReads()
+    for number in range(25):
+        wants.add(Want("registration", "large", f"m{number}"))
+    for group in ("a", "b"):
+        for number in range(4):
+            wants.add(Want("registration", group, f"m{number}"))
+    taken = [wants.take(10) for _ in range(4)]
+    assert [(len(batch), {w.group for w in batch}) for batch in taken] == [
+        (10, {"large"}),
+        (8, {"a", "b"}),
+        (10, {"large"}),
+        (5, {"large"}),
+    ]
+    assert [w.member for batch in (taken[0], taken[2], taken[3]) for w in batch] == [
+        f"m{n}" for n in range(25)
+    ] and not wants
+
+
+def test_a_want_is_taken_once_and_a_dropped_group_not_at_all() -> None:
+    wants = PendingReads()
+    for _ in range(3):
+        wants.add(Want("topic", node="t"))
+        wants.add(Want("registration", "g", "m"))
+    wants.drop("g")
+    assert wants.take(10) == [Want("topic", node="t")] and not wants and wants.take(10) == []
+
+
+def test_a_group_has_grown_too_large_by_either_count() -> None:
+    """What was read counts, and every node made since; a node that goes never makes it too
+    large.
+    """
+    sizes = Sizes(SizeLimits(registrations_max=3, nodes_max=10))
+    sizes.read("g", 2, 4)
+    assert not sizes.grew("g", 1, registration=True) and sizes.grew("g", 1, registration=True)
+    assert not sizes.grew("g", -1, registration=True) and not sizes.grew("g", 1, registration=False)
+    assert [sizes.grew("g", 1, registration=False) for _ in range(5)] == [False] * 4 + [True]
+    sizes.drop("g")
+    assert not sizes.grew("g", 1, registration=True)

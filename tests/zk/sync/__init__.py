@@ -1,0 +1,1 @@
+"""Blocking reads and snapshots for tools."""

@@ -1,0 +1,59 @@
+"""Groups read by tools: how many there are is asked before their names are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.zookeeper import connect, disconnect
+from zkcoord.core.model import GroupState
+from zkcoord.zk.kazoo_port import connection
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.sync import group_snapshot
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.paths import Layout
+
+LAY = Layout.DRAFT
+
+
+def test_a_group_with_too_many_nodes_is_counted_and_not_listed(
+    zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list shows how many registrations there are; the description names what is too wide and
+    leaves that out.
+    """
+    monkeypatch.setattr(group_snapshot, "CHILDREN_LISTED_MAX", 5)
+    client = connect(zk_hosts)
+    for number in range(6):
+        client.create(LAY.registration("wide", str(number)), b"junk", makepath=True, ephemeral=True)
+        client.create(LAY.channel("wide", str(number)), b"", makepath=True)
+    client.create(LAY.registration("narrow", "0"), b"junk", makepath=True, ephemeral=True)
+    with SyncReader(ZkOptions(zk_hosts)) as reader:
+        listed = {g.name: (g.members, g.state) for g in group_snapshot.list_groups(reader, LAY)}
+        wide, narrow = (
+            group_snapshot.describe_group(reader, LAY, name) for name in ("wide", "narrow")
+        )
+    disconnect(client)
+    assert listed == {
+        "wide": (6, GroupState.PREPARING_REBALANCE),
+        "narrow": (1, GroupState.PREPARING_REBALANCE),
+    }
+    assert [(bad.what, bad.name) for bad in wide.malformed] == [
+        ("group", "wide")
+    ] * 2 and "6 nodes below /consumers/groups/wide/ids" in wide.malformed[0].reason
+    assert [(bad.what, bad.name) for bad in narrow.malformed] == [("registration", "0")]
+
+
+def test_nodes_too_large_for_one_answer_are_read_a_few_at_a_time(
+    zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is larger than it should be, and together they are more than a client takes at once."""
+    monkeypatch.setattr(connection, "FRAME_BYTES_MAX", 2 * 1024 * 1024)
+    client = connect(zk_hosts)
+    for number in range(50):
+        client.create(
+            LAY.registration("g", str(number)), b"x" * 60_000, makepath=True, ephemeral=True
+        )
+    with SyncReader(ZkOptions(zk_hosts)) as reader:
+        found = group_snapshot.describe_group(reader, LAY, "g")
+    disconnect(client)
+    assert len(found.malformed) == 50

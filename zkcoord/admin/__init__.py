@@ -1,0 +1,1 @@
+"""What an operator's command reads and changes, without its command line."""

@@ -1,0 +1,87 @@
+"""What the commands that change a group share: looking first, progress, names.
+
+An operator's command proves what it relies on. What one transaction can prove (a version, an empty
+node) is in the transaction; what it cannot (that nobody registered: ZooKeeper's check compares data
+versions only, and a registration moves none but its own) is read before and after it, each time
+after a sync.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import sys
+from collections.abc import Iterable
+
+from zkcoord.errors import RefusedError
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.port import Children, Denied, GetChildren, ReadAnswer
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.paths import Layout
+
+QUIET_MS = 1_000
+NAMES_SHOWN_MAX = 5
+
+
+class Progress:
+    """Says on standard error what takes longer than a second, at most once a second."""
+
+    def __init__(self, prog: str) -> None:
+        self.prog = prog
+        self._next_ms = boot_ms() + QUIET_MS
+
+    def say(self, text: str) -> None:
+        """Where things stand now."""
+        now = boot_ms()
+        if now >= self._next_ms:
+            self._next_ms = now + QUIET_MS
+            self.note(text)
+
+    def note(self, text: str) -> None:
+        """Something worth a line in any case."""
+        sys.stderr.write(f"{self.prog}: {text}\n")
+        sys.stderr.flush()
+
+
+def some(names: Iterable[object], shown_max: int = NAMES_SHOWN_MAX) -> str:
+    """A few of these names for a sentence."""
+    listed = [str(name) for name in names]
+    more = len(listed) - shown_max
+    return ", ".join(listed[:shown_max]) + (f" and {more} more" if more > 0 else "")
+
+
+def whoami() -> str:
+    """user@host, for the coordinator's journal; a user without a name is its number."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def members_now(reader: SyncReader, layout: Layout, group: str) -> tuple[str, ...]:
+    """Who is registered, after a sync. Raises `RefusedError` where the other layout has members of
+    this group, whose offsets are the same nodes.
+    """
+    other = layout.other_profile()
+    reader.sync()
+    mine, others = reader.read([GetChildren(layout.ids(group)), GetChildren(other.ids(group))])
+    foreign = children(others, other.ids(group))
+    if foreign:
+        raise RefusedError(
+            f"the group {group} has members with the layout {other.name}, or old consumers:"
+            f" {some(foreign)}; stop them, or use --layout {other.name}"
+        )
+    return children(mine, layout.ids(group))
+
+
+def children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
+    """The children's names; none where there is no node. Raises `RefusedError` where they may not
+    be seen.
+    """
+    if isinstance(answer, Denied):
+        raise RefusedError(
+            f"ZooKeeper does not let this client read {path} ({answer.error.value}): give"
+            " credentials that may (--zookeeper-user)"
+        )
+    return answer.names if isinstance(answer, Children) else ()

@@ -1,0 +1,298 @@
+"""Deleting a group: everything below its node, its registrations' parent, its owners and (unless
+they are kept) its offsets, deepest first, in bounded transactions.
+
+Nothing of a member is ever deleted. What is there is read first and then, after a sync, that nobody
+is registered: a channel is made in the transaction that registers, so every channel that was read
+belongs to somebody who is gone. The registrations' parent goes first, alone: it cannot go while it
+has a child. Offsets go at the version that was read. A member that comes in between makes parents
+anew where it needs them, and what it makes cannot be deleted: its parent is not empty, its offset
+has another version. Then the deletion ends and says so.
+
+It is begun anew from a fresh look after anything unexpected, so it may be interrupted and repeated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zkcoord.admin.common import Progress, children, members_now, some
+from zkcoord.core.model import TopicPartition
+from zkcoord.errors import UnknownGroupError
+from zkcoord.zk.port import (
+    Committed,
+    Delete,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Read,
+    ReadAnswer,
+    Rejected,
+    ZkError,
+)
+from zkcoord.zk.sync.group_snapshot import no_such_group
+from zkcoord.zk.sync.writer import SyncWriter, fitting
+from zkcoord.znodes import names
+from zkcoord.znodes.paths import (
+    ChannelAt,
+    ChannelsAt,
+    CommandAt,
+    GroupAt,
+    IdsAt,
+    Layout,
+    OwnerAt,
+    OwnersAt,
+    OwnerTopicAt,
+    PublicationAt,
+    RegistrationAt,
+    RequestAt,
+)
+
+NODES_PER_READ = 500
+BATCH_MAX = 400
+ROUNDS_MAX = 20
+EXPECTED = (ZkError.NO_NODE, ZkError.NOT_EMPTY, ZkError.BAD_VERSION)
+KINDS = {
+    GroupAt: "group",
+    IdsAt: "parents",
+    RegistrationAt: "registrations",
+    ChannelsAt: "parents",
+    ChannelAt: "channels",
+    CommandAt: "commands",
+    RequestAt: "requests",
+    PublicationAt: "publications",
+    OwnersAt: "parents",
+    OwnerTopicAt: "parents",
+    OwnerAt: "owners",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A node of the group. `version` is that of its data, `session` the one that it ends with (0:
+    none).
+    """
+
+    path: str
+    kind: str
+    version: int
+    session: int
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """How many nodes of each kind are deleted (or, of a dry run, would be); `refusal` is one
+    sentence where it ended early, or would.
+    """
+
+    group: str
+    counts: dict[str, int]
+    refusal: str = ""
+
+
+class Deletion:
+    """The deletion of one group. `left_ms` bounds how long it waits for the coordinator to take
+    back commands of members that are gone; `pause` rests between two looks.
+    """
+
+    def __init__(
+        self,
+        client: SyncWriter,
+        layout: Layout,
+        group: str,
+        keep_offsets: bool,
+        left_ms: Callable[[], int],
+        pause: Callable[[], None],
+        progress: Progress,
+    ) -> None:
+        self.client = client
+        self.layout = layout
+        self.group = group
+        self.left_ms = left_ms
+        self.pause = pause
+        self.progress = progress
+        places = [
+            layout.group(group),
+            layout.ids(group),
+            layout.owners(group),
+            *([] if keep_offsets else [layout.offsets(group)]),
+        ]
+        self.roots = [
+            path for path in places if not any(path.startswith(f"{other}/") for other in places)
+        ]
+        self.keep_offsets = keep_offsets
+        self.deleted: Counter[str] = Counter()
+
+    def plan(self) -> Deleted:
+        """What would be deleted. Raises `UnknownGroupError`."""
+        items = self._existing()
+        return Deleted(
+            self.group,
+            dict(Counter(item.kind for item in items)),
+            self._refusal(items, self._commands(items)),
+        )
+
+    def execute(self) -> Deleted:
+        """Delete it. What was deleted stays in `deleted` also when this raises. Raises
+        `UnknownGroupError`.
+        """
+        items = self._existing()
+        rounds = 0
+        while items:
+            commands = self._commands(items)
+            refusal = self._refusal(items, commands)
+            if refusal or rounds > ROUNDS_MAX:
+                return self._ended(
+                    refusal
+                    or f"somebody makes nodes of the group {self.group} again and again:"
+                    " look who uses it"
+                )
+            if commands:
+                self.progress.say(
+                    f"waiting for the coordinator to take back commands of {self.group}"
+                )
+                self.pause()
+            else:
+                rounds += 1
+                refusal = self._delete(items)
+                if refusal:
+                    return self._ended(refusal)
+            items = self._walk()
+        self._home()
+        return self._ended("")
+
+    def _ended(self, refusal: str) -> Deleted:
+        return Deleted(self.group, dict(self.deleted), refusal)
+
+    def _existing(self) -> list[Item]:
+        items = self._walk()
+        if not items:
+            raise UnknownGroupError(no_such_group(self.client, self.layout, self.group))
+        return items
+
+    def _walk(self) -> list[Item]:
+        """Every node of the group, parents before their children."""
+        self.client.sync()
+        items: list[Item] = []
+        level = list(self.roots)
+        while level:
+            below: list[str] = []
+            for start in range(0, len(level), NODES_PER_READ):
+                part = level[start : start + NODES_PER_READ]
+                reads: list[Read] = [
+                    read for path in part for read in (GetData(path), GetChildren(path))
+                ]
+                answers = iter(self.client.read(reads))
+                for path, node, found in zip(part, answers, answers, strict=True):
+                    below += [f"{path}/{name}" for name in children(found, path)]
+                    items += self._item(path, node)
+            self.progress.say(f"{len(items)} nodes of {self.group} read")
+            level = below
+        return items
+
+    def _item(self, path: str, node: ReadAnswer) -> list[Item]:
+        return (
+            [Item(path, self._kind(path), node.stat.version, node.stat.ephemeral_owner)]
+            if isinstance(node, Node)
+            else []
+        )
+
+    def _kind(self, path: str) -> str:
+        offsets = self.layout.offsets(self.group)
+        if path.startswith(offsets):
+            return "offsets" if path.count("/") == offsets.count("/") + 2 else "parents"
+        return KINDS.get(
+            type(self.layout.locate(path)),
+            (
+                "parents"
+                if path in (self.layout.requests(self.group), self.layout.publications(self.group))
+                else "other"
+            ),
+        )
+
+    def _commands(self, items: Sequence[Item]) -> int:
+        """How many commands a coordinator that leads has outstanding; those of one that is gone do
+        not count.
+        """
+        commands = sum(item.kind == "commands" for item in items)
+        return (
+            commands
+            if commands and isinstance(self.client.read([GetData(self.layout.leader)])[0], Node)
+            else 0
+        )
+
+    def _refusal(self, items: Sequence[Item], commands: int) -> str:
+        """What stands against it, after a sync: registrations, owners whose session lives, a
+        coordinator's commands when the time for them is over.
+        """
+        members = members_now(self.client, self.layout, self.group)
+        if members:
+            came = " came while it was deleted" if self.deleted else ""
+            return f"the group {self.group} has members ({some(members)}){came}: stop them first"
+        owned = [
+            self._partition(item.path) for item in items if item.kind == "owners" and item.session
+        ]
+        if owned:
+            return (
+                f"{some(owned)} of the group {self.group} is still owned by a session whose"
+                " registration is gone: wait until that session ends"
+            )
+        unfinished = sum(item.kind == "publications" for item in items)
+        if unfinished:
+            return (
+                f"{unfinished} batches of the group {self.group} are committed, and their files are"
+                " not visible yet: make them visible first (python -m consumer.spark.sink)"
+            )
+        if commands and self.left_ms() <= 0:
+            return (
+                f"{commands} commands of the coordinator to the group {self.group} are outstanding:"
+                " it takes those of members that are gone back by itself; look at its log"
+            )
+        return ""
+
+    def _partition(self, path: str) -> TopicPartition | str:
+        where = self.layout.locate(path)
+        return where.partition if isinstance(where, OwnerAt) else names.shown(path)
+
+    def _delete(self, items: Sequence[Item]) -> str:
+        """One pass, deepest first; it ends early where anything is not as it was read. One sentence
+        where it cannot go on at all.
+        """
+        ids = self.layout.ids(self.group)
+        first = [item for item in items if item.path == ids]
+        rest = sorted(
+            (item for item in items if item.path != ids),
+            key=lambda item: (-item.path.count("/"), item.path),
+        )
+        pieces = [first] if first else []
+        while rest:
+            count = fitting([[self._op(item)] for item in rest[:BATCH_MAX]])
+            pieces.append(rest[:count])
+            rest = rest[count:]
+        for piece in pieces:
+            result = self.client.multi([self._op(item) for item in piece])
+            if isinstance(result, Rejected) and result.error not in EXPECTED:
+                return (
+                    f"ZooKeeper refused to delete {piece[result.index].path}"
+                    f" ({result.error.value}): give credentials that may (--zookeeper-user)"
+                )
+            if not isinstance(result, Committed):
+                return ""
+            self.deleted.update(item.kind for item in piece)
+            self.progress.say(
+                f"{sum(self.deleted.values())} of {len(items)} nodes of {self.group} deleted"
+            )
+        return ""
+
+    def _op(self, item: Item) -> Delete:
+        return Delete(item.path, item.version if item.kind == "offsets" else -1)
+
+    def _home(self) -> None:
+        """The offsets' parent, if nothing of an old consumer is left in it."""
+        if not self.keep_offsets:
+            path = self.layout.offsets(self.group).rpartition("/")[0]
+            (answer,) = self.client.read([GetChildren(path)])
+            if not isinstance(answer, Missing) and not children(answer, path):
+                self.client.multi([Delete(path)])

@@ -1,0 +1,1 @@
+"""Resets of stored offsets: targets, log ends, conditional writes."""

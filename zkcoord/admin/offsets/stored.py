@@ -1,0 +1,120 @@
+"""Stored offsets with all that a conditional write of them needs: versions, owners, and which
+incarnation of the topic they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from zkcoord.core.model import Malformed, Owner, Topic, TopicPartition, same_incarnation
+from zkcoord.errors import RefusedError
+from zkcoord.zk.port import Denied, GetData, Node, Read, ReadAnswer
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes import codec
+from zkcoord.znodes.codec import OffsetsOf, Vacant
+from zkcoord.znodes.paths import Layout
+
+PARTITIONS_PER_READ = 300
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsParent:
+    """The parent of a topic's offsets: whose they are. `version` None: there is no such node."""
+
+    value: OffsetsOf | Vacant | Malformed
+    version: int | None
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """One partition. `offset` None: none is stored, or none that can be read; `version` None: there
+    is no node. `owned`: there is an owner node, whatever it holds; `written` is the transaction
+    that wrote the offset.
+    """
+
+    offset: int | None
+    version: int | None
+    written: int
+    owner: Owner | None
+    owned: bool
+    beside: OffsetsParent
+
+    def counts(self, topic: Topic | None) -> bool:
+        """Whether the offset belongs to the topic as it is now; one of a topic that was deleted and
+        made again does not.
+        """
+        value = self.beside.value
+        if self.offset is None or topic is None:
+            return False
+        if not isinstance(value, OffsetsOf):
+            return True
+        return same_incarnation(value.incarnation, topic.incarnation) and (
+            not value.newer_only or self.written >= self.beside.written
+        )
+
+
+def read_stored(
+    reader: SyncReader, layout: Layout, group: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, StoredOffset]:
+    """What is stored of these partitions; each `PARTITIONS_PER_READ` of them are one snapshot,
+    owner and offset together. Raises `UnavailableError`, `RefusedError`.
+    """
+    wanted = sorted(partitions)
+    found: dict[TopicPartition, StoredOffset] = {}
+    for start in range(0, len(wanted), PARTITIONS_PER_READ):
+        found.update(_read(reader, layout, group, wanted[start : start + PARTITIONS_PER_READ]))
+    return found
+
+
+def _read(
+    reader: SyncReader, layout: Layout, group: str, tps: Sequence[TopicPartition]
+) -> dict[TopicPartition, StoredOffset]:
+    topics = sorted({tp.topic for tp in tps})
+    reads: list[Read] = [GetData(layout.offset_topic(group, topic)) for topic in topics]
+    reads += [
+        read
+        for tp in tps
+        for read in (GetData(layout.offset(group, tp)), GetData(layout.owner(group, tp)))
+    ]
+    answers = reader.read(reads)
+    for read, answer in zip(reads, answers, strict=True):
+        if isinstance(answer, Denied):
+            raise RefusedError(
+                f"ZooKeeper does not let this client read {read.path} ({answer.error.value}): give"
+                " credentials that may (--zookeeper-user)"
+            )
+    beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers, strict=True)}
+    pairs = iter(answers[len(topics) :])
+    return {
+        tp: _stored(tp, offset, owner, beside[tp.topic])
+        for tp, offset, owner in zip(tps, pairs, pairs, strict=True)
+    }
+
+
+def _beside(topic: str, answer: ReadAnswer) -> OffsetsParent:
+    return (
+        OffsetsParent(
+            codec.decode_incarnation(topic, answer.data), answer.stat.version, answer.stat.mzxid
+        )
+        if isinstance(answer, Node)
+        else OffsetsParent(Vacant(), None, 0)
+    )
+
+
+def _stored(
+    tp: TopicPartition, offset: ReadAnswer, owner: ReadAnswer, beside: OffsetsParent
+) -> StoredOffset:
+    holder = (
+        codec.decode_owner(str(tp), owner.data, owner.stat) if isinstance(owner, Node) else None
+    )
+    value = codec.decode_offset(str(tp), offset.data) if isinstance(offset, Node) else None
+    return StoredOffset(
+        offset=value if isinstance(value, int) else None,
+        version=offset.stat.version if isinstance(offset, Node) else None,
+        written=offset.stat.mzxid if isinstance(offset, Node) else 0,
+        owner=holder if isinstance(holder, Owner) else None,
+        owned=isinstance(owner, Node),
+        beside=beside,
+    )

@@ -1,0 +1,135 @@
+"""Having the coordinator step down: its leader node is deleted, so that it resigns and another
+leads.
+
+The leader node is version 0 each time it is made, so its version proves nothing. The epoch node's
+does: whoever wins raises it in the transaction that makes the leader node. So the deletion checks
+the epoch's version that was read together with the leader node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zkcoord.admin.common import Progress
+from zkcoord.core.model import Malformed
+from zkcoord.errors import RefusedError
+from zkcoord.zk.port import Check, Committed, Delete, GetData, Node, Rejected
+from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.znodes.codec import LeaderData, decode_leader
+from zkcoord.znodes.paths import Layout
+
+TRIES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads: the leader node, the transaction that made it, and the version of the epoch node
+    beside it.
+    """
+
+    leader: LeaderData | Malformed
+    made: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedDown:
+    """Who led, who leads, and how long nobody did or could be seen to, in ms."""
+
+    old: Leadership
+    new: Leadership
+    took_ms: int
+
+
+def seat_now(client: SyncWriter, layout: Layout) -> Leadership | None:
+    """Who leads, after a sync; None: nobody. Raises `RefusedError` where the other layout's
+    coordinator leads.
+    """
+    other = layout.other_profile()
+    client.sync()
+    leader, epoch, foreign = client.read(
+        [GetData(layout.leader), GetData(layout.epoch), GetData(other.leader)]
+    )
+    if isinstance(leader, Node) and isinstance(epoch, Node):
+        return Leadership(decode_leader(leader.data), leader.stat.czxid, epoch.stat.version)
+    if isinstance(foreign, Node):
+        raise RefusedError(
+            f"the coordinator of this ensemble leads with the layout {other.name}: add --layout"
+            f" {other.name}"
+        )
+    return None
+
+
+def step_down(
+    client: SyncWriter,
+    layout: Layout,
+    clock: Callable[[], int],
+    timeout_ms: int,
+    pause: Callable[[], None],
+    progress: Progress,
+) -> SteppedDown:
+    """Do it, and wait for the next one. Raises `RefusedError`."""
+    old = seat_now(client, layout)
+    if old is None:
+        raise RefusedError(f"nobody leads ({layout.leader} is not there): start a coordinator")
+    began_ms = clock()
+    _unseat(client, layout, old)
+    progress.note(f"{name_of(old)} was asked to step down")
+    while True:
+        new = seat_now(client, layout)
+        took_ms = clock() - began_ms
+        if new is not None and new.made != old.made:
+            return SteppedDown(old, new, took_ms)
+        if took_ms >= timeout_ms:
+            raise RefusedError(
+                f"{name_of(old)} stepped down, but nobody leads after {took_ms} ms: start a"
+                " coordinator, or look at the logs of those that stand by"
+            )
+        progress.say("waiting for the next coordinator")
+        pause()
+
+
+def _unseat(client: SyncWriter, layout: Layout, old: Leadership) -> None:
+    """Delete this very leader node."""
+    for _ in range(TRIES_MAX):
+        result = client.multi([Check(layout.epoch, old.fence), Delete(layout.leader)])
+        if isinstance(result, Committed):
+            return
+        now = seat_now(client, layout)
+        if now is None or now.made != old.made:
+            if isinstance(result, Rejected):
+                raise RefusedError(
+                    f"{name_of(old)} does not lead any"
+                    f" more{f', {name_of(now)} does' if now is not None else ''}: repeat the"
+                    " command if that one shall step down as well"
+                )
+            return  # the answer was lost, and it happened
+        if isinstance(result, Rejected):
+            raise RefusedError(
+                f"ZooKeeper refused to delete {layout.leader} ({result.error.value}): give"
+                " credentials that may (--zookeeper-user)"
+            )
+    raise RefusedError(
+        "ZooKeeper did not answer again and again: look at its servers, then try again"
+    )
+
+
+def name_of(seat: Leadership) -> str:
+    """host:port (epoch n)."""
+    leader = seat.leader
+    return (
+        f"{leader.host}:{leader.port} (epoch {leader.epoch})"
+        if isinstance(leader, LeaderData)
+        else f"a coordinator whose node cannot be read ({leader.reason})"
+    )
+
+
+def is_same(a: Leadership, b: Leadership) -> bool:
+    """Whether the same process leads again, as far as its address tells."""
+    return (
+        isinstance(a.leader, LeaderData)
+        and isinstance(b.leader, LeaderData)
+        and (a.leader.host, a.leader.port) == (b.leader.host, b.leader.port)
+        and a.leader.port > 0
+    )

@@ -1,0 +1,116 @@
+"""What is wrong below /brokers: topics, leaders, brokers. It is only of interest to somebody:
+whoever calls says whether there are old consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zkcoord.check.rules import CheckFinding
+from zkcoord.core.model import Malformed, Topic
+from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes import names
+from zkcoord.znodes.codec import decode_broker, decode_topic, strict_json
+from zkcoord.znodes.paths import BROKERS, TOPICS
+
+DELETIONS = "/admin/delete_topics"
+TOPICS_AT_ONCE = 1_000
+PARTITIONS_SHOWN_MAX = 8
+OLD_FORMAT = 2
+"""The newest format of a broker's node that 0.9.0.0 reads."""
+
+TopicFound = Topic | Malformed | None
+
+
+def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
+    """All topics by name; None: its node has no data yet. Raises `UnavailableError`."""
+    (answer,) = reader.read([GetChildren(TOPICS)])
+    wanted = (
+        [name for name in answer.names if names.is_topic(name)]
+        if isinstance(answer, Children)
+        else []
+    )
+    found: dict[str, TopicFound] = {}
+    for start in range(0, len(wanted), TOPICS_AT_ONCE):
+        some = wanted[start : start + TOPICS_AT_ONCE]
+        for name, node in zip(
+            some, reader.read([GetData(f"{TOPICS}/{name}") for name in some]), strict=True
+        ):
+            if isinstance(node, Node):
+                found[name] = decode_topic(name, node.data, node.stat) if node.data else None
+            elif isinstance(node, Denied):
+                found[name] = Malformed("topic", name, f"it cannot be read ({node.error.value})")
+    return found
+
+
+def deletions(reader: SyncReader) -> Iterator[CheckFinding]:
+    """Topics that are marked for deletion."""
+    (answer,) = reader.read([GetChildren(DELETIONS)])
+    for name in answer.names if isinstance(answer, Children) else ():
+        yield CheckFinding("topic-being-deleted", "", f"{DELETIONS}/{name}", names.shown(name))
+
+
+def leaderless(reader: SyncReader, topics: dict[str, TopicFound]) -> Iterator[CheckFinding]:
+    """Partitions without a leader, a finding per topic."""
+    every = [
+        (topic.name, number)
+        for topic in topics.values()
+        if isinstance(topic, Topic)
+        for number in topic.partitions
+    ]
+    without: dict[str, list[int]] = {}
+    for start in range(0, len(every), TOPICS_AT_ONCE):
+        some = every[start : start + TOPICS_AT_ONCE]
+        for (name, number), node in zip(
+            some,
+            reader.read(
+                [GetData(f"{TOPICS}/{name}/partitions/{number}/state") for name, number in some]
+            ),
+            strict=True,
+        ):
+            state = strict_json(node.data) if isinstance(node, Node) else None
+            if not isinstance(state, dict) or state.get("leader") == -1:
+                without.setdefault(name, []).append(number)
+    for name, numbers in sorted(without.items()):
+        more = len(numbers) - PARTITIONS_SHOWN_MAX
+        named = ", ".join(map(str, numbers[:PARTITIONS_SHOWN_MAX])) + (
+            f" and {more} more" if more > 0 else ""
+        )
+        yield CheckFinding(
+            "partition-without-leader",
+            "",
+            f"{TOPICS}/{name}",
+            f"partition{'s' if len(numbers) > 1 else ''} {named}",
+        )
+
+
+def brokers(reader: SyncReader, old_consumers: bool) -> Iterator[CheckFinding]:
+    """Live brokers that some consumer cannot use."""
+    (answer,) = reader.read([GetChildren(BROKERS)])
+    ids = answer.names if isinstance(answer, Children) else ()
+    for name, node in zip(
+        ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids]), strict=True
+    ):
+        if not isinstance(node, Node):
+            continue
+        path = f"{BROKERS}/{name}"
+        broker = decode_broker(name, node.data)
+        if isinstance(broker, Malformed):
+            yield CheckFinding("broker-unreadable", "", path, broker.reason)
+            continue
+        if old_consumers:
+            if not (broker.host and broker.port >= 0) and not any(
+                broker.protocols.get(listener, listener) == "PLAINTEXT"
+                for listener in broker.endpoints
+            ):
+                yield CheckFinding(
+                    "broker-no-plaintext",
+                    "",
+                    path,
+                    f"its listeners are {', '.join(sorted(broker.endpoints))}",
+                )
+            document = strict_json(node.data)
+            version = document.get("version") if isinstance(document, dict) else None
+            if isinstance(version, int) and version > OLD_FORMAT:
+                yield CheckFinding("broker-format", "", path, f"its format is {version}")

@@ -1,0 +1,154 @@
+"""One examination of an ensemble: batch by batch through its groups, then Kafka's own nodes, then
+once more (or for a while) those groups where something was seen that passes by itself in a healthy
+group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from zkcoord.check import broker_rules
+from zkcoord.check.group_rules import TRANSIENT, GroupJudgement, Topics, judge_group
+from zkcoord.check.reader import COORDINATOR, group_names, read_groups
+from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import GetData, Node
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.paths import CONSUMERS, Layout
+
+LOOK_AGAIN_S = 3.0
+EVERY_S = 1.0
+
+Ask = Callable[[Sequence[tuple[str, GroupJudgement]]], Iterable[CheckFinding]]
+"""Asks Kafka about some groups."""
+
+
+@dataclass
+class ExaminationCounts:
+    """Figures of an examination, filled while it goes on."""
+
+    groups: int = 0
+    old_members: int = 0
+    our_members: int = 0
+    topics: int = 0
+    offsets: int = 0
+    findings: Counter[Severity] = field(default_factory=Counter)
+
+
+class Examination:
+    """`wanted` chooses groups by name; `ask` is for what only Kafka knows (None: it is not asked);
+    `clock` and `rest` are seconds. `watch_s` 0: one look, and another at what may pass by itself.
+    """
+
+    def __init__(
+        self,
+        reader: SyncReader,
+        wanted: Callable[[str], bool],
+        ask: Ask | None,
+        watch_s: float,
+        clock: Callable[[], float],
+        rest: Callable[[float], None],
+    ) -> None:
+        self.reader = reader
+        self.wanted = wanted
+        self.ask = ask
+        self.watch_s = watch_s
+        self.clock = clock
+        self.rest = rest
+        self.seen = ExaminationCounts()
+        self._doubtful: dict[str, set[CheckFinding]] = {}
+        self._living: dict[str, dict[TopicPartition, int]] = {}
+
+    def findings(self) -> Iterator[CheckFinding]:
+        """All that is found, group by group as they are read. Raises `UnavailableError`."""
+        for finding in self._all():
+            self.seen.findings[finding.severity] += 1
+            yield finding
+
+    def _all(self) -> Iterator[CheckFinding]:
+        self.reader.sync()
+        topics = broker_rules.read_topics(self.reader)
+        names = [name for name in group_names(self.reader) if self.wanted(name)]
+        self.seen.topics, self.seen.groups = len(topics), len(names)
+        for batch in self._judged(names, topics):
+            for name, judgement in batch:
+                self.seen.old_members += judgement.old
+                self.seen.our_members += judgement.ours
+                self.seen.offsets += len(judgement.stored)
+                doubtful = {finding for finding in judgement.findings if finding.code in TRANSIENT}
+                if doubtful:
+                    self._doubtful[name] = doubtful
+                if judgement.old:
+                    self._living[name] = dict(judgement.stored)
+                yield from (finding for finding in judgement.findings if finding not in doubtful)
+            if self.ask is not None:
+                yield from self.ask(batch)
+        yield from self._ensemble(topics)
+        yield from self._later(topics)
+
+    def _judged(
+        self, names: Sequence[str], topics: Topics
+    ) -> Iterator[list[tuple[str, GroupJudgement]]]:
+        for batch in read_groups(self.reader, names):
+            yield [(group.name, judge_group(group, topics)) for group in batch]
+
+    def _ensemble(self, topics: dict[str, broker_rules.TopicFound]) -> Iterator[CheckFinding]:
+        old = self.seen.old_members > 0
+        leader, groups = self.reader.read(
+            [GetData(f"{CONSUMERS}/{COORDINATOR}"), GetData(Layout.DRAFT.groups_root)]
+        )
+        for path, answer in (
+            (f"{CONSUMERS}/{COORDINATOR}", leader),
+            (Layout.DRAFT.groups_root, groups),
+        ):
+            if old and isinstance(answer, Node):
+                yield CheckFinding(
+                    "draft-layout",
+                    "",
+                    path,
+                    "zkcoord's layout draft is in use beside old consumers",
+                )
+        yield from broker_rules.brokers(self.reader, old)
+        yield from broker_rules.deletions(self.reader)
+        yield from broker_rules.leaderless(self.reader, topics)
+
+    def _later(self, topics: Topics) -> Iterator[CheckFinding]:
+        """What is seen at every look; and, while it is watched, offsets that go back."""
+        until = self.clock() + (self.watch_s or LOOK_AGAIN_S)
+        again = sorted(set(self._doubtful) | (set(self._living) if self.watch_s else set()))
+        while again and self.clock() < until:
+            self.rest(min(EVERY_S, until - self.clock()) if self.watch_s else until - self.clock())
+            self.reader.sync()
+            for batch in self._judged(again, topics):
+                for name, judgement in batch:
+                    self._doubtful[name] = self._doubtful.get(name, set()) & _kinds(
+                        judgement.findings, self._doubtful.get(name, set())
+                    )
+                    if self.watch_s:
+                        yield from self._back(name, judgement)
+        for name in sorted(self._doubtful):
+            yield from sorted(
+                self._doubtful[name], key=lambda finding: (finding.code, finding.node)
+            )
+
+    def _back(self, name: str, judgement: GroupJudgement) -> Iterator[CheckFinding]:
+        before = self._living.setdefault(name, {})
+        for tp, offset in judgement.stored.items():
+            if offset < before.get(tp, offset):
+                yield CheckFinding(
+                    "offset-went-back",
+                    name,
+                    Layout.ISOLATED.offset(name, tp),
+                    f"from {before[tp]} to {offset} while it was watched",
+                )
+            before[tp] = offset
+
+
+def _kinds(findings: Iterable[CheckFinding], before: set[CheckFinding]) -> set[CheckFinding]:
+    """Those of `before` that are found again: same kind, same node; how many partitions it concerns
+    may have changed.
+    """
+    now = {(finding.code, finding.node) for finding in findings}
+    return {finding for finding in before if (finding.code, finding.node) in now}

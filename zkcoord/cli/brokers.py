@@ -1,0 +1,54 @@
+"""Where a command finds the Kafka brokers, and how it speaks to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zkcoord.admin.offsets.log_offsets import OPEN, PLAINTEXT, PROTOCOL, registered_brokers
+from zkcoord.config.sources import Settings, read_table
+from zkcoord.errors import ConfigurationError
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.names import shown
+from zkcoord.znodes.paths import Layout
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """Whom to ask, and kafka-python's options of security for it."""
+
+    servers: tuple[str, ...] = ()
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def brokers(settings: Settings, reader: SyncReader, layout: Layout) -> Brokers:
+    """The brokers to ask: those of --bootstrap-servers, else those in ZooKeeper. Raises
+    `ConfigurationError` where --kafka-config cannot be used.
+    """
+    given, path = settings.text("bootstrap_servers"), settings.text("kafka_config")
+    security = _security(path) if path else OPEN
+    servers = (
+        tuple(part.strip() for part in given.split(",") if part.strip())
+        if given
+        else registered_brokers(reader, layout, str(security.get(PROTOCOL, PLAINTEXT)))
+    )
+    return Brokers(servers, security)
+
+
+def _security(path: str) -> Mapping[str, Any]:
+    """The options in a file. Values are never quoted: passwords are among them."""
+    from kafka.admin import KafkaAdminClient
+
+    found = read_table(path)
+    for name, value in found.items():
+        if (
+            name not in KafkaAdminClient.DEFAULT_CONFIG
+            or not name.startswith(("security_", "ssl_", "sasl_"))
+            or not isinstance(value, (str, bool))
+        ):
+            raise ConfigurationError(
+                f"{shown(name)} in {path} is not an option of security with a text, true or false:"
+                f" write {PROTOCOL}, ssl_... and sasl_... as kafka-python's clients have them"
+            )
+    return found

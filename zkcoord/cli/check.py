@@ -1,0 +1,220 @@
+"""`zkcoord check`: what is wrong on an ensemble with old consumers, named with the group, the node,
+what it does to which version, and the fix. It writes nothing, anywhere.
+
+Exit status: 0 nothing that bad, 3 something as bad as --fail-on says or worse, and 1, 2 and 130 as
+every command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from zkcoord.admin.common import Progress, some
+from zkcoord.admin.kafka_groups import KafkaGroups
+from zkcoord.admin.offsets.log_offsets import LogOffsets
+from zkcoord.check.examination import Examination, ExaminationCounts
+from zkcoord.check.group_rules import GroupJudgement
+from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.cli.brokers import brokers
+from zkcoord.config.options import ACL_OPTIONS, Use
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.paths import Layout
+
+FOUND = 3
+WATCH_S_MAX = 86_400
+NEVER = "never"
+
+EPILOG = """\
+examples:
+  # every group, every problem
+  zkcoord check --zookeeper zk1:2181/kafka
+  # watch them for 30 s: offsets that go back, members that own nothing
+  zkcoord check --zookeeper zk1:2181/kafka --only 'billing*' --for 30
+  # ask the brokers as well: offsets outside of the logs, groups that are live in Kafka
+  zkcoord check --zookeeper zk1:2181/kafka --kafka
+  # for CI: exit status 3 where something is that bad or worse
+  zkcoord check --zookeeper zk1:2181/kafka --json --fail-on warning
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `check`."""
+    about = (
+        "Look for everything that is known to stop, lose or repeat records of old consumers. Writes"
+        " nothing."
+    )
+    parser = subparsers.add_parser(
+        "check",
+        help="what is wrong below /consumers and /brokers",
+        description=about,
+        epilog=EPILOG,
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="GROUP",
+        help="groups of this name, or pattern with * and ?; may be repeated",
+    )
+    parser.add_argument(
+        "--for",
+        dest="watch_s",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="watch groups with old consumers for so long, for what one look cannot tell",
+    )
+    parser.add_argument(
+        "--kafka", action="store_true", help="ask the brokers about logs and live groups as well"
+    )
+    levels = [*(severity.value for severity in Severity), NEVER]
+    parser.add_argument(
+        "--fail-on",
+        choices=levels,
+        default=Severity.ERROR.value,
+        help="exit with status 3 where something is that bad or worse (default: error)",
+    )
+    parser.add_argument("--json", action="store_true", help="JSON instead of text")
+    add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, "layout"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 or 3; what cannot be done is raised (`ZkcoordError`)."""
+    settings = resolve(Use.GROUPS, vars(args), os.environ)
+    if not 0 <= args.watch_s <= WATCH_S_MAX:
+        raise ConfigurationError(
+            f"--for is {args.watch_s:g}: write seconds from 0 to {WATCH_S_MAX}"
+        )
+    patterns = args.only or ["*"]
+    progress = Progress("zkcoord check")
+    with SyncReader(zk_options(settings)) as reader:
+        asking = _Kafka(settings, reader, progress) if args.kafka else None
+        try:
+            wanted = partial(_matches, patterns)
+            examination = Examination(
+                reader,
+                wanted,
+                None if asking is None else asking.ask,
+                args.watch_s,
+                lambda: boot_ms() / 1000,
+                threading.Event().wait,
+            )
+            (_write_json if args.json else _write_text)(examination)
+        finally:
+            if asking is not None:
+                asking.close()
+    if args.only and not examination.seen.groups:
+        raise RefusedError(
+            f"no group matches {some(args.only)}: correct --only, or the chroot at the end of"
+            " --zookeeper"
+        )
+    return FOUND if _bad(examination.seen, args.fail_on) else 0
+
+
+def _matches(patterns: Sequence[str], name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _bad(seen: ExaminationCounts, fail_on: str) -> bool:
+    return fail_on != NEVER and any(
+        count and severity.rank <= Severity(fail_on).rank
+        for severity, count in seen.findings.items()
+    )
+
+
+class _Kafka:
+    """What only brokers know of groups."""
+
+    def __init__(self, settings: Settings, reader: SyncReader, progress: Progress) -> None:
+        self.progress = progress
+        asked = brokers(settings, reader, Layout.ISOLATED)
+        self.ends = LogOffsets(asked.servers, asked.security)
+        self.groups = KafkaGroups(asked.servers, security=asked.security)
+        self._said = False
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.ends.__exit__(None, None, None)
+        self.groups.close()
+
+    def ask(self, batch: Sequence[tuple[str, GroupJudgement]]) -> Iterator[CheckFinding]:
+        """Offsets outside of the logs, and live members of Kafka's own protocol."""
+        wanted = {tp for _, judgement in batch for tp in judgement.stored}
+        starts, ends = self.ends.starts_of(wanted), self.ends.of(wanted)
+        if self.ends.warning and not self._said:
+            self._said = True
+            self.progress.note(self.ends.warning)
+        for name, judgement in batch:
+            for tp, offset in sorted(judgement.stored.items()):
+                if tp in starts and tp in ends and not starts[tp] <= offset <= ends[tp]:
+                    yield CheckFinding(
+                        "offset-outside-log",
+                        name,
+                        Layout.ISOLATED.offset(name, tp),
+                        f"{offset}, and the log holds {starts[tp]} to {ends[tp]}",
+                    )
+        living = [name for name, judgement in batch if judgement.old or judgement.ours]
+        for name, members in self.groups.live_members(living).items():
+            if members:
+                yield CheckFinding(
+                    "live-in-kafka",
+                    name,
+                    Layout.ISOLATED.ids(name),
+                    f"{', '.join(members[:5])}{' ...' if len(members) > 5 else ''}",
+                )
+
+
+def _write_text(examination: Examination) -> None:
+    for finding in examination.findings():
+        rule = finding.rule
+        hurts = f" ({rule.versions})" if rule.versions else ""
+        whose = f"  group {finding.group}" if finding.group else ""
+        sys.stdout.write(
+            f"{rule.severity.value.upper()} {finding.code}{whose}\n  {finding.node}:"
+            f" {finding.what}\n  effect{hurts}: {rule.effect}\n  fix: {rule.fix}\n\n"
+        )
+    sys.stdout.write(_summary(examination.seen) + "\n")
+    sys.stdout.flush()
+
+
+def _summary(seen: ExaminationCounts) -> str:
+    counts = ", ".join(
+        f"{seen.findings[severity]} {severity.value}{'' if seen.findings[severity] == 1 else 's'}"
+        for severity in Severity
+    )
+    return (
+        f"{seen.groups} groups, {seen.old_members} old consumers, {seen.our_members} of zkcoord's,"
+        f" {seen.topics} topics, {seen.offsets} offsets: {counts}."
+    )
+
+
+def _write_json(examination: Examination) -> None:
+    """One document, written as it is found."""
+    sys.stdout.write('{"findings": [')
+    between = "\n"
+    for finding in examination.findings():
+        sys.stdout.write(between + json.dumps(finding.to_json()))
+        between = ",\n"
+    seen = examination.seen
+    found = {severity.value: seen.findings[severity] for severity in Severity}
+    figures = {
+        "groups": seen.groups,
+        "old_members": seen.old_members,
+        "our_members": seen.our_members,
+        "topics": seen.topics,
+        "offsets": seen.offsets,
+        "found": found,
+    }
+    sys.stdout.write(f'\n], "seen": {json.dumps(figures)}}}\n')
+    sys.stdout.flush()

@@ -1,0 +1,293 @@
+"""`zkcoord groups`: what ZooKeeper holds of the groups, in the shape of kafka-consumer-groups.sh.
+`list` and `describe` write nothing anywhere; `delete` and `rebalance` are in `groups_change_cli`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zkcoord.admin.group_problems import judged
+from zkcoord.admin.offsets.log_offsets import LogOffsets
+from zkcoord.cli import groups_change as change
+from zkcoord.cli import groups_mode as mode
+from zkcoord.cli import groups_text as view
+from zkcoord.cli.brokers import Brokers, brokers
+from zkcoord.config.options import ACL_OPTIONS, Use
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.core.model import GroupState, TopicPartition
+from zkcoord.errors import ConfigurationError
+from zkcoord.zk.sync.group_snapshot import (
+    GroupSnapshot,
+    coordinator_seen,
+    describe_group,
+    list_groups,
+)
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes.names import shown, validate_group
+from zkcoord.znodes.paths import layout_named
+
+INTERVAL_MS = 1_000
+INTERVAL_MS_MIN = 100
+CLEAR_SCREEN = "\x1b[H\x1b[2J"
+
+EPILOG = """\
+examples:
+  zkcoord groups list --help
+  zkcoord groups describe --help
+  zkcoord groups rebalance --help
+  zkcoord groups delete --help
+  zkcoord groups mode --help
+"""
+EPILOG_LIST = """\
+examples:
+  zkcoord groups list --zookeeper zk1:2181/kafka
+  # names and states
+  zkcoord groups list --zookeeper zk1:2181/kafka --state
+  # only these
+  zkcoord groups list --zookeeper zk1:2181/kafka --state Stable,Empty
+  # also: the groups of each topic
+  zkcoord groups list --zookeeper zk1:2181/kafka --json
+"""
+EPILOG_DESCRIBE = """\
+examples:
+  # partitions, offsets, lags, owners
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka
+  # who owns what
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka --members --verbose
+  # drawn again every second
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka --state --watch
+  # everything
+  zkcoord groups describe billing --zookeeper zk1:2181/kafka --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `groups` with its commands."""
+    parser = subparsers.add_parser(
+        "groups",
+        help="list, describe, rebalance and delete consumer groups",
+        description="List, describe, rebalance and delete consumer groups.",
+        epilog=EPILOG,
+    )
+    commands = parser.add_subparsers(
+        dest="groups_command", metavar="list|describe|rebalance|delete|mode", required=True
+    )
+    listing = commands.add_parser(
+        "list",
+        help="names of the groups",
+        description="Names of the groups, one per line.",
+        epilog=EPILOG_LIST,
+    )
+    listing.add_argument(
+        "--state",
+        nargs="?",
+        const="",
+        metavar="STATE,...",
+        help="with states; with a value, only groups in one of these",
+    )
+    describe = commands.add_parser(
+        "describe",
+        help="one group",
+        description="One group: partitions (the default), members or state.",
+        epilog=EPILOG_DESCRIBE,
+    )
+    describe.add_argument("group", metavar="GROUP")
+    what = describe.add_mutually_exclusive_group()
+    what.add_argument(
+        "--offsets",
+        dest="what",
+        action="store_const",
+        const="offsets",
+        help="a row per partition (the default)",
+    )
+    what.add_argument(
+        "--members", dest="what", action="store_const", const="members", help="a row per member"
+    )
+    what.add_argument("--state", dest="what", action="store_const", const="state", help="one row")
+    describe.add_argument(
+        "--verbose",
+        action="store_true",
+        help="more columns: what members own; generation, epoch and cause",
+    )
+    describe.add_argument("--watch", action="store_true", help="draw again and again, until Ctrl-C")
+    describe.add_argument(
+        "--interval-ms",
+        type=int,
+        default=INTERVAL_MS,
+        metavar="MS",
+        help=f"how often --watch draws (default: {INTERVAL_MS})",
+    )
+    describe.add_argument(
+        "--times", type=int, default=0, metavar="N", help="draw N times with --watch, then end"
+    )
+    for command in (listing, describe):
+        command.add_argument("--json", action="store_true", help="JSON instead of a table")
+        add_flags(command, Use.GROUPS, ACL_OPTIONS)
+    change.add_parsers(commands)
+    mode.add_parser(commands)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; what cannot be done is raised (`ZkcoordError`)."""
+    settings = resolve(Use.GROUPS, vars(args), os.environ)
+    return COMMANDS[args.groups_command](args, settings)
+
+
+def _list(args: argparse.Namespace, settings: Settings) -> int:
+    wanted = _states(args.state) if args.state else frozenset(GroupState)
+    layout = layout_named(settings.text("layout"))
+    with SyncReader(zk_options(settings)) as reader:
+        groups = [group for group in list_groups(reader, layout) if group.state in wanted]
+        coordinator = coordinator_seen(reader, layout)
+    if args.json:
+        _print_json(view.list_json(groups, coordinator))
+    else:
+        sys.stdout.write(view.list_text(groups, with_state=args.state is not None))
+    return 0
+
+
+def _states(text: str) -> frozenset[GroupState]:
+    by_name = {state.value.lower(): state for state in GroupState}
+    given = [word.strip() for word in text.split(",")]
+    bad = next((word for word in given if word.lower() not in by_name), None)
+    if bad is not None:
+        raise ConfigurationError(
+            f"{shown(bad)} is no state of a group: write one or more of"
+            f" {', '.join(state.value for state in GroupState)}"
+        )
+    return frozenset(by_name[word.lower()] for word in given)
+
+
+def _describe(args: argparse.Namespace, settings: Settings) -> int:
+    validate_group(args.group)
+    if args.interval_ms < INTERVAL_MS_MIN:
+        raise ConfigurationError(
+            f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} or more"
+        )
+    if args.times < 0 or (args.times and not args.watch):
+        raise ConfigurationError(
+            "--times is for --watch, and counts from 1: add --watch, or leave it out"
+        )
+    layout = layout_named(settings.text("layout"))
+    with SyncReader(zk_options(settings)) as reader:
+        asked = brokers(settings, reader, layout) if _needs_ends(args) else Brokers()
+        with LogOffsets(asked.servers, asked.security) as ends:
+
+            def draw() -> str:
+                return _text(args, judged(reader, describe_group(reader, layout, args.group)), ends)
+
+            if args.watch:
+                _watch(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
+            else:
+                sys.stdout.write(draw())
+        if ends.warning and _needs_ends(args):
+            print(f"zkcoord groups: {ends.warning}", file=sys.stderr)
+    return 0
+
+
+def _needs_ends(args: argparse.Namespace) -> bool:
+    return bool(args.json) or args.what in (None, "offsets")
+
+
+def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> str:
+    found = (
+        ends.of(
+            tp
+            for tp in group.partitions
+            if tp.topic in group.topics and tp.partition in group.topics[tp.topic].partitions
+        )
+        if _needs_ends(args)
+        else {}
+    )
+    if args.json:
+        return json.dumps(view.group_json(group, found), indent=None if args.watch else 1) + "\n"
+    note = _note(group)
+    if not args.watch:
+        sys.stderr.write(note)
+        note = ""
+    return note + _table(args, group, found)
+
+
+def _note(group: GroupSnapshot) -> str:
+    """What must not be overlooked, as a line."""
+    if not group.members:
+        return f"Consumer group '{group.group}' has no active members.\n"
+    if group.state is GroupState.QUARANTINED:
+        why = group.metadata.failure or "zkcoord journal has the reason"
+        return (
+            f"Consumer group '{group.group}' is quarantined, and everybody keeps what it has:"
+            f" {why}; `zkcoord groups rebalance {group.group}` has it tried again at once.\n"
+        )
+    return "".join(f"{line}\n" for line in view.mode_lines(group)) if view.is_shared(group) else ""
+
+
+def _table(
+    args: argparse.Namespace, group: GroupSnapshot, found: Mapping[TopicPartition, int]
+) -> str:
+    if args.what == "members":
+        return view.members_table(group, args.verbose)
+    return (
+        view.state_table(group, args.verbose)
+        if args.what == "state"
+        else view.offsets_table(group, found)
+    )
+
+
+def _watch(draw: Callable[[], str], interval_s: float, times: int, json_lines: bool) -> None:
+    """Draw until Ctrl-C (or `times` times): in place on a terminal, one after the other
+    elsewhere.
+    """
+    show, done = _screen(json_lines)
+    drawn = 0
+    try:
+        while True:
+            show(draw())
+            drawn += 1
+            if drawn == times:
+                return
+            time.sleep(interval_s)
+    except KeyboardInterrupt:
+        return
+    finally:
+        done()
+
+
+def _screen(json_lines: bool) -> tuple[Callable[[str], None], Callable[[], None]]:
+    """How to show a drawing, and what to do in the end. rich is used where it is installed (the
+    extra `cli`).
+    """
+    if json_lines or not sys.stdout.isatty():
+        return _plain, lambda: None
+    try:
+        from rich.live import Live
+        from rich.text import Text
+    except ModuleNotFoundError:
+        return lambda text: _plain(CLEAR_SCREEN + text), lambda: None
+    live = Live(auto_refresh=False, vertical_overflow="crop")
+    live.start()
+    return lambda text: live.update(Text(text, overflow="fold"), refresh=True), live.stop
+
+
+def _plain(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {
+    "list": _list,
+    "describe": _describe,
+    "rebalance": change.rebalance_group,
+    "delete": change.delete_groups,
+    "mode": mode.run,
+}

@@ -1,0 +1,245 @@
+"""`zkcoord groups delete|rebalance`: what changes groups."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from zkcoord.admin.common import Progress, whoami
+from zkcoord.admin.delete_group import Deleted, Deletion
+from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
+from zkcoord.cli.groups_text import MISSING
+from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS, Use
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import Settings, add_flags
+from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.text_table import table
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.znodes.names import validate_group
+from zkcoord.znodes.paths import layout_named
+
+TIMEOUT_MS = 60_000
+COMMANDS_WAIT_MS = 5_000
+LOOK_MS = 50
+DELETE_COLUMNS = (("GROUP", 15), ("WHAT", 15), ("NODES", 0))
+MOVED_COLUMNS = (("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("FROM", 15), ("TO", 0))
+
+EPILOG_DELETE = """\
+examples:
+  zkcoord groups delete billing --zookeeper zk1:2181/kafka                     what would be deleted
+  zkcoord groups delete billing audit --zookeeper zk1:2181/kafka --execute
+  zkcoord groups delete billing --zookeeper zk1:2181/kafka --keep-offsets --execute
+
+Refused while members live. It may be interrupted and repeated; what a member makes in between is
+left alone.
+"""
+EPILOG_REBALANCE = """\
+examples:
+  # assign anew at once, also out of quarantine
+  zkcoord groups rebalance billing --zookeeper zk1:2181/kafka
+  # as if nobody owned anything
+  zkcoord groups rebalance billing --zookeeper zk1:2181/kafka --fresh
+"""
+
+
+def add_parsers(commands: Any) -> None:
+    """Add `delete` and `rebalance`."""
+    delete = commands.add_parser(
+        "delete",
+        help="delete groups without members",
+        description="Delete groups that have no members. A dry run, unless --execute is given.",
+        epilog=EPILOG_DELETE,
+    )
+    delete.add_argument("groups", metavar="GROUP", nargs="+")
+    delete.add_argument(
+        "--execute", action="store_true", help="delete; without it nothing is deleted"
+    )
+    delete.add_argument(
+        "--dry-run", action="store_true", help="only show what would be deleted (the default)"
+    )
+    delete.add_argument(
+        "--keep-offsets", action="store_true", help="leave the stored offsets where they are"
+    )
+    rebalance = commands.add_parser(
+        "rebalance",
+        help="have the coordinator assign a group anew",
+        description="Have the coordinator assign a group anew, and show what moved.",
+        epilog=EPILOG_REBALANCE,
+    )
+    rebalance.add_argument("group", metavar="GROUP")
+    rebalance.add_argument("--fresh", action="store_true", help="forget who owns what now")
+    rebalance.add_argument(
+        "--timeout-ms",
+        type=int,
+        default=TIMEOUT_MS,
+        metavar="MS",
+        help=f"how long to wait until the group is balanced (default: {TIMEOUT_MS})",
+    )
+    for command, leave_out in (
+        (delete, (*ACL_OPTIONS, *BROKER_OPTIONS)),
+        (rebalance, BROKER_OPTIONS),
+    ):
+        command.add_argument("--json", action="store_true", help="JSON instead of a table")
+        add_flags(command, Use.GROUPS, leave_out)
+
+
+def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
+    """0; what cannot be done is raised (`ZkcoordError`)."""
+    groups = list(dict.fromkeys(map(validate_group, args.groups)))
+    if args.execute and args.dry_run:
+        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
+    layout = layout_named(settings.text("layout"))
+    progress = Progress("zkcoord groups")
+    with SyncWriter(zk_options(settings)) as client:
+        until_ms = boot_ms() + COMMANDS_WAIT_MS
+        rest = partial(threading.Event().wait, LOOK_MS / 1000)
+        deletions = [
+            Deletion(
+                client,
+                layout,
+                group,
+                args.keep_offsets,
+                lambda: until_ms - boot_ms(),
+                rest,
+                progress,
+            )
+            for group in groups
+        ]
+        planned = [deletion.plan() for deletion in deletions]
+        refused = next((found.refusal for found in planned if found.refusal), "")
+        if not args.execute:
+            _print_deleted(planned, executed=False, as_json=args.json)
+            if refused:
+                progress.note(refused)
+            if not args.json:
+                progress.note("nothing was deleted; add --execute")
+            return 0
+        if refused:
+            raise RefusedError(f"{refused} (nothing was deleted)")
+        try:
+            done = [deletion.execute() for deletion in deletions]
+        except KeyboardInterrupt:
+            progress.note(
+                f"interrupted: {sum(sum(deletion.deleted.values()) for deletion in deletions)}"
+                " nodes are deleted; repeat the command for the rest"
+            )
+            raise
+        _print_deleted(done, executed=True, as_json=args.json)
+    refused = next((found.refusal for found in done if found.refusal), "")
+    if refused:
+        raise RefusedError(
+            f"{refused} ({sum(sum(found.counts.values()) for found in done)} nodes were deleted)"
+        )
+    return 0
+
+
+def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> None:
+    if as_json:
+        groups = [
+            {
+                "group": one.group,
+                "nodes": dict(sorted(one.counts.items())),
+                "refusal": one.refusal or None,
+            }
+            for one in found
+        ]
+        sys.stdout.write(json.dumps({"executed": executed, "groups": groups}, indent=1) + "\n")
+    else:
+        sys.stdout.write(
+            table(
+                DELETE_COLUMNS,
+                [
+                    [one.group, what, str(nodes)]
+                    for one in found
+                    for what, nodes in sorted(one.counts.items())
+                ],
+            )
+        )
+    sys.stdout.flush()
+
+
+def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
+    """0; what cannot be done is raised (`ZkcoordError`)."""
+    validate_group(args.group)
+    if args.timeout_ms < 1:
+        raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
+    options = zk_options(settings)
+    progress = Progress("zkcoord groups")
+    with SyncWriter(options) as client:
+        rest = partial(threading.Event().wait, LOOK_MS / 1000)
+        asked = Rebalance(
+            client,
+            layout_named(settings.text("layout")),
+            args.group,
+            rebalance_request(args.fresh, whoami()),
+            options.acl,
+            boot_ms,
+            args.timeout_ms,
+            rest,
+            progress,
+        )
+        try:
+            done = asked.run()
+        except KeyboardInterrupt:
+            progress.note(
+                "interrupted: the coordinator takes the request up all the same"
+                if asked.node
+                else "interrupted: nothing was asked for"
+            )
+            raise
+    _print_rebalanced(args.group, done, args.json)
+    if not args.json:
+        progress.note(
+            f"{len(done.moved)} partitions moved; {args.group} is {done.group.state.value},"
+            f" generation {done.group.metadata.generation}, after {done.took_ms} ms"
+        )
+    return 0
+
+
+def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool) -> None:
+    if as_json:
+        moved = [
+            {
+                "topic": m.tp.topic,
+                "partition": m.tp.partition,
+                "from": m.before or None,
+                "to": m.after or None,
+            }
+            for m in done.moved
+        ]
+        sys.stdout.write(
+            json.dumps(
+                {
+                    "group": group,
+                    "state": done.group.state.value,
+                    "generation": done.group.metadata.generation,
+                    "took_ms": done.took_ms,
+                    "moved": moved,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
+    elif done.moved:
+        sys.stdout.write(
+            table(
+                MOVED_COLUMNS,
+                [
+                    [
+                        group,
+                        m.tp.topic,
+                        str(m.tp.partition),
+                        m.before or MISSING,
+                        m.after or MISSING,
+                    ]
+                    for m in done.moved
+                ],
+            )
+        )
+    sys.stdout.flush()

@@ -1,0 +1,174 @@
+"""`zkcoord`: the command line.
+
+    zkcoord coordinator     serve the groups of an ensemble
+    zkcoord coordinator step-down    have another coordinator lead
+    zkcoord groups          list, describe, rebalance and delete groups
+    zkcoord offsets         show, reset and accept the offsets of a group
+    zkcoord check           what is wrong on an ensemble with old consumers
+    zkcoord acl             who may do what with zkcoord's nodes, and making it so
+    zkcoord migrate         offsets from ZooKeeper's old consumers to coordinated groups, to Kafka,
+                            and back
+    zkcoord journal         what happened to a group, and why
+    zkcoord replay          the decisions of a recorded coordinator again: why, and what if
+    zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
+    zkcoord guard           close a dead process's session at once, where it cannot have a companion
+                            of its own
+
+A command's module is imported when the command is used, so that `zkcoord --version` needs nothing
+and a base install, without the extras, does all that it can.
+
+Exit status: 0 done, 1 it cannot be done now (one sentence on standard error), 2 the command line or
+the configuration is wrong (one sentence), 3 `zkcoord check` or `zkcoord acl audit` has found
+something, 130 after Ctrl-C. No traceback for anything that a user or a server did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from zkcoord import __version__
+from zkcoord.errors import ConfigurationError, ZkcoordError
+
+OK, CANNOT, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+SENTENCE_CHARS_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class CliCommand:
+    """A command's module has `add_parser(subparsers)` and `run(args) -> exit status`."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "coordinator": CliCommand(
+        "zkcoord.cli.coordinator", "serve the consumer groups of an ensemble"
+    ),
+    "coordinator step-down": CliCommand("zkcoord.cli.step_down", "have another coordinator lead"),
+    "groups": CliCommand(
+        "zkcoord.cli.groups", "list, describe, rebalance and delete consumer groups"
+    ),
+    "offsets": CliCommand("zkcoord.cli.offsets", "show, reset and accept the offsets of a group"),
+    "check": CliCommand("zkcoord.cli.check", "what is wrong on an ensemble with old consumers"),
+    "acl": CliCommand("zkcoord.cli.acl", "who may do what with zkcoord's nodes"),
+    "migrate": CliCommand(
+        "migrations.cli", "offsets from old consumers to coordinated groups, to Kafka, and back"
+    ),
+    "journal": CliCommand("zkcoord.cli.journal", "what happened to a group, and why"),
+    "replay": CliCommand(
+        "zkcoord.cli.replay", "what a coordinator decided and why, again and offline"
+    ),
+    "stack": CliCommand(
+        "zkcoord.stack.cli", "start and stop a ZooKeeper and a Kafka broker for trying things"
+    ),
+    "guard": CliCommand(
+        "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"
+    ),
+}
+
+
+class CliParser(argparse.ArgumentParser):
+    """Refuses in one sentence, with the nearest flag where one was misspelt."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Exit status 2."""
+        raise ConfigurationError(f"{message}: see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    name, given = _named(list(sys.argv[1:] if arguments is None else arguments))
+    prog = f"zkcoord {name}" if name in COMMANDS else "zkcoord"
+    try:
+        return _main(given, name)
+    except ConfigurationError as error:
+        return _refused(prog, error, BAD_USE)
+    except ZkcoordError as error:
+        return _refused(prog, error, CANNOT)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _named(given: list[str]) -> tuple[str, list[str]]:
+    """The command's name, and the arguments with that name as one of them: a name may have two
+    words.
+    """
+    at = next((n for n, word in enumerate(given) if not word.startswith("-")), len(given))
+    two = " ".join(given[at : at + 2])
+    return (
+        (two, [*given[:at], two, *given[at + 2 :]])
+        if two in COMMANDS
+        else ("".join(given[at : at + 1]), given)
+    )
+
+
+def _main(given: list[str], name: str) -> int:
+    parser = CliParser(prog="zkcoord", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"zkcoord {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CliParser)
+    run: Callable[[argparse.Namespace], int] | None = None
+    for command, about in COMMANDS.items():
+        if command != name:
+            subparsers.add_parser(command, help=about.help, add_help=False)
+            continue
+        module = importlib.import_module(about.module)
+        module.add_parser(subparsers)
+        run = module.run
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        raise ConfigurationError(_unknown(unknown[0], subparsers.choices.get(name)))
+    if run is None:
+        if args.command is None:
+            parser.print_help()
+            return BAD_USE
+        raise ConfigurationError(f"{args.command!r} is no command: see zkcoord --help")
+    return run(args)
+
+
+def _unknown(word: str, parser: argparse.ArgumentParser | None) -> str:
+    from zkcoord.config.sources import nearest_flag
+
+    flag = word.partition("=")[0]
+    near = nearest_flag(flag, _flags(parser)) if parser is not None else ""
+    return f"{flag[:80]!a} is not known here: " + (
+        f"write {near}"
+        if near
+        else f"see {parser.prog if parser is not None else 'zkcoord'} --help"
+    )
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """The flags of a command and of the commands below it."""
+    found: list[str] = []
+    for action in parser._actions:
+        found += action.option_strings
+        for below in action.choices.values() if isinstance(action.choices, dict) else ():
+            found += _flags(below)
+    return found
+
+
+def _refused(prog: str, error: ZkcoordError, status: int) -> int:
+    text = " ".join(str(error).split())[:SENTENCE_CHARS_MAX]
+    # one write, because threads may still be writing log lines
+    sys.stderr.write(f"{prog}: {text}\n")
+    sys.stderr.flush()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+"""`zkcoord replay`: a recorded term of a coordinator again, decision by decision, and whether this
+zkcoord decides the same. Reads files only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from zkcoord.config.options import Use
+from zkcoord.config.settings import journal_dir
+from zkcoord.config.sources import resolve
+from zkcoord.coordinator.logging import timestamp
+from zkcoord.core.events import Action
+from zkcoord.core_encoding import ForeignEncoding, codec
+from zkcoord.errors import ConfigurationError
+from zkcoord.replay import what_if as replay_whatif
+from zkcoord.replay.replay import Difference, Recording, Replay, ReplayResult, recordings
+from zkcoord.replay.story import Decision, Story
+from zkcoord.replay.text import action_text
+from zkcoord.replay.transcript import script
+from zkcoord.znodes.names import validate_group
+
+EPILOG = """\
+examples:
+  # every decision of the term with epoch 7, and its why
+  zkcoord replay inputs-7.jsonl
+  # all terms in the journal's folder: the verdict only
+  zkcoord replay -q
+  # one group's decisions
+  zkcoord replay inputs-7.jsonl --group billing
+  zkcoord replay inputs-7.jsonl --group billing --to-script tests/core/scripts/incident.txt
+  zkcoord replay inputs-7.jsonl --with assignor=sticky --with debounce_ms=0
+
+"""
+EPILOG += (
+    replay_whatif.ASSUMES
+    + """\
+
+A coordinator records its inputs with --journal-inputs. Each decision is shown with what the group
+was told since its last write. Exit status: 0 identical, 1 the first difference in both versions.
+"""
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `replay`."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="what a coordinator decided and why, again and offline",
+        description="Run the recorded inputs of a coordinator through the same code and compare.",
+        epilog=EPILOG,
+    )
+    parser.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        metavar="FILE|FOLDER",
+        help=(
+            "a recording, inputs-<epoch>.jsonl, or a folder with several; without it, the journal's"
+            " folder, as for zkcoord journal"
+        ),
+    )
+    parser.add_argument(
+        "--group", metavar="GROUP", help="show only this group's decisions (all are compared)"
+    )
+    parser.add_argument(
+        "--with",
+        dest="what_if",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=(
+            "what if: any option of the decisions, or assignor=NAME for all members; may be"
+            " repeated"
+        ),
+    )
+    parser.add_argument(
+        "--to-script",
+        type=Path,
+        metavar="OUT",
+        help=(
+            "write the term (with --group: what concerns that group) as a transcript for"
+            " tests/core/scripts"
+        ),
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="the last line only")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per decision, and one for the verdict"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0: identical. 1: not."""
+    if args.group is not None:
+        validate_group(args.group)
+    path = args.path or journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)
+    found = recordings(path)
+    if args.what_if:
+        return _what_if(found, args)
+    if args.to_script is not None:
+        return _to_script(found, args)
+    verdicts = []
+    for recording in found:
+        verdicts.append(_replay(recording, args))
+        if verdicts[-1].difference is not None:
+            break
+    return _conclude(verdicts, args)
+
+
+def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
+    if args.to_script is not None:
+        raise ConfigurationError(
+            "--with tells what did not happen and --to-script writes what did: leave one of"
+            " them out"
+        )
+    for recording in found:
+        what_if = replay_whatif.parse(recording.options, args.what_if)
+        compared = replay_whatif.compare(recording, what_if)
+        if args.json:
+            print(
+                json.dumps(
+                    {
+                        "epoch": recording.epoch,
+                        "with": args.what_if,
+                        "unanswered": compared.unanswered,
+                        "groups": replay_whatif.values(compared, args.group),
+                    }
+                )
+            )
+        else:
+            print(f"{recording.name}: epoch {recording.epoch}, what if {what_if.text}")
+            sys.stdout.write(replay_whatif.text(compared, args.group))
+    if not args.json and not args.quiet:
+        sys.stdout.write(replay_whatif.ASSUMES)
+    return 0
+
+
+def _to_script(found: list[Recording], args: argparse.Namespace) -> int:
+    if len(found) != 1:
+        raise ConfigurationError(
+            f"there are {len(found)} recordings and a transcript is of one: name the file"
+        )
+    text = script(found[0], args.group)
+    try:
+        args.to_script.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{args.to_script} cannot be written ({error.strerror}): name another file with"
+            " --to-script"
+        ) from error
+    print(
+        f"{args.to_script}: {text.count(chr(10) + '----')} inputs; as a file of tests/core/scripts"
+        " it is a test of the core"
+    )
+    return 0
+
+
+def _replay(recording: Recording, args: argparse.Namespace) -> ReplayResult:
+    replay = Replay(recording)
+    story = Story(replay.core)
+    if not args.quiet and not args.json:
+        print(
+            f"{recording.name}: epoch {recording.epoch}, recorded from"
+            f" {timestamp(recording.wall_ms)}"
+        )
+    for step, actions in replay.steps(story.told):
+        for decision in story.decided(step.event, actions, step.line):
+            if not args.quiet and args.group in (None, decision.group):
+                sys.stdout.write(_decision(decision, recording, args.json))
+    verdict = replay.verdict
+    if verdict.difference is not None:
+        sys.stdout.write(_difference(verdict.difference, recording, args.json))
+    elif not args.quiet and not args.json:
+        print(f"{verdict.now_ms - verdict.began_ms:>8} ms  {verdict.end}")
+    return verdict
+
+
+def _decision(decision: Decision, recording: Recording, as_json: bool) -> str:
+    if not as_json:
+        return decision.text()
+    because = [{"ms_before": ago, "what": why} for ago, why in decision.because]
+    return (
+        json.dumps(
+            {
+                "epoch": recording.epoch,
+                "ms": decision.ms,
+                "group": decision.group,
+                "decided": decision.what,
+                "because": because,
+                "line": decision.line,
+            }
+        )
+        + "\n"
+    )
+
+
+def _difference(found: Difference, recording: Recording, as_json: bool) -> str:
+    """Both versions of the first action that differs."""
+    if as_json:
+        return (
+            json.dumps(
+                {
+                    "epoch": recording.epoch,
+                    "line": found.step.line,
+                    "recorded": found.recorded,
+                    "now": found.said,
+                }
+            )
+            + "\n"
+        )
+    said = "\n".join(
+        f"  {when:<10}{_words(plain)}"
+        for when, plain in (("recorded:", found.recorded), ("now:", found.said))
+    )
+    return (
+        f"line {found.step.line} of {recording.name}: the same input gives something else\n{said}\n"
+    )
+
+
+def _words(plain: Any) -> str:
+    """In words and, because words leave things out, as recorded."""
+    if plain is None:
+        return "nothing"
+    try:
+        return f"{action_text(codec(Action).decode(plain))}\n  {'':<10}{json.dumps(plain)}"
+    except ForeignEncoding:  # another version said something that this one has no words for
+        return json.dumps(plain)
+
+
+def _conclude(verdicts: list[ReplayResult], args: argparse.Namespace) -> int:
+    inputs, writes = sum(v.inputs for v in verdicts), sum(v.writes for v in verdicts)
+    same = verdicts[-1].difference is None
+    if args.json:
+        print(
+            json.dumps(
+                {"terms": len(verdicts), "inputs": inputs, "writes": writes, "identical": same}
+            )
+        )
+    else:
+        terms = f" in {len(verdicts)} terms" if len(verdicts) > 1 else ""
+        print(f"{inputs} inputs, {writes} writes{terms}: {'identical' if same else 'different'}")
+    return 0 if same else 1

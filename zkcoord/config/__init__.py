@@ -1,0 +1,1 @@
+"""Options: the table of all of them, where they come from, and typed settings."""

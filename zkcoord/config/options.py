@@ -1,0 +1,601 @@
+"""Every option of the command line in one table: flags, environment, files, `--help`, validation
+and the documentation all come from here.
+
+An option has one name, written `session_timeout_ms` in a file, `--session-timeout-ms` as a flag and
+ZKCOORD_SESSION_TIMEOUT_MS in the environment. Names of durations and sizes end with their unit. A
+default that belongs to the core is the core's own (`CoordinatorOptions`), so that it exists once.
+
+The coordinator's session timeout is 6 s: its loss stops nobody's consumption, only the next
+rebalance, so a shorter one is worth more than the calm of 18 s that consumers have. A server's own
+limits (by default 2 to 20 ticks, which is 4 s to 40 s) decide in the end, and the log says what was
+granted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zkcoord.assignors.pool import PROCESSES_MIN, AssignorOptions
+from zkcoord.core.options import CoordinatorOptions
+from zkcoord.zk.options import SASL_MECHANISMS, SESSION_TIMEOUT_MAX_MS, SESSION_TIMEOUT_MIN_MS
+from zkcoord.znodes.paths import LAYOUTS
+
+Value = str | int | bool | None
+
+ENVIRONMENT_PREFIX = "ZKCOORD_"
+HOUR_MS = 3_600_000
+COUNT_MAX = 1_000_000
+BYTES_MAX = 2**40
+
+
+class OptionKind(enum.Enum):
+    """What an option's text stands for."""
+
+    TEXT = "text"
+    INTEGER = "number"
+    SWITCH = "on or off"
+
+
+class Use(enum.Enum):
+    """Which commands take an option."""
+
+    COORDINATOR = "coordinator"
+    GROUPS = "groups"
+    JOURNAL = "journal"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One option. `default` None: not set. `low` and `high` bound an INTEGER; `choices` a TEXT;
+    `secret` values are never shown; `metavar` names the value in `--help`.
+    """
+
+    name: str
+    kind: OptionKind
+    default: Value
+    help: str
+    uses: tuple[Use, ...] = (Use.COORDINATOR,)
+    low: int = 0
+    high: int = 2**31 - 1
+    choices: tuple[str, ...] = ()
+    secret: bool = False
+    metavar: str = ""
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return ENVIRONMENT_PREFIX + self.name.upper()
+
+    @property
+    def unit(self) -> str:
+        """The unit that its name ends with, for people."""
+        return next((unit for suffix, unit in UNITS.items() if self.name.endswith(suffix)), "")
+
+
+UNITS = {
+    "_ms": "ms",
+    "_ms_max": "ms",
+    "_bytes_max": "bytes",
+    "_percent": "%",
+    "_max": "count",
+    "_max_ms": "ms",
+    "_mb": "MiB",
+}
+BOTH = (Use.COORDINATOR, Use.GROUPS)
+_CORE = CoordinatorOptions()
+_ASSIGNORS = AssignorOptions()
+
+
+def _text(
+    name: str,
+    default: str | None,
+    help: str,
+    uses: tuple[Use, ...] = (Use.COORDINATOR,),
+    choices: tuple[str, ...] = (),
+    secret: bool = False,
+    metavar: str = "TEXT",
+) -> OptionSpec:
+    return OptionSpec(
+        name, OptionKind.TEXT, default, help, uses, choices=choices, secret=secret, metavar=metavar
+    )
+
+
+def _number(
+    name: str,
+    default: int | None,
+    help: str,
+    low: int,
+    high: int,
+    uses: tuple[Use, ...] = (Use.COORDINATOR,),
+    metavar: str = "N",
+) -> OptionSpec:
+    return OptionSpec(name, OptionKind.INTEGER, default, help, uses, low, high, metavar=metavar)
+
+
+def _switch(
+    name: str, default: bool, help: str, uses: tuple[Use, ...] = (Use.COORDINATOR,)
+) -> OptionSpec:
+    return OptionSpec(name, OptionKind.SWITCH, default, help, uses)
+
+
+def _core(name: str, help: str, low: int, high: int, metavar: str = "N") -> OptionSpec:
+    return _number(name, getattr(_CORE, name), help, low, high, metavar=metavar)
+
+
+CONNECTION = (
+    _text(
+        "zookeeper",
+        None,
+        "the ensemble and, where there is one, Kafka's chroot after the last server",
+        BOTH,
+        metavar="HOST:PORT,...[/CHROOT]",
+    ),
+    _text(
+        "layout",
+        "draft",
+        "where zkcoord's nodes are: `draft` under /consumers, `isolated` under /zkcoord where old"
+        " consumers or their tools live",
+        BOTH,
+        tuple(LAYOUTS),
+    ),
+    _number(
+        "session_timeout_ms",
+        6_000,
+        "asked of ZooKeeper; the server's limits decide",
+        SESSION_TIMEOUT_MIN_MS,
+        SESSION_TIMEOUT_MAX_MS,
+        BOTH,
+        "MS",
+    ),
+    _number(
+        "connect_timeout_ms",
+        10_000,
+        "how long the first connection may take; 0: keep trying for ever",
+        0,
+        HOUR_MS,
+        BOTH,
+        "MS",
+    ),
+    _text(
+        "zookeeper_user", None, "user for ZooKeeper's digest scheme or SASL", BOTH, metavar="NAME"
+    ),
+    _text(
+        "zookeeper_password",
+        None,
+        "its password; prefer the file or the environment, since other users can read flags",
+        BOTH,
+        secret=True,
+        metavar="PASSWORD",
+    ),
+    _text(
+        "zookeeper_password_file",
+        None,
+        "a file whose first line is the password",
+        BOTH,
+        metavar="PATH",
+    ),
+    _text(
+        "sasl_mechanism",
+        None,
+        "authenticate by SASL instead of the digest scheme",
+        BOTH,
+        SASL_MECHANISMS,
+    ),
+    _switch(
+        "tls", False, "reach ZooKeeper by TLS; certificate and host name are always verified", BOTH
+    ),
+    _text(
+        "tls_ca_file",
+        None,
+        "PEM file of the authorities; without it, the system's",
+        BOTH,
+        metavar="PATH",
+    ),
+    _text(
+        "tls_cert_file", None, "PEM file of our certificate, for mutual TLS", BOTH, metavar="PATH"
+    ),
+    _text(
+        "tls_key_file",
+        None,
+        "PEM file of its key, where it is not in the certificate's file",
+        BOTH,
+        metavar="PATH",
+    ),
+    _text("tls_key_password", None, "the key's password", BOTH, secret=True, metavar="PASSWORD"),
+)
+IDENTITY = (
+    _number(
+        "broker_id",
+        None,
+        "the broker that this process lives beside: it must be in /brokers/ids, and its loss is"
+        " reported",
+        0,
+        2**31 - 1,
+        metavar="ID",
+    ),
+    _text(
+        "host",
+        None,
+        "the host written into the leader node; without it, this machine's name",
+        metavar="NAME",
+    ),
+    _text(
+        "acl",
+        "open",
+        "ACL of the nodes that are created: `open`, or SCHEME:ID:PERMISSIONS,... with permissions"
+        " of the letters cdrwa",
+        BOTH,
+        metavar="ACL",
+    ),
+    _text(
+        "acl_coordinators",
+        None,
+        "coordinators and operators, as SCHEME:ID;SCHEME:ID...; with acl_members, each node gets"
+        " the ACL of its place instead of `acl`",
+        BOTH,
+        metavar="WHO",
+    ),
+    _text("acl_members", None, "consumers, in the same form", BOTH, metavar="WHO"),
+    _text(
+        "acl_readers",
+        None,
+        "who may look, in the same form; world:anyone is everybody",
+        BOTH,
+        metavar="WHO",
+    ),
+    _switch(
+        "secure", False, "do not start where somebody may do more with a node than its place allows"
+    ),
+    _switch(
+        "guardian",
+        True,
+        "a companion process closes the session at once when this process is killed",
+    ),
+    _text(
+        "guardian_report_path",
+        None,
+        "a file to which the guardian appends a JSON line for each session it closed",
+        metavar="PATH",
+    ),
+)
+DECISIONS = (
+    _text(
+        "assignor",
+        _CORE.default_assignor,
+        "used where the members of a group name none",
+        metavar="NAME",
+    ),
+    _number(
+        "assignor_processes_max",
+        _ASSIGNORS.processes_max,
+        "processes that run custom assignors at once",
+        PROCESSES_MIN,
+        256,
+    ),
+    _number(
+        "assignor_deadline_ms",
+        _ASSIGNORS.deadline_ms,
+        "how long a custom assignor may take; past it its process is killed, and the group's"
+        " attempt has failed",
+        100,
+        HOUR_MS,
+        metavar="MS",
+    ),
+    _number(
+        "assignor_memory_mb",
+        _ASSIGNORS.memory_mb,
+        "the address space of such a process",
+        64,
+        COUNT_MAX,
+        metavar="MIB",
+    ),
+    _core(
+        "lease_max_ms",
+        "no member fetches longer than this without proof of its membership",
+        500,
+        HOUR_MS,
+        "MS",
+    ),
+    _core(
+        "lease_margin_percent",
+        "added to the lease before the partitions of a dead member are given away",
+        0,
+        100,
+    ),
+    _core("lease_margin_ms", "added as well", 0, HOUR_MS, "MS"),
+    _core(
+        "rebalance_timeout_max_ms",
+        "the longest time that a member may ask for to answer a command",
+        1_000,
+        24 * HOUR_MS,
+    ),
+    _core(
+        "debounce_ms",
+        "the quiet window after a change before partitions are assigned anew",
+        0,
+        60_000,
+        "MS",
+    ),
+    _core(
+        "debounce_again_ms",
+        "that window, if longer, for a group that was assigned within storm_window_ms",
+        0,
+        60_000,
+        "MS",
+    ),
+    _core("debounce_storm_ms", "that window under a storm of changes", 0, 60_000, "MS"),
+    _core(
+        "debounce_max_ms", "no change waits longer than this for its assignment", 0, 600_000, "MS"
+    ),
+    _core(
+        "storm_window_ms",
+        "a storm: a group assigned assignments_per_storm_window times within this",
+        0,
+        600_000,
+        "MS",
+    ),
+    _core("assignments_per_storm_window", "see there", 1, 10_000),
+    _core(
+        "start_gather_ms",
+        "how long a member waits for the rest of what others are giving up for it, so that it is"
+        " started once",
+        0,
+        60_000,
+        "MS",
+    ),
+    _core(
+        "initial_delay_ms",
+        "how long the first member of an empty group waits for others",
+        0,
+        600_000,
+        "MS",
+    ),
+    _core(
+        "max_rebalance_retries",
+        "failures in a row (evictions, failures of a custom assignor) after which a group is"
+        " quarantined",
+        1,
+        1_000,
+    ),
+    _core(
+        "retries_forgotten_ms",
+        "a group at rest for so long has no failures behind it",
+        0,
+        24 * HOUR_MS,
+        "MS",
+    ),
+    _core(
+        "quarantine_ms",
+        "a quarantined group is tried again after this, or on a membership change",
+        0,
+        24 * HOUR_MS,
+        "MS",
+    ),
+    _core(
+        "quarantine_backoff_ms",
+        "but never before this, which doubles from one quarantine to the next",
+        1,
+        HOUR_MS,
+        "MS",
+    ),
+    _core("quarantine_backoff_max_ms", "up to this", 1, 24 * HOUR_MS, "MS"),
+    _core(
+        "grace_max_ms",
+        "the longest time that the partitions of a static member are kept for its return",
+        0,
+        24 * HOUR_MS,
+        "MS",
+    ),
+    _core("groups_in_flight_max", "groups whose write is under way at once", 1, 10_000),
+    _core("members_per_group_max", "members of one group that are served", 1, COUNT_MAX),
+    _core(
+        "registrations_per_group_max",
+        "a group with more registrations is left alone and reported as malformed: its members keep"
+        " what they own",
+        1,
+        COUNT_MAX,
+    ),
+    _core(
+        "nodes_per_group_max",
+        "the same for all nodes of a group together: registrations, channels, commands, owner"
+        " nodes",
+        1,
+        10 * COUNT_MAX,
+    ),
+    _core(
+        "left_alone_retry_ms",
+        "how often it is looked whether such a group has become smaller",
+        100,
+        HOUR_MS,
+        "MS",
+    ),
+    _core(
+        "owner_path_bytes_max",
+        "bytes of owner-node paths per session: closing a session is one transaction",
+        1_024,
+        900 * 1024,
+    ),
+    _core(
+        "channel_departed_ms",
+        "how long after its departure a member's empty channel is deleted",
+        0,
+        24 * HOUR_MS,
+    ),
+    _core(
+        "channel_orphan_ms",
+        "how long the empty channel of a member that never registered is left alone",
+        1_000,
+        24 * HOUR_MS,
+    ),
+)
+OUTPUT = (
+    _switch("http", True, "serve /live /ready /metrics /groups (GET only)"),
+    _text(
+        "http_host",
+        "127.0.0.1",
+        "address to serve on; there is no authentication, so anything but loopback needs a network"
+        " that you trust",
+        metavar="ADDRESS",
+    ),
+    _number(
+        "http_port",
+        0,
+        "port to serve on; 0: any free one (the log and the leader node name it)",
+        0,
+        65_535,
+        metavar="PORT",
+    ),
+    _switch("journal", True, "keep a journal of what happened to each group, and why"),
+    _text(
+        "journal_dir",
+        None,
+        "where; without it, zkcoord/journal under $XDG_STATE_HOME or ~/.local/state",
+        (Use.COORDINATOR, Use.JOURNAL),
+        metavar="DIR",
+    ),
+    _number(
+        "journal_file_bytes_max",
+        16 * 1024 * 1024,
+        "a journal file that has grown so far is followed by another",
+        4_096,
+        BYTES_MAX,
+        metavar="BYTES",
+    ),
+    _number("journal_files_max", 8, "older journal files in the folder are deleted", 1, 10_000),
+    _switch(
+        "journal_inputs",
+        False,
+        "keep also every input of the decisions, one file per term beside the journal, for `zkcoord"
+        " replay`",
+    ),
+    _number(
+        "journal_inputs_bytes_max",
+        256 * 1024 * 1024,
+        "a term's inputs are recorded up to this size",
+        4_096,
+        BYTES_MAX,
+        metavar="BYTES",
+    ),
+    _number(
+        "journal_inputs_terms_max", 8, "inputs of older terms in the folder are deleted", 1, 10_000
+    ),
+    _text(
+        "log_level",
+        "info",
+        "what is logged on standard error",
+        choices=("debug", "info", "warning", "error"),
+    ),
+    _text(
+        "log_format",
+        "text",
+        "`text` is key=value, `json` one object per line",
+        choices=("text", "json"),
+    ),
+    _number(
+        "log_same_per_minute_max",
+        20,
+        "lines of one message per minute; what is left out is counted as suppressed=n",
+        1,
+        COUNT_MAX,
+    ),
+)
+READING = (
+    _text(
+        "bootstrap_servers",
+        None,
+        "brokers to ask for the ends of partitions; without it, those in /brokers/ids",
+        (Use.GROUPS,),
+        metavar="HOST:PORT,...",
+    ),
+    _text(
+        "kafka_config",
+        None,
+        "a .toml or .json file of kafka-python's options of security (security_protocol, ssl_*,"
+        " sasl_*), where brokers want more than plain text",
+        (Use.GROUPS,),
+        metavar="PATH",
+    ),
+)
+
+TABLE: dict[str, OptionSpec] = {
+    option.name: option for option in (*CONNECTION, *IDENTITY, *DECISIONS, *OUTPUT, *READING)
+}
+
+ACL_OPTIONS = ("acl", "acl_coordinators", "acl_members", "acl_readers")
+"""Of no use to a command that creates nothing."""
+BROKER_OPTIONS = tuple(option.name for option in READING)
+"""Of no use to a command that asks no broker."""
+
+SECTIONS: dict[str, tuple[OptionSpec, ...]] = {
+    "connection": CONNECTION,
+    "identity": IDENTITY,
+    "decisions": DECISIONS,
+    "journal, logs, HTTP": OUTPUT,
+    "reading": READING,
+}
+
+# What the core keeps to itself: sizes that other limits of the protocol follow from, of no use to
+# change one by one.
+CORE_INTERNAL = frozenset(
+    {
+        "default_assignor",
+        "older_lease_ms",
+        "partitions_per_command_max",
+        "command_bytes_max",
+        "commands_bytes_per_write_max",
+        "ops_per_write_max",
+        "acl_bytes",
+        "owner_path_prefix_bytes",
+        "retry_backoff_ms",
+        "retry_backoff_max_ms",
+        "external_assignors",
+        "legacy_attempts_ms",
+        "legacy_odd_ms",
+        "legacy_rescue_max_ms",
+    }
+)
+
+
+def options_of(use: Use) -> tuple[OptionSpec, ...]:
+    """The options that a command takes, in the order of the table."""
+    return tuple(option for option in TABLE.values() if use in option.uses)
+
+
+def core_options(value: Callable[[str], Value]) -> CoordinatorOptions:
+    """The core's options out of the table's, by name."""
+    names = {f.name for f in dataclasses.fields(CoordinatorOptions)} & set(TABLE)
+    return CoordinatorOptions(
+        default_assignor=str(value("assignor")), **{name: value(name) for name in names}
+    )  # type: ignore[arg-type]
+
+
+def markdown() -> str:
+    """The table for the documentation."""
+    lines = ["| option | default | unit | commands | what |", "|---|---|---|---|---|"]
+    for option in TABLE.values():
+        uses = ", ".join(use.value for use in option.uses)
+        choices = f" ({' or '.join(option.choices)})" if option.choices else ""
+        lines.append(
+            f"| `{option.name}` | {shown_default(option) or '-'} | {option.unit or '-'} | {uses} |"
+            f" {option.help}{choices} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def shown_default(option: OptionSpec) -> str:
+    """The default as one would write it; empty where there is none."""
+    if option.default is None:
+        return ""
+    return (
+        {True: "on", False: "off"}[option.default]
+        if isinstance(option.default, bool)
+        else str(option.default)
+    )

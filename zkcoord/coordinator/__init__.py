@@ -1,0 +1,1 @@
+"""The process of a coordinator: service, driver, metrics, HTTP, journal, recorded inputs."""

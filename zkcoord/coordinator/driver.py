@@ -1,0 +1,427 @@
+"""The coordinator process without its process: session, election, mirror, core and writer, driven
+by events.
+
+Single-threaded and deterministic: every method runs on the loop's thread (or the simulator's). A
+connected session stands for election; the winner mirrors the world into the core and carries out
+what the core says. Ends of a term: the session expired, a write was fenced, the leader node is gone
+or another's, no contact for 2/3 of the session timeout, or `stop`. Each ends the same way: the
+session is closed, all state is dropped, and a new session stands again. One whose leader node was
+taken away (it was asked to step down) lets the others go first: it tries again when one of them has
+led, or after `YIELD_MS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from zkcoord.coordinator.input_recorder import Inputs
+from zkcoord.core.assignment import Assignment, AssignmentInput
+from zkcoord.core.coordinator import Coordinator
+from zkcoord.core.events import (
+    Action,
+    Assign,
+    AssignorAnswered,
+    Elected,
+    Event,
+    Paused,
+    ReadGroup,
+    Ready,
+    Record,
+    Resign,
+    Tick,
+    Write,
+)
+from zkcoord.core.model import Command, TopicPartition
+from zkcoord.core.options import CoordinatorOptions
+from zkcoord.zk.backoff import delay_ms, growing
+from zkcoord.zk.contact_clock import ContactClockPort
+from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
+from zkcoord.zk.mirror.mirror import GROUPS_PER_SLICE, Mirror
+from zkcoord.zk.mirror.pending_reads import SizeLimits
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    READS_PER_REQUEST_MAX,
+    AclEntry,
+    Closed,
+    Connected,
+    Ensemble,
+    Expired,
+    Fired,
+    GetData,
+    PortEvent,
+    Refused,
+    Suspended,
+    acl_bytes,
+    fewer_reads,
+)
+from zkcoord.zk.writer import TermWriter
+from zkcoord.znodes.paths import Layout
+
+REOPEN = growing(first_ms=50, max_ms=5_000)
+RESTAND_MS = 1_000
+YIELD_MS = 500
+
+AssignorDone = Callable[[Assignment | None, str], None]
+AskAssignor = Callable[[str, str, AssignmentInput, AssignorDone], None]
+
+
+class CoordinatorDriver:
+    """One coordinator. `journal` takes flat records; `on_session(session_id)` tells of a new
+    session (the guardian's cue); `failure` is a sentence when it cannot go on. `chroot` only counts
+    in the cap on owner paths. `inputs` records what the core is told. `ask(group, assignor, input,
+    done)` has a custom assignor compute, and calls `done` later, on the loop's thread
+    (`zkcoord.assignors.pool`); it is needed where the options name any.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        layout: Layout,
+        options: CoordinatorOptions,
+        clock: Callable[[], int],
+        wall_clock: Callable[[], int],
+        journal: Callable[[dict[str, object]], None],
+        candidate: Candidate | None = None,
+        acl: tuple[AclEntry, ...] = OPEN_ACL,
+        on_session: Callable[[int], None] = lambda session_id: None,
+        chroot: str = "",
+        inputs: Inputs | None = None,
+        ask: AskAssignor | None = None,
+    ) -> None:
+        self.ensemble = ensemble
+        self.layout = layout
+        self.options = replace(
+            options,
+            owner_path_prefix_bytes=layout.owner_fixed_bytes("", chroot),
+            acl_bytes=acl_bytes(acl),
+        )
+        self.clock = clock
+        self.wall_clock = wall_clock
+        self.journal = journal
+        self.candidate = candidate or Candidate("", 0, None, options.lease_max_ms)
+        self.acl = acl
+        self.on_session = on_session
+        self.inputs = inputs
+        self.ask = ask
+        self.core = Coordinator(self.options)
+        self.failure: str | None = None
+        self.stopping = False
+        self.finished = False
+        self.reopens = 0
+        self.epoch_seen = 0
+        self.elected_ms: int | None = None
+        self.yields_until_ms: int | None = None
+        self.reopen_at_ms: int | None = None
+        self._forget_session()
+
+    def _forget_session(self) -> None:
+        self.port: ContactClockPort | None = None
+        self.session_id = 0
+        self.timeout_ms = 0
+        self.reads_max = READS_PER_REQUEST_MAX
+        self.groups_per_slice = GROUPS_PER_SLICE
+        self.connected = False
+        self.closing = False
+        self.election: Election | None = None
+        self.restand_at_ms: int | None = None
+        self.mirror: Mirror | None = None
+        self.previous: Mirror | None = None
+        self.writer: TermWriter | None = None
+
+    # life
+
+    def start(self) -> None:
+        """Open a session."""
+        self.reopen_at_ms = None
+        port = ContactClockPort(self.clock)
+        self.port = port
+        port.port = self.ensemble.open(lambda event: self._event(port, event))
+
+    def stop(self) -> None:
+        """Resign and close; `finished` becomes true when the session is closed."""
+        self.stopping = True
+        if self.port is None:
+            self.finished = True
+        else:
+            self._close("stopped")
+
+    def _close(self, reason: str) -> None:
+        """End the term, if there is one, and the session with it."""
+        if self.core.leading or self.writer is not None:
+            self._record(
+                Record(
+                    "term", "", {"event": "resigned", "epoch": self.core.epoch, "reason": reason}
+                )
+            )
+            if self.inputs is not None:
+                self.inputs.ended(reason)
+        self.core = Coordinator(self.options)
+        self.writer = None
+        if self.mirror is not None:
+            self.mirror.lost()
+        self.mirror = self.previous = None
+        if self.port is not None and not self.closing:
+            self.closing = True
+            self.port.close()
+
+    def _ended(self) -> None:
+        """The session is over: stand again with a new one, unless we are stopping."""
+        self._close("the session is over")
+        self._forget_session()
+        if self.stopping or self.failure is not None:
+            self.finished = True
+            return
+        self.reopen_at_ms = self.clock() + delay_ms(REOPEN, self.reopens)
+        self.reopens += 1
+
+    # events of the session
+
+    def _event(self, port: ContactClockPort, event: PortEvent) -> None:
+        if port is not self.port:
+            return
+        if isinstance(event, Connected):
+            self._connected(event)
+        elif isinstance(event, Suspended):
+            self._suspended(event)
+        elif isinstance(event, Fired):
+            self._fired(event)
+        elif isinstance(event, Refused):
+            self.failure = event.reason
+            self._ended()
+        elif isinstance(event, (Expired, Closed)):
+            self.closing = True
+            self._ended()
+
+    def _connected(self, event: Connected) -> None:
+        assert self.port is not None
+        if self.closing:
+            return
+        self.connected = True
+        self.timeout_ms = event.timeout_ms
+        if event.session_id != self.session_id:
+            self.session_id = event.session_id
+            self.on_session(event.session_id)
+        self.election = Election(
+            self.port,
+            event.session_id,
+            self.layout,
+            self.candidate,
+            self.acl,
+            self.wall_clock,
+            self._decided,
+            self.epoch_seen,
+        )
+        self._stand()
+
+    def _stand(self) -> None:
+        """Try to lead, or only look: who leads already must not win its own seat anew, only to
+        leave it, and who was asked to leave it lets others go first.
+        """
+        if self.election is not None:
+            yields = self.yields_until_ms is not None and self.clock() < self.yields_until_ms
+            self.election.stand(only_look=self.writer is not None or yields)
+
+    def _suspended(self, event: Suspended) -> None:
+        if event.answer_too_large:
+            self.reads_max = fewer_reads(self.reads_max)
+        self.connected = False
+        self.election = None
+        self.restand_at_ms = None
+        if self.mirror is not None:
+            self.mirror.lost()
+            if self.mirror.begun or self.previous is None:
+                self.previous = self.mirror
+            else:
+                # the core was told of them, though of no group yet
+                self.previous.topics.update(self.mirror.topics)
+            self.mirror = None
+        self._feed(Paused(self.clock()))
+
+    def _fired(self, event: Fired) -> None:
+        if event.path == self.layout.leader:
+            self._stand()
+        elif self.mirror is not None:
+            self.mirror.fired(event)
+
+    # the election
+
+    def _decided(self, verdict: Verdict) -> None:
+        if self.closing or not self.connected:
+            return
+        self.epoch_seen = max(
+            self.epoch_seen, self.election.epoch_seen if self.election is not None else 0
+        )
+        if isinstance(verdict, Won):
+            self._won(verdict)
+        elif isinstance(verdict, Unfit):
+            self.failure = verdict.reason
+            self._close(verdict.reason)
+        elif self.core.leading or self.writer is not None:
+            if isinstance(verdict, (Standby, Free)):
+                self.yields_until_ms = (
+                    self.clock() + YIELD_MS if isinstance(verdict, Free) else None
+                )
+                self._close("the leader node is gone or another's")
+        elif isinstance(verdict, Free):
+            self.restand_at_ms = self.yields_until_ms
+        else:
+            self.yields_until_ms = None if isinstance(verdict, Standby) else self.yields_until_ms
+            self.restand_at_ms = self.clock() + RESTAND_MS if isinstance(verdict, Adrift) else None
+
+    def _won(self, won: Won) -> None:
+        assert self.port is not None
+        if self.writer is not None and won.epoch != self.core.epoch:
+            return self._close("the leader node was replaced")
+        if self.mirror is not None:
+            return
+        self.reopens = 0
+        if self.writer is None:
+            self.writer = TermWriter(
+                self.port, self.layout, won.fence, self.acl, self.clock, self.wall_clock, self._feed
+            )
+            self.core = Coordinator(replace(self.options, older_lease_ms=won.older_lease_ms))
+            self.elected_ms = self.clock()
+            self._step(Elected(self.elected_ms, won.epoch))
+        self.mirror = Mirror(
+            self.port,
+            self.layout,
+            won.epoch,
+            self.clock,
+            self._feed,
+            self._related,
+            self.previous,
+            SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max),
+            self.reads_max,
+            self.groups_per_slice,
+        )
+        self.mirror.begin()
+
+    def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:
+        """What changes together with a command or a registration."""
+        known = self.core.groups.get(group)
+        if known is None:
+            return ()
+        if node:
+            command = known.view.commands.get(member, {}).get(node)
+            return command.partitions if isinstance(command, Command) else ()
+        return known.view.held_by(member)
+
+    # the core
+
+    def _feed(self, event: Event) -> None:
+        if self.writer is not None and not self.closing:
+            self._step(event)
+
+    def _step(self, event: Event) -> None:
+        actions = self.core.step(event)
+        if self.inputs is not None:
+            self.inputs.step(self.core.options, event, actions)
+        if isinstance(event, Ready) and self.elected_ms is not None:
+            self._record(
+                Record(
+                    "term",
+                    "",
+                    {
+                        "event": "ready",
+                        "epoch": self.core.epoch,
+                        "groups": len(self.core.groups),
+                        "duration_ms": event.now_ms - self.elected_ms,
+                    },
+                )
+            )
+            self.elected_ms = None
+        self._act(actions)
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Write) and self.writer is not None:
+                self.writer.write(action)
+            elif isinstance(action, ReadGroup) and self.mirror is not None:
+                self.mirror.read_group(action.group)
+            elif isinstance(action, Assign) and self.ask is not None:
+                self._ask(action, self.ask)
+            elif isinstance(action, Record):
+                self._record(action)
+            elif isinstance(action, Resign):
+                self._close(action.reason)
+
+    def _ask(self, action: Assign, ask: AskAssignor) -> None:
+        """Tokens begin anew with every term, so an answer counts in its own only."""
+        core = self.core
+
+        def done(answer: Assignment | None, failure: str) -> None:
+            if self.core is core:
+                self._feed(
+                    AssignorAnswered(self.clock(), action.group, action.token, answer, failure)
+                )
+
+        ask(action.group, action.assignor, action.given, done)
+
+    def _record(self, record: Record) -> None:
+        self.journal(
+            {
+                "t": self.wall_clock(),
+                "kind": record.kind,
+                **({"group": record.group} if record.group else {}),
+                **record.detail,
+            }
+        )
+
+    # time
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = self.clock()
+        if self.reopen_at_ms is not None and now >= self.reopen_at_ms:
+            self.start()
+        if self.port is None or self.closing:
+            return
+        if (
+            self.timeout_ms
+            and self.core.leading
+            and now - self.port.contact_ms >= self.timeout_ms * 2 // 3
+        ):
+            return self._close("no contact with ZooKeeper for 2/3 of the session timeout")
+        if (
+            self.restand_at_ms is not None
+            and now >= self.restand_at_ms
+            and self.election is not None
+        ):
+            self.restand_at_ms = None
+            self._stand()
+        if self.mirror is not None:
+            self.mirror.flush()
+        if self.connected and self.timeout_ms and now - self.port.sent_ms >= self.timeout_ms // 3:
+            self.port.read([GetData(self.layout.leader)], lambda result: None)
+        wake = self.core.next_wake_ms()
+        if wake is not None and now >= wake:
+            self._feed(Tick(now))
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do; None = only after an event."""
+        times = [self.reopen_at_ms] if self.reopen_at_ms is not None else []
+        if self.port is not None and not self.closing:
+            if self.restand_at_ms is not None:
+                times.append(self.restand_at_ms)
+            if self.mirror is not None and self.mirror.due:
+                times.append(self.clock())
+            if self.connected and self.timeout_ms:
+                times.append(self.port.sent_ms + self.timeout_ms // 3)
+            if self.core.leading and self.timeout_ms:
+                times.append(self.port.contact_ms + self.timeout_ms * 2 // 3)
+            wake = self.core.next_wake_ms()
+            if wake is not None:
+                times.append(wake)
+        return min(times) if times else None
+
+    def status(self) -> Mapping[str, object]:
+        """A snapshot for metrics and HTTP (call it on the loop's thread)."""
+        contact = self.clock() - self.port.contact_ms if self.port is not None else -1
+        return {
+            **self.core.status(),
+            "connected": self.connected,
+            "session_id": self.session_id,
+            "contact_age_ms": contact,
+            "failure": self.failure or "",
+        }

@@ -1,0 +1,243 @@
+"""A small HTTP server that only answers questions: GET /live /ready /metrics /groups, nothing that
+changes anything.
+
+It is not meant for strangers (no authentication, loopback by default), but must survive them. So,
+before the standard library's parser sees a byte: at most `CONNECTIONS_MAX` connections (one more is
+answered 503 and closed), the request's head complete within `REQUEST_DEADLINE_MS` in all and within
+`HEAD_BYTES_MAX`; one request per connection; an answer that is not taken within
+`ANSWER_DEADLINE_MS` is dropped. Bodies are not read. Errors are one plain sentence, never a stack
+trace. Nothing of a request is logged but method, path (escaped) and status, at debug level.
+
+What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns
+an `HttpAnswer`.
+"""
+
+from __future__ import annotations
+
+import http.server
+import io
+import json
+import logging
+import socket
+import socketserver
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from zkcoord.errors import ConfigurationError
+from zkcoord.zk.clock import boot_ms
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS_MAX = 32
+HEAD_BYTES_MAX = 8 * 1024
+REQUEST_DEADLINE_MS = 5_000
+ANSWER_DEADLINE_MS = 10_000
+RECEIVE_BYTES = 4_096
+STOP_POLL_S = 0.25
+PATHS = ("/live", "/ready", "/metrics", "/groups")
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NOT_ANSWERED = (FutureTimeoutError, TimeoutError, CancelledError)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What to send."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+def sentence(status: HTTPStatus, text: str) -> HttpAnswer:
+    """An answer of one line."""
+    return HttpAnswer(status, "text/plain; charset=utf-8", text.encode() + b"\n")
+
+
+def document(value: Any) -> HttpAnswer:
+    """An answer of JSON."""
+    return HttpAnswer(
+        HTTPStatus.OK, "application/json", json.dumps(value, indent=1, default=str).encode() + b"\n"
+    )
+
+
+Respond = Callable[[str], HttpAnswer]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """One connection, one request."""
+
+    server: HttpServer
+    protocol_version = "HTTP/1.1"
+    server_version = "zkcoord"
+    sys_version = ""
+
+    def setup(self) -> None:
+        """Take the whole head first, under the limits; the parser then reads from memory."""
+        super().setup()
+        self.head = self._head()
+
+    def _head(self) -> bytes | HTTPStatus | None:
+        until_ms = boot_ms() + REQUEST_DEADLINE_MS
+        taken = b""
+        while b"\r\n\r\n" not in taken and b"\n\n" not in taken:
+            left_ms = until_ms - boot_ms()
+            if len(taken) > HEAD_BYTES_MAX:
+                return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            if left_ms <= 0:
+                return HTTPStatus.REQUEST_TIMEOUT
+            self.connection.settimeout(left_ms / 1000)
+            try:
+                more = self.connection.recv(RECEIVE_BYTES)
+            except TimeoutError:
+                return HTTPStatus.REQUEST_TIMEOUT
+            except OSError:
+                return None
+            if not more:
+                return None
+            taken += more
+        return taken if len(taken) <= HEAD_BYTES_MAX else HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+
+    def handle(self) -> None:
+        """Answer, or say what was wrong."""
+        self.close_connection = True
+        self.connection.settimeout(ANSWER_DEADLINE_MS / 1000)
+        try:
+            if isinstance(self.head, HTTPStatus):
+                self.requestline, self.request_version, self.command = "", "HTTP/1.1", ""
+                self.send_answer(
+                    sentence(
+                        self.head,
+                        f"the request's head must be complete within {REQUEST_DEADLINE_MS} ms and"
+                        f" {HEAD_BYTES_MAX} bytes",
+                    )
+                )
+            elif self.head is not None:
+                self.rfile = io.BufferedReader(io.BytesIO(self.head))
+                self.handle_one_request()
+                self.close_connection = True
+        except OSError:
+            log.debug("a client went away before it had its answer")
+
+    def do_GET(self) -> None:
+        """The only method."""
+        path = self.path.partition("?")[0]
+        if path not in PATHS:
+            self.send_answer(sentence(HTTPStatus.NOT_FOUND, f"there is only {' '.join(PATHS)}"))
+            return
+        try:
+            answer = self.server.respond(path)
+        except NOT_ANSWERED:
+            answer = sentence(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the process does not answer in time, or is about to end",
+            )
+        self.send_answer(answer)
+
+    def send_answer(self, answer: HttpAnswer) -> None:
+        """Head and body, and the end of the connection."""
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library's parser refuses: other methods, bad requests, long lines."""
+        status = (
+            HTTPStatus.METHOD_NOT_ALLOWED
+            if code == HTTPStatus.NOT_IMPLEMENTED
+            else HTTPStatus(code)
+        )
+        self.close_connection = True
+        self.send_answer(
+            sentence(
+                status,
+                (
+                    "only GET is answered"
+                    if status is HTTPStatus.METHOD_NOT_ALLOWED
+                    else status.phrase.lower()
+                ),
+            )
+        )
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged above debug level."""
+        log.debug("http %s", ascii(format % args))
+
+
+class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Serves `respond` until `stop`. `port` is the one in use."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, respond: Respond) -> None:
+        """Raises `ConfigurationError` when the address cannot be served on."""
+        self.respond = respond
+        self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        try:
+            self.address_family, address = _resolve(host, port)
+            super().__init__(address, _Handler)
+        except (OSError, UnicodeError) as error:
+            raise ConfigurationError(
+                f"HTTP cannot be served on {host}:{port}"
+                f" ({getattr(error, 'strerror', '') or error}): give another --http-host or"
+                " --http-port, or --no-http"
+            ) from error
+        self.port: int = self.server_address[1]
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(STOP_POLL_S,), name="zkcoord-http", daemon=True
+        )
+
+    def start(self) -> None:
+        """Serve on a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more connections; those under way end by themselves."""
+        if self._thread.is_alive():
+            self.shutdown()
+            self._thread.join()
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for the connection, or 503 when there are too many."""
+        if self._slots.acquire(blocking=False):
+            return super().process_request(request, client_address)
+        try:
+            request.setblocking(False)
+            request.sendall(
+                b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection:"
+                b" close\r\n\r\n"
+            )
+        except OSError:
+            log.debug("a client beyond the limit of connections was closed without an answer")
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """One connection, on its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """An error that should not happen, in one connection's thread: logged, the others go on."""
+        log.exception(  # noqa: LOG004  socketserver calls this where it catches the error
+            "an HTTP request ended with an error that should not happen"
+        )
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return found[0][0], found[0][4][:2]

@@ -1,0 +1,390 @@
+"""`zkcoord coordinator`: one process around one `CoordinatorDriver`.
+
+Who does what: the loop, on the main thread, decides; kazoo's thread reads the socket; one thread
+writes the journal, one the logs, a few answer HTTP; the guardian is another process. Only the loop
+touches the driver: HTTP asks it through `Loop.submit`.
+
+Beginning: options are checked, the journal and HTTP are opened, and only then is ZooKeeper called,
+so that what can be known at once is refused at once. End, by SIGTERM or SIGINT: the driver resigns
+and closes its session (a successor leads in milliseconds), then the guardian is told to forget it,
+then the rest is closed; status 0. A second signal does not wait. A failure (one sentence on
+standard error) ends the same way with status 1.
+
+Ready means useful: this process leads and has read the world, or it is connected and knows that
+another leads.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from http import HTTPStatus
+from types import FrameType
+from typing import TypeVar
+
+from prometheus_client import disable_created_metrics
+
+from zkcoord.assignors.pool import AssignorPool
+from zkcoord.config.settings import CoordinatorSettings
+from zkcoord.coordinator import gc_policy
+from zkcoord.coordinator.acl_check import look_at_acls
+from zkcoord.coordinator.driver import CoordinatorDriver
+from zkcoord.coordinator.http import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
+from zkcoord.coordinator.input_recorder import InputLog
+from zkcoord.coordinator.journal import Journal
+from zkcoord.coordinator.logging import Logs
+from zkcoord.coordinator.metrics import Metrics
+from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
+from zkcoord.core.group.machine import Group
+from zkcoord.errors import ConfigurationError
+from zkcoord.guardian.client import Guardian, TlsOptions
+from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.election import Candidate
+from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
+from zkcoord.zk.loop import Loop
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+STOP_DEADLINE_MS = 10_000
+ASK_DEADLINE_MS = 2_000
+GROUPS_SHOWN_MAX = 2_000
+
+
+class CoordinatorService:
+    """One coordinator process. `run` blocks until the end and returns the exit status."""
+
+    def __init__(self, settings: CoordinatorSettings) -> None:
+        """Raises `ConfigurationError` for what cannot be opened."""
+        self.settings = settings
+        self.metrics = Metrics()
+        self.loop = Loop("coordinator")
+        self.stop_by_ms: int | None = None
+        self.asked_to_stop = False
+        self.session_id = 0
+        self.journal = _journal(settings)
+        self.inputs = (
+            InputLog(settings.inputs, self.journal)
+            if settings.inputs is not None and self.journal is not None
+            else None
+        )
+        self.http = (
+            HttpServer(settings.http.host, settings.http.port, self.respond)
+            if settings.http
+            else None
+        )
+        self.guardian = Guardian.start(
+            _guardian_tls(settings),
+            log.warning,
+            enabled=settings.guardian,
+            sasl_demanded=settings.zk.sasl is not None,
+            report_path=settings.guardian_report_path,
+        )
+        ensemble = MonitoredEnsemble(
+            KazooEnsemble(settings.zk, self.loop.post),
+            settings.layout,
+            settings.broker_id,
+            lambda outcome: self.metrics.writes.labels(outcome).inc(),
+            self._broker,
+        )
+        self.assignors = AssignorPool(settings.assignors, self.loop.post)
+        candidate = Candidate(
+            settings.host,
+            self.http.port if self.http else 0,
+            settings.broker_id,
+            settings.core.lease_max_ms,
+        )
+        self.driver = CoordinatorDriver(
+            ensemble,
+            settings.layout,
+            settings.core,
+            boot_ms,
+            wall_ms,
+            self.record,
+            candidate,
+            settings.zk.acl,
+            self._session,
+            settings.zk.chroot,
+            self.inputs,
+            self.assignors.submit,
+        )
+
+    def run(self) -> int:
+        """Serve until a signal or a failure; 0 after a signal, 1 after a failure, which is told in
+        one sentence on standard error.
+        """
+        log.info(
+            "coordinator starts",
+            extra={
+                "fields": {
+                    "zookeeper": self.settings.zk.address,
+                    "layout": self.settings.layout.name,
+                    "custom_assignors": ",".join(self.settings.core.external_assignors) or "none",
+                }
+            },
+        )
+        for note in self.settings.notes:
+            log.warning("%s", note)
+        before = {
+            number: signal.signal(number, self._signalled)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        if self.http is not None:
+            self.http.start()
+            log.info(
+                "http serves",
+                extra={"fields": {"host": self.http.server_address[0], "port": self.http.port}},
+            )
+        self.loop.attach(self)
+        self.loop.post(self.driver.start)
+        try:
+            self.loop.run()
+        finally:
+            self._close()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return self._status()
+
+    def _status(self) -> int:
+        if self.loop.failure is not None:
+            return _say(
+                f"the coordinator ended by a defect ({type(self.loop.failure).__name__}): the log"
+                " has the details; please report it"
+            )
+        if self.driver.failure is not None:
+            return _say(self.driver.failure)
+        return 0
+
+    def _close(self) -> None:
+        """After the loop has ended. A session that is not closed by now (a defect, a second signal)
+        is left to the guardian, which closes it when this process is gone.
+        """
+        if self.driver.finished:
+            self.guardian.forget()
+            self.guardian.stop()
+        self.assignors.close()
+        if self.http is not None:
+            self.http.stop()
+        if self.journal is not None:
+            self.journal.close()
+        log.info("coordinator ended")
+
+    # the loop's driver
+
+    def tick(self) -> None:
+        """The driver's tick, and the end when it has finished."""
+        wake = self.driver.next_wake_ms()
+        if wake is not None and wake <= boot_ms():
+            self.driver.tick()
+        if self.driver.finished:
+            self.loop.stop()
+        elif self.stop_by_ms is not None and boot_ms() >= self.stop_by_ms:
+            log.error("the session could not be closed in time: it ends by its timeout")
+            self.loop.stop()
+
+    def next_wake_ms(self) -> int | None:
+        """The driver's next wake, or now when it has finished."""
+        if self.driver.finished or (self.driver.failure is not None and self.stop_by_ms is None):
+            self._stop_soon()
+            return boot_ms() if self.driver.finished else self.stop_by_ms
+        times = [at for at in (self.driver.next_wake_ms(), self.stop_by_ms) if at is not None]
+        return min(times) if times else None
+
+    def _stop_soon(self) -> None:
+        if self.stop_by_ms is None:
+            self.stop_by_ms = boot_ms() + STOP_DEADLINE_MS
+
+    def _signalled(self, number: int, _: FrameType | None) -> None:
+        """SIGTERM or SIGINT, on the main thread, between two steps of anything: only post."""
+        if self.asked_to_stop:
+            self.loop.stop()
+        self.asked_to_stop = True
+        self.loop.post(lambda: self._stop(signal.Signals(number).name))
+
+    def _stop(self, why: str) -> None:
+        log.info("stopping", extra={"fields": {"signal": why}})
+        self._stop_soon()
+        self.driver.stop()
+
+    # what the driver tells
+
+    def _session(self, session_id: int) -> None:
+        """A new session: guard it instead of the one before."""
+        self.session_id = session_id
+        port = self.driver.port.port if self.driver.port is not None else None
+        inner = port.inner if isinstance(port, MonitoredPort) else None
+        if not isinstance(inner, KazooPort):
+            return
+        connected = inner.connected_server
+        servers = ([connected] if connected else []) + [
+            server for server in inner.servers if server != connected
+        ]
+        self.guardian.watch(inner.session_id, inner.password, inner.timeout_ms, servers)
+        asked = self.settings.zk.session_timeout_ms
+        if inner.timeout_ms != asked:
+            log.warning(
+                "ZooKeeper granted another session timeout than asked for",
+                extra={"fields": {"asked_ms": asked, "granted_ms": inner.timeout_ms}},
+            )
+
+    def _broker(self, there: bool) -> None:
+        self.metrics.broker_up.set(there)
+        fields = {"broker_id": self.settings.broker_id}
+        if there:
+            log.info("the broker is registered", extra={"fields": fields})
+        else:
+            log.warning("the broker is not registered any more", extra={"fields": fields})
+        self.record(
+            {
+                "t": wall_ms(),
+                "kind": "broker",
+                "event": "registered" if there else "lost",
+                "broker_id": self.settings.broker_id,
+            }
+        )
+
+    def record(self, record: dict[str, object]) -> None:
+        """One journal record: kept, counted and, in short, logged."""
+        if self.journal is not None:
+            self.journal.write(record)
+        self.metrics.record(record)
+        kind = str(record.get("kind"))
+        if kind == "term":
+            self._term(str(record.get("event")))
+        if kind in LOGGED:
+            level, text = LOGGED[kind]
+            log.log(
+                level,
+                text,
+                extra={
+                    "fields": {
+                        key: value
+                        for key, value in record.items()
+                        if key not in ("t", "kind", "waited_for")
+                    }
+                },
+            )
+
+    def _term(self, event: str) -> None:
+        if event == "elected":
+            gc_policy.term_begins()
+        elif event == "ready":
+            gc_policy.world_is_read()
+        else:
+            self.loop.post(gc_policy.collect_term)
+
+    # HTTP (on its threads)
+
+    def respond(self, path: str) -> HttpAnswer:
+        """The answer to a path of `PATHS`."""
+        if path == "/metrics":
+            return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, self._ask(self._metrics))
+        if path == "/groups":
+            return document(self._ask(self._groups))
+        words = self._ask(self._readiness)
+        if path == "/live":
+            return sentence(HTTPStatus.OK, "live")
+        return sentence(HTTPStatus.OK if words in READY else HTTPStatus.SERVICE_UNAVAILABLE, words)
+
+    def _ask(self, work: Callable[[], T]) -> T:
+        return self.loop.submit(work).result(ASK_DEADLINE_MS / 1000)
+
+    def _metrics(self) -> bytes:
+        self.metrics.refresh(
+            self.driver.status(), self.loop.queued, self.journal.lost if self.journal else 0
+        )
+        return self.metrics.text()
+
+    def _readiness(self) -> str:
+        """In words; one of `READY` when this process is useful."""
+        driver = self.driver
+        if not driver.connected or driver.closing:
+            return "not connected to ZooKeeper"
+        if driver.core.leading:
+            return LEADING if driver.core.ready else "reading the groups"
+        settled = (
+            driver.election is not None
+            and not driver.election.busy
+            and driver.restand_at_ms is None
+        )
+        return STANDING_BY if settled else "standing for election"
+
+    def _groups(self) -> dict[str, object]:
+        core = self.driver.core
+        names = sorted(core.groups)
+        return {
+            "leading": core.leading,
+            "epoch": core.epoch if core.leading else 0,
+            "groups": [group_summary(core.groups[name]) for name in names[:GROUPS_SHOWN_MAX]],
+            "left_off": max(0, len(names) - GROUPS_SHOWN_MAX),
+        }
+
+
+LEADING, STANDING_BY = "leading", "standing by"
+READY = (LEADING, STANDING_BY)
+LOGGED = {
+    "term": (logging.INFO, "term of office"),
+    "rebalance": (logging.INFO, "rebalanced"),
+    "evicted": (logging.WARNING, "member evicted"),
+    "malformed": (logging.WARNING, "malformed node left out"),
+    "quarantined": (logging.WARNING, "group quarantined"),
+    "released": (logging.INFO, "quarantine over"),
+}
+
+
+def group_summary(group: Group) -> dict[str, object]:
+    """What /groups says of one group."""
+    view = group.view
+    return {
+        "group": group.name,
+        "state": group.state.value,
+        "failure": group.trouble.reason if group.trouble.quarantined else "",
+        "protocol": group.result.protocol,
+        "generation": group.generation,
+        "members": len(view.members),
+        "partitions_owned": len(view.owners),
+        "commands_outstanding": sum(len(nodes) for nodes in view.live.values()),
+        "malformed": len(view.malformed),
+        "cause": group.cause.reason,
+        "trigger": group.cause.trigger,
+    }
+
+
+def serve(settings: CoordinatorSettings) -> int:
+    """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened, `RefusedError`
+    where ACLs are not as `secure` demands.
+    """
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
+    logs = Logs(settings.logs)
+    gc_policy.collect_seldom()
+    try:
+        look_at_acls(settings.zk, settings.secure)
+        return CoordinatorService(settings).run()
+    finally:
+        logs.stop()
+
+
+def _journal(settings: CoordinatorSettings) -> Journal | None:
+    if settings.journal is None:
+        return None
+    try:
+        return Journal(settings.journal)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the journal's folder {settings.journal.dir} cannot be used ({error.strerror}): give"
+            " another --journal-dir, or --no-journal"
+        ) from error
+
+
+def _guardian_tls(settings: CoordinatorSettings) -> TlsOptions | None:
+    tls = settings.zk.tls
+    return TlsOptions(tls.ca, tls.cert, tls.key, tls.key_password) if tls else None
+
+
+def _say(text: str) -> int:
+    sys.stderr.write(f"zkcoord coordinator: {text}\n")  # one write: the log has a thread of its own
+    sys.stderr.flush()
+    return 1

@@ -1,0 +1,1 @@
+"""The machine of one group, and its parts."""

@@ -1,0 +1,636 @@
+"""One group: when to compute a new target, and what to write next.
+
+Level-triggered: `decide` looks at the view (members, channels, commands, owners) and says the next
+write, whatever led there. What it remembers besides the view is the target and timers. One write at
+a time; each is of one sort, so that the failure of one (a member that acked meanwhile) never stops
+another:
+
+1. evict      a command is older than its deadline: delete it, the member's registration and its
+   other commands; if the command is gone meanwhile, nothing happens;
+2. clean      commands of members that are gone, of other incarnations or older epochs;
+3. orphans    owner nodes whose registration is gone for longer than any lease;
+4. command    stop what a member owns and shall not; else start what it shall own and is free. At
+   most one command outstanding per member;
+5. channels   the empty channel of a member that is gone, alone.
+
+A partition is started only when it has no owner node and is in nobody's outstanding start, so a
+stuck member delays only the partitions that it holds and those it shall get. A group that fails
+again and again is quarantined (`trouble`): 1 to 3 and 5 go on, nothing is started or stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from zkcoord.core.assignment import Assignment
+from zkcoord.core.error_codes import REBALANCE_FAILED
+from zkcoord.core.events import (
+    Assign,
+    DeleteChannel,
+    DeleteCommand,
+    DeleteOwner,
+    DeleteRegistration,
+    DeleteRequest,
+    GroupDelta,
+    PutMetadata,
+    Record,
+    Send,
+    WriteOp,
+)
+from zkcoord.core.model import (
+    Cause,
+    Command,
+    GroupMetadata,
+    GroupState,
+    Malformed,
+    Member,
+    Option,
+    Thread,
+    TopicPartition,
+)
+from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.shared import mark_of
+from zkcoord.core.target import (
+    PendingAssignorCall,
+    TargetAssignment,
+    TargetInput,
+    accept_proposal,
+    assign,
+    fits,
+    prepare,
+    proposal_error,
+)
+
+from .command_planner import CommandPlanner
+from .deadlines import Deadlines
+from .legacy_group import LegacyGroup
+from .malformed_log import MalformedLog
+from .operator_requests import OPERATOR, OperatorRequests
+from .quarantine import Quarantine
+from .rebalance_log import TAKEOVER, RebalanceLog
+from .report import report, same_report
+from .states import Need, next_state
+from .static_members import StaticMembers
+from .view import GroupView
+
+
+class Group:
+    """The machine of one group. `targets` gives the resolved world; `next_seq` numbers this term's
+    commands, `next_token` its questions to custom assignors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: CoordinatorOptions,
+        epoch: int,
+        targets: TargetInput,
+        next_seq: Callable[[], int],
+        next_token: Callable[[], int],
+    ) -> None:
+        self.name = name
+        self.options = options
+        self.view = GroupView(epoch, targets.topics)
+        self.targets = targets
+        self.next_token = next_token
+        self.commander = CommandPlanner(self.view, targets, options, next_seq)
+        self.statics = StaticMembers(options.grace_max_ms)
+        self.trouble = Quarantine(options)
+        self.generation = 0
+        self.state = GroupState.EMPTY
+        self.metadata: GroupMetadata | None = None
+        self.result: TargetAssignment = TargetAssignment({}, "", {}, (), ())
+        self.asked: PendingAssignorCall | None = None
+        self.moved: dict[TopicPartition, int] = {}
+        self.cause = Cause()
+        self.timers = Deadlines(options)
+        self.log = RebalanceLog(name)
+        self.departed_names: set[str] = set()
+        self.evicting = self.perhaps_evicted = ""
+        self.flood = MalformedLog(name)
+        self.requests = OperatorRequests()
+        self.sharing = LegacyGroup(name, options)
+        self.records: list[Record | Assign] = []
+
+    # what happened
+
+    def changed(self, now_ms: int, delta: GroupDelta, evicted: bool = False) -> None:
+        """Take what was read, or (`evicted`: of our own deletion of registrations) what was
+        written.
+        """
+        before = {
+            n: self.view.members[n]
+            for n in (self.view.members if delta.full else delta.members)
+            if n in self.view.members
+        }
+        names = self.view.apply(delta)
+        if delta.metadata is not None and self.metadata is None:
+            self._inherit(now_ms, delta.metadata)
+        self.departed_names.update(n for n in names if n not in self.view.members)
+        for member in self.timers.watch(now_ms, delta, self.view, self.departed_names):
+            self.log.acked(now_ms, member)
+        self.records.extend(self.flood.report(now_ms, self.view.take_malformed()))
+        self._take_up_requests(now_ms)
+        if self.sharing.take(delta.mode, delta.full):
+            self._mode_changed(now_ms)
+        gone = [
+            n
+            for n in names
+            if n not in self.view.members and (evicted or n == self.perhaps_evicted)
+        ]
+        if delta.full:
+            self.perhaps_evicted = ""
+        for name in gone:
+            self.records.append(
+                Record(
+                    "evicted",
+                    self.name,
+                    {"member": name, "reason": "did not answer a command in time"},
+                )
+            )
+            self._failed(now_ms, f"{name} did not answer a command in time and was evicted")
+        if names:
+            self.trouble.membership_changed()
+            self._membership(now_ms, before, names, gone)
+
+    def _inherit(self, now_ms: int, metadata: GroupMetadata) -> None:
+        """What the coordinator before us left: a report, promises to static members, a
+        quarantine.
+        """
+        self.metadata = metadata
+        self.generation = metadata.generation
+        self.statics.load(metadata.departed)
+        self.statics.settle(now_ms, self.view.members)
+        if metadata.state is GroupState.QUARANTINED:
+            self.trouble.inherit(now_ms, metadata.failure)
+            self.commander.told = dict.fromkeys(self.view.members, REBALANCE_FAILED)
+
+    def _membership(
+        self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], evicted: list[str]
+    ) -> None:
+        """Members came, went or changed: a new target, unless they are static ones within their
+        grace.
+        """
+        members = self.view.members
+        left = [n for n in names if n not in members]
+        joined = [n for n in names if n in members and n not in before]
+        news = [n for n in names if n in members and n in before]
+        for name in (*left, *news):
+            self.commander.forget(name)
+        arrived = set(joined)
+        # who takes an instance over may be seen in one reading with the end of the one before
+        stayed = {n: m for n, m in members.items() if n not in arrived} if left else {}
+        for name in left:
+            self.log.acked(now_ms, name)
+            if not self.sharing.shared and self.statics.left(
+                now_ms, before[name], name in evicted, stayed
+            ):
+                self.records.append(
+                    Record(
+                        "static",
+                        self.name,
+                        {"event": "left", "instance": before[name].instance, "member": name},
+                    )
+                )
+            else:
+                news.append(name)
+        for name in joined:
+            place = (
+                self.statics.joined(members[name], self.targets.topics_of)
+                if members[name].instance is not None
+                else None
+            )
+            if place is None or not fits(members[name], self.result, self.options):
+                news.append(name)
+            else:
+                self.records.append(
+                    Record(
+                        "static",
+                        self.name,
+                        {"event": "returned", "instance": members[name].instance, "member": name},
+                    )
+                )
+                self._takes_place(place, name)
+        if news:
+            first = next(
+                (n for n in news if n in joined), next((n for n in news if n in left), news[0])
+            )
+            self.wants_target(
+                now_ms,
+                Cause(
+                    (
+                        "member joined"
+                        if first in joined
+                        else "member left"
+                        if first in left
+                        else "subscription changed"
+                    ),
+                    first,
+                ),
+            )
+
+    def _takes_place(self, before: str, after: str) -> None:
+        """A static member is back under another name: the target, an answer that is still to come
+        and what it shall be told are about that.
+        """
+        self.view.rename(before, after)
+        if self.asked is not None:
+            self.asked = self.asked.renamed(before, after)
+        self.result = self.result.renamed(before, after)
+
+    def _take_up_requests(self, now_ms: int) -> None:
+        """Operators' requests that were not seen before: assign at once, quarantined or not."""
+        for request in self.requests.take_up(self.view.requests):
+            if self.trouble.quarantined:
+                self._release(OPERATOR)
+            self.wants_target(now_ms, Cause(OPERATOR, request.by))
+            self.timers.assign_at_ms = now_ms
+
+    def _mode_changed(self, now_ms: int) -> None:
+        """An operator said whose the group is. Promises to static members are not kept where old
+        consumers take part, who do not know them.
+        """
+        self.records.append(self.sharing.news())
+        if self.sharing.shared:
+            self.statics.promises.clear()
+        self.wants_target(now_ms, Cause(OPERATOR, f"mode {self.sharing.said()}"))
+        self.timers.assign_at_ms = now_ms
+
+    def wants_target(self, now_ms: int, cause: Cause) -> None:
+        """Members, subscriptions or partitions changed: assign anew after the quiet window."""
+        t, o = self.timers, self.options
+        t.assigned_ms = [at for at in t.assigned_ms if now_ms - at < o.storm_window_ms]
+        t.storm = len(t.assigned_ms) >= o.assignments_per_storm_window or (
+            t.storm and now_ms - t.changed_ms < o.storm_window_ms
+        )
+        if now_ms - t.changed_ms >= o.storm_window_ms:
+            self.moved = {}
+        t.changed_ms = now_ms
+        window_ms = (
+            o.debounce_storm_ms
+            if t.storm
+            else max(o.debounce_ms, o.debounce_again_ms)
+            if t.assigned_ms
+            else o.debounce_ms
+        )
+        longest_ms = o.debounce_max_ms
+        if o.initial_delay_ms and self.state is GroupState.EMPTY and not self.view.target:
+            window_ms = longest_ms = max(window_ms, o.initial_delay_ms)
+        if t.change_first_ms is None:
+            t.change_first_ms = now_ms
+            self.cause = cause
+            self.log.begin(now_ms, cause)
+        t.assign_at_ms = min(now_ms + window_ms, t.change_first_ms + longest_ms)
+
+    def answered(self, now_ms: int, token: int, answer: Assignment | None, failure: str) -> None:
+        """A custom assignor answered, or failed."""
+        if self.asked is None or self.asked.token != token:
+            return
+        prepared, fresh, self.asked = self.asked.prepared, self.asked.fresh, None
+        wrong = failure if answer is None else proposal_error(prepared, answer)
+        if answer is not None and not wrong:
+            self.requests.assigned(fresh)
+            self._take_target(now_ms, accept_proposal(prepared, answer), self._held())
+            return
+        self.records.append(
+            Record("assignor", self.name, {"assignor": prepared.assignor, "reason": wrong})
+        )
+        self._failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
+        self.wants_target(now_ms, self.cause)
+        backoff_ms = min(
+            self.options.retry_backoff_ms * 2 ** min(self.trouble.failures, 16),
+            self.options.retry_backoff_max_ms,
+        )
+        self.timers.assign_at_ms = max(self.timers.assign_at_ms or 0, now_ms + backoff_ms)
+
+    def _failed(self, now_ms: int, reason: str) -> None:
+        was = self.trouble.quarantined
+        self.trouble.failed(now_ms, reason)
+        if self.trouble.quarantined and not was:
+            backoff_ms = self.trouble.not_before_ms - now_ms
+            self.records.append(
+                Record(
+                    "quarantined",
+                    self.name,
+                    {
+                        "reason": self.trouble.reason,
+                        "failures": self.trouble.failures,
+                        "backoff_ms": backoff_ms,
+                    },
+                )
+            )
+
+    def _release(self, because: str) -> None:
+        self.trouble.release()
+        self.records.append(
+            Record("released", self.name, {"because": because, "reason": self.trouble.reason})
+        )
+
+    def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
+        """A write happened: the view takes its effects without reading them again."""
+        created = iter(nodes)
+        commands: dict[tuple[str, str], Command | Malformed | None] = {}
+        evicted = {op.member: None for op in ops if isinstance(op, DeleteRegistration)}
+        for op in ops:
+            if isinstance(op, Send):
+                node = next(created)
+                commands[(op.command.member, node)] = replace(op.command, node=node)
+                registered = self.view.members.get(op.command.member)
+                if registered is not None and registered.incarnation == op.command.incarnation:
+                    self.log.sent(now_ms, op.command)
+                    self.commander.wrote(op.command)
+            elif isinstance(op, DeleteCommand):
+                commands[(op.member, op.node)] = None
+            elif isinstance(op, PutMetadata):
+                self.metadata = op.metadata
+        self.timers.refusals = 0
+        self.evicting = ""
+        channels = {op.member: False for op in ops if isinstance(op, DeleteChannel)}
+        requests = {op.node: None for op in ops if isinstance(op, DeleteRequest)}
+        owners = {op.partition: None for op in ops if isinstance(op, DeleteOwner)}
+        self.changed(
+            now_ms,
+            GroupDelta(
+                members=evicted,
+                commands=commands,
+                channels=channels,
+                owners=owners,
+                requests=requests,
+            ),
+            evicted=bool(evicted),
+        )
+
+    def refused(self, now_ms: int, unknown: bool) -> None:
+        """A write was refused or is `unknown`: back off when that repeats (the caller reads the
+        group before the next decision, and what was to be evicted is seen there).
+        """
+        t, o = self.timers, self.options
+        self.perhaps_evicted, self.evicting = self.evicting if unknown else "", ""
+        t.refusals += 1
+        if t.refusals > 1:
+            t.retry_at_ms = now_ms + min(
+                o.retry_backoff_ms * 2 ** min(t.refusals, 16), o.retry_backoff_max_ms
+            )
+
+    # what to do
+
+    def next_wake_ms(self) -> int | None:
+        """When `decide` may have something to do though nothing changes; None = never."""
+        quarantined = self.trouble.release_at_ms()
+        assigning = quarantined is None and self.asked is None
+        others = [
+            at
+            for at in (self.statics.next_wake_ms(), self.commander.next_wake_ms(), quarantined)
+            if at is not None
+        ]
+        return self.timers.next_wake_ms(
+            assigning, not self.sharing.shared, others + self.sharing.wakes
+        )
+
+    def decide(self, now_ms: int) -> tuple[WriteOp, ...]:
+        """The next write, or nothing. Deterministic: members and partitions are taken in sorted
+        order.
+        """
+        if now_ms < self.timers.retry_at_ms:
+            return ()
+        self.timers.retry_at_ms = 0
+        for step in (self._evict, self._clean, self._free_orphans):
+            ops = step(now_ms)
+            if ops:
+                return ops
+        self._time_passed(now_ms)
+        self._assign_when_due(now_ms)
+        sends = self._commands(now_ms)
+        need = self._need()
+        state = next_state(self.state, need)
+        if state is not self.state:
+            self.log.state(now_ms, state, self.view, self.result)
+        self.state = state
+        busy = (
+            not self._settled
+            or self.trouble.quarantined
+            or self.view.live
+            or self.view.wrong
+            or self.view.ready
+        )
+        self.trouble.rests(now_ms, not busy)
+        self.records.extend(self.log.take_records(self.generation))
+        self.records.extend(self.sharing.look(now_ms, self.view))
+        ops = sends + self._done_requests() + self._put_metadata(bool(sends))
+        return (
+            ops
+            or (self.sharing.rescue(now_ms) if self._settled else ())
+            or self._drop_channel(now_ms)
+        )
+
+    def _time_passed(self, now_ms: int) -> None:
+        """Graces and quarantines end."""
+        for instance in self.statics.expire(now_ms):
+            self.records.append(
+                Record("static", self.name, {"event": "expired", "instance": instance})
+            )
+            self.wants_target(now_ms, Cause("static member did not come back", instance))
+        at_ms = self.trouble.release_at_ms()
+        if at_ms is not None and at_ms <= now_ms:
+            self._release("membership changed" if self.trouble.changed else "time")
+            self.wants_target(now_ms, Cause("quarantine is over", ""))
+            self.timers.assign_at_ms = now_ms
+
+    def _commands(self, now_ms: int) -> tuple[WriteOp, ...]:
+        left_alone = self.sharing.leaves_alone(self.view)
+        self.commander.seen = mark_of(self.view.members.values()) if self.sharing.shared else ""
+        if left_alone or self.trouble.quarantined:
+            self.commander.pause()
+        if left_alone:
+            return ()
+        if self.trouble.quarantined:
+            return self.commander.quarantined(self.result, self.generation, self.trouble.reason)
+        return self.commander.commands(now_ms, self.result, self.generation, self._settled)
+
+    def _evict(self, now_ms: int) -> tuple[WriteOp, ...]:
+        overdue = min(
+            [key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None
+        )
+        if overdue is not None:
+            member, node = overdue
+            self.evicting = member
+            others = sorted(n for n in self.view.commands.get(member, {}) if n != node)[
+                : self.options.ops_per_write_max - 2
+            ]
+            return (
+                DeleteCommand(member, node),
+                DeleteRegistration(member),
+                *(DeleteCommand(member, n) for n in others),
+            )
+        deaf = min([m for m, at_ms in self.timers.deaf.items() if at_ms <= now_ms], default=None)
+        if deaf is not None:
+            self.evicting = deaf
+            return (DeleteRegistration(deaf),)
+        return ()
+
+    def _clean(self, _now_ms: int) -> tuple[WriteOp, ...]:
+        stale = sorted(self.view.stale)[: self.options.ops_per_write_max]
+        return tuple([DeleteCommand(member, node) for member, node in stale])
+
+    def _free_orphans(self, now_ms: int) -> tuple[WriteOp, ...]:
+        due = self.timers.gone_since and {
+            s
+            for s, since in self.timers.gone_since.items()
+            if since + self.options.orphan_wait_ms <= now_ms
+        }
+        if not due or self.sharing.shared:
+            # in a shared group nobody's node is deleted: between reading and deleting it may be an
+            # old consumer's
+            return ()
+        tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[
+            : self.options.ops_per_write_max
+        ]
+        ops = []
+        for tp in tps:
+            owner = self.view.owners[tp]
+            assert not isinstance(owner, Malformed)
+            ops.append(DeleteOwner(tp, owner.version))
+        return tuple(ops)
+
+    def _assign_when_due(self, now_ms: int) -> None:
+        t = self.timers
+        if (
+            t.assign_at_ms is None
+            or now_ms < t.assign_at_ms
+            or self.asked is not None
+            or self.trouble.quarantined
+        ):
+            return
+        t.assign_at_ms = t.change_first_ms = None
+        t.assigned_ms.append(now_ms)
+        now_held, fresh = self._held(), self.requests.fresh
+        if self.sharing.shared:
+            self.requests.assigned(fresh)
+            return self._take_target(
+                now_ms, self.sharing.target(now_ms, self.targets, self.view.members), now_held
+            )
+        prepared = prepare(
+            self.name,
+            self.targets,
+            self._ours(),
+            self.statics.away(),
+            {} if fresh else now_held,
+            dict(self.moved),
+            self.options,
+        )
+        if prepared.built_in:
+            self.requests.assigned(fresh)
+            self._take_target(now_ms, accept_proposal(prepared, assign(prepared)), now_held)
+            return
+        self.asked = PendingAssignorCall(self.next_token(), prepared, fresh)
+        self.records.append(Assign(self.name, self.asked.token, prepared.assignor, prepared.given))
+
+    def _ours(self) -> dict[str, Member]:
+        """The members that can be assigned to."""
+        return {
+            n: m for n, m in self.view.members.items() if not m.legacy and n in self.view.channels
+        }
+
+    def _held(self) -> dict[TopicPartition, Thread]:
+        """Who has what now: owned, or promised to a static member."""
+        promised, owned = self.statics.held(self.view.members), self.view.current_owners()
+        return {**promised, **owned} if promised else owned
+
+    def _take_target(
+        self, now_ms: int, result: TargetAssignment, held: Mapping[TopicPartition, Thread]
+    ) -> None:
+        moved = (
+            0
+            if result.target == held
+            else sum(1 for tp, thread in result.target.items() if held.get(tp) != thread)
+            + sum(1 for tp in held if tp not in result.target)
+        )
+        if (moved or self.view.target) and dict(result.target) != self.view.target:
+            self.generation += 1
+        self.result = result
+        self.view.count_moves(result.target, self.moved)
+        if not self.sharing.shared:
+            self.statics.promise(
+                result.target, self._ours(), result.rejected, self.targets.topics_of
+            )
+        self.view.retarget(result.target)
+        self.log.assigned(now_ms, moved, result)
+
+    @property
+    def _settled(self) -> bool:
+        """Whether no other target is on its way."""
+        return self.timers.assign_at_ms is None and self.asked is None
+
+    def _need(self) -> Need:
+        view = self.view
+        if not view.members:
+            return Need.NOBODY
+        if self.trouble.quarantined:
+            return Need.FAILED
+        if not self._settled:
+            return Need.TARGET
+        options = {c.option for nodes in view.live.values() for c in nodes.values()}
+        if (
+            view.wrong
+            or Option.STOP in options
+            or not view.target.keys().isdisjoint((*view.orphans, *view.blocked))
+        ):
+            return Need.STOPS
+        if view.ready or view.starting or Option.START in options:
+            return Need.STARTS
+        return Need.NOTHING
+
+    def _done_requests(self) -> tuple[WriteOp, ...]:
+        """Operators' requests that led to a target by now."""
+        return self.requests.deletions(self.view.requests) if self._settled else ()
+
+    def _put_metadata(self, beside_commands: bool) -> tuple[WriteOp, ...]:
+        """The group's report: beside commands, and when the group comes to rest."""
+        before = self.metadata or GroupMetadata()
+        said = (self.sharing.said(), self.sharing.reported) != (before.mode, before.problems)
+        if (
+            not beside_commands
+            and not said
+            and self.state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED)
+        ):
+            return ()
+        after = report(
+            before,
+            self.generation,
+            self.state,
+            self.result,
+            len(self.view.members),
+            self.statics.departed(),
+            self.cause,
+            self.trouble,
+            self.sharing,
+        )
+        if (
+            self.timers.assign_at_ms is not None
+            and not beside_commands
+            and not said
+            and not self.trouble.quarantined
+        ) or same_report(before, after):
+            return ()
+        return (
+            PutMetadata(
+                replace(after, ownership=self.log.ownership(self.view))
+                if self.state is GroupState.STABLE
+                else after
+            ),
+        )
+
+    def _drop_channel(self, now_ms: int) -> tuple[WriteOp, ...]:
+        for member, at_ms in sorted(self.timers.empty_channels.items()):
+            if at_ms <= now_ms:
+                self.departed_names.discard(member)
+                self.timers.empty_channels[member] = now_ms + self.options.channel_orphan_ms
+                return (DeleteChannel(member),)
+        return ()
+
+    def take_over(self, now_ms: int) -> None:
+        """The world was read at the beginning of a term: assign at once, without a quiet window."""
+        self.timers.assign_at_ms = self.timers.change_first_ms = now_ms
+        self.cause = Cause(TAKEOVER, "")
+        self.log.begin(now_ms, self.cause)

@@ -1,0 +1,65 @@
+"""A group's report: what its node says for people and tools, and when that is news."""
+
+from __future__ import annotations
+
+from zkcoord.core.model import Cause, Departed, GroupMetadata, GroupState
+from zkcoord.core.target import TargetAssignment
+
+from .legacy_group import LegacyGroup
+from .quarantine import Quarantine
+
+
+def report(
+    before: GroupMetadata,
+    generation: int,
+    state: GroupState,
+    result: TargetAssignment,
+    members: int,
+    departed: tuple[Departed, ...],
+    cause: Cause,
+    trouble: Quarantine,
+    sharing: LegacyGroup,
+) -> GroupMetadata:
+    """What there is to say now; what the group has used `before` holds while there is no target."""
+    made = bool(result.assignor)
+    return GroupMetadata(
+        generation,
+        state,
+        result.assignor or before.assignor,
+        result.protocol if made else before.protocol,
+        result.topics if made else before.topics,
+        members,
+        before.configuration,
+        departed,
+        cause,
+        before.since_ms,
+        "",
+        trouble.reason if trouble.quarantined else "",
+        sharing.said(),
+        sharing.reported,
+    )
+
+
+def same_report(a: GroupMetadata, b: GroupMetadata) -> bool:
+    """Whether a report says nothing new. A takeover of a balanced group must not write, so the
+    cause alone is not news, nor is when a coordinator saw an instance leave.
+    """
+    return _said(a) == _said(b)
+
+
+def _said(report: GroupMetadata) -> tuple[object, ...]:
+    promises = [
+        (d.instance, d.partitions, d.grace_ms, d.since_ms > 0, d.numbers, d.topics)
+        for d in report.departed
+    ]
+    return (
+        report.generation,
+        report.state,
+        report.assignor,
+        report.topics,
+        report.members,
+        report.failure,
+        report.mode,
+        report.problems,
+        promises,
+    )

@@ -1,0 +1,479 @@
+"""What is known of one group, filed so that the next step can be found without looking at
+everything.
+
+The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it
+as read and files each partition in exactly one place:
+
+* settled   owned by the thread that the target names (before there is a target: by any live
+  member's);
+* wrong     owned by a live member that shall not (or another thread of it shall, or it began before
+  the topic was made again, or everybody is recalled): to be stopped;
+* ready     free, wanted by a live member, and in nobody's outstanding start: to be started;
+* starting  free, and in somebody's outstanding start command;
+* orphan    its owner node belongs to a session that has no registration: left alone for a lease;
+* blocked   its owner node is not ours to judge (unreadable, a legacy member's, or of a registration
+  that is unreadable), or its topic was made again and not everybody has let go of the topic before;
+* unwanted  free, and nobody shall have it.
+
+A change of one owner or one command refiles only the partitions it names, so an ack costs what it
+changed, not the size of the group.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Set
+
+from zkcoord.core.events import GroupDelta
+from zkcoord.core.model import (
+    Command,
+    Malformed,
+    Member,
+    Option,
+    Owner,
+    Request,
+    Thread,
+    Topic,
+    TopicPartition,
+    same_incarnation,
+)
+
+
+class PartitionPlace(enum.Enum):
+    """Where a partition is filed."""
+
+    SETTLED = "settled"
+    WRONG = "wrong"
+    READY = "ready"
+    STARTING = "starting"
+    ORPHAN = "orphan"
+    BLOCKED = "blocked"
+    UNWANTED = "unwanted"
+
+
+# the start ack creates an owner node and sets its data; a legacy member's node stays at 0
+OWNER_VERSION_OURS = 1
+
+
+class GroupView:
+    """The filed state of one group. Changed only by `apply`, `retarget`, `rename`, `recall`,
+    `refile_topics` and the local effects of our own writes. `topics` are those that exist, by name;
+    `recalled`: all of every member is to be stopped (the eager form). `outdated` holds, by topic,
+    the partitions that are owned or being started as those of a topic before; `misled` those owned
+    by a start that was written before the topic was made again. `coming` counts, by member, the
+    partitions that others have yet to give up for it.
+    """
+
+    def __init__(self, epoch: int, topics: Mapping[str, Topic]) -> None:
+        self.epoch = epoch
+        self.topics = topics
+        self.recalled = False
+        self.outdated: dict[str, set[TopicPartition]] = {}
+        self.misled: set[TopicPartition] = set()
+        self.requests: dict[str, Request | Malformed] = {}
+        self.members: dict[str, Member] = {}
+        self.malformed: dict[tuple[str, str], Malformed] = {}
+        self.malformed_since: list[Malformed] = []
+        self.channels: set[str] = set()
+        self.commands: dict[str, dict[str, Command | Malformed]] = {}
+        self.live: dict[str, dict[str, Command]] = {}
+        self.stale: set[tuple[str, str]] = set()
+        self.owners: dict[TopicPartition, Owner | Malformed] = {}
+        self.by_session: dict[int, str] = {}
+        self.target: dict[TopicPartition, Thread] = {}
+        self.aimed = False
+        self.place: dict[TopicPartition, tuple[PartitionPlace, str, str]] = {}
+        self.coming: dict[str, int] = {}
+        self.wrong: dict[str, set[TopicPartition]] = {}
+        self.ready: dict[str, set[TopicPartition]] = {}
+        self.starting: dict[TopicPartition, str] = {}
+        self.orphans: dict[TopicPartition, int] = {}
+        self.blocked: set[TopicPartition] = set()
+        self.legacy = 0
+
+    def apply(self, delta: GroupDelta) -> tuple[str, ...]:
+        """Take what was read. Returns the names of the members whose arrival, departure or change
+        calls for a new target, sorted.
+        """
+        members, owners, commands, channels = (
+            delta.members,
+            delta.owners,
+            delta.commands,
+            delta.channels,
+        )
+        if delta.full and (
+            self.members
+            or self.owners
+            or self.commands
+            or self.channels
+            or self.requests
+            or self.malformed
+        ):
+            known = {
+                *self.members,
+                *(name for what, name in self.malformed if what == "registration"),
+            }
+            members = {**members, **{n: None for n in known if n not in members}}
+            owners = {**owners, **{tp: None for tp in self.owners if tp not in owners}}
+            commands = {
+                **commands,
+                **{
+                    (m, n): None
+                    for m, nodes in self.commands.items()
+                    for n in nodes
+                    if (m, n) not in commands
+                },
+            }
+            channels = {**channels, **{m: False for m in self.channels if m not in channels}}
+            for node in [n for n in self.requests if n not in delta.requests]:
+                self._take_request(node, None)
+        for node, request in delta.requests.items():
+            self._take_request(node, request)
+        for name, there in channels.items():
+            (self.channels.add if there else self.channels.discard)(name)
+        unreadable = Malformed in map(type, members.values()) or (
+            bool(self.malformed)
+            and any(("registration", name) in self.malformed for name in members)
+        )
+        changed = tuple(sorted([name for name, m in members.items() if self._take_member(name, m)]))
+        touched: set[TopicPartition] = set(self.owners) if unreadable else set()
+        for (member, node), command in commands.items():
+            touched.update(self._take_command(member, node, command))
+        touched.update(owners)
+        self._take_owners(owners)
+        for name in changed if self.commands else ():
+            touched.update(self._refile_commands(name))
+        if changed:
+            touched.update(self.owners, self.target)
+        self.refile(touched if self.aimed else self._unsettled(touched))
+        return changed
+
+    def _unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Before a target exists what a live member owns is settled: all of it is filed when there
+        is one.
+        """
+        owners, by_session, place = self.owners, self.by_session, self.place
+        return [
+            tp
+            for tp in partitions
+            if not isinstance(owner := owners.get(tp), Owner)
+            or owner.session not in by_session
+            or (place and tp in place)
+        ]
+
+    def _judge_form(self, what: str, name: str, value: object) -> None:
+        """Note a node that is not what it should be, and forget the note of one that is again."""
+        before = self.malformed.pop((what, name), None)
+        if isinstance(value, Malformed):
+            self.malformed[(what, name)] = value
+            if before is None:
+                self.malformed_since.append(value)
+
+    def take_malformed(self) -> list[Malformed]:
+        """What became malformed since the last call, sorted."""
+        found, self.malformed_since = self.malformed_since, []
+        return sorted(found, key=lambda bad: (bad.what, bad.name))
+
+    def _take_member(self, name: str, member: Member | Malformed | None) -> bool:
+        """Store one registration; True when the target may have to change."""
+        before = self.members.get(name)
+        if self.malformed or not isinstance(member, Member):
+            self._judge_form("registration", name, member)
+        if isinstance(member, Member):
+            if before == member:
+                return False
+            if before is not None and self.by_session.get(before.session) == name:
+                del self.by_session[before.session]
+            self.legacy += member.legacy - (before is not None and before.legacy)
+            self.members[name] = member
+            self.by_session[member.session] = name
+            return True
+        if before is None:
+            return False
+        self.legacy -= before.legacy
+        del self.members[name]
+        if self.by_session.get(before.session) == name:
+            del self.by_session[before.session]
+        return True
+
+    def _take_request(self, node: str, request: Request | Malformed | None) -> None:
+        self._judge_form("request", node, request)
+        if request is None:
+            self.requests.pop(node, None)
+        else:
+            self.requests[node] = request
+
+    def _take_command(
+        self, member: str, node: str, command: Command | Malformed | None
+    ) -> Iterable[TopicPartition]:
+        """Store one command; returns the partitions to refile."""
+        nodes = self.commands.setdefault(member, {})
+        before = nodes.pop(node, None)
+        self._judge_form("command", f"{member}/{node}", command)
+        touched: list[TopicPartition] = (
+            list(before.partitions) if isinstance(before, Command) else []
+        )
+        if command is None and isinstance(before, Command):
+            self.misled.update(
+                tp
+                for tp in before.start
+                if not self._is_now(tp.topic, before.incarnations.get(tp.topic))
+            )
+        self._unfile_command(member, node, before)
+        if command is None:
+            if not nodes:
+                del self.commands[member]
+            return touched
+        nodes[node] = command
+        self._file_command(member, node, command)
+        if isinstance(command, Command):
+            touched.extend(command.partitions)
+            self.misled.difference_update(command.start)
+        return touched
+
+    def _unfile_command(self, member: str, node: str, command: Command | Malformed | None) -> None:
+        self.stale.discard((member, node))
+        live = self.live.get(member)
+        if live is not None and live.pop(node, None) is not None:
+            if isinstance(command, Command) and command.option is Option.START:
+                for tp in command.start:
+                    if self.starting.get(tp) == member:
+                        del self.starting[tp]
+            if not live:
+                del self.live[member]
+
+    def _file_command(self, member: str, node: str, command: Command | Malformed) -> None:
+        if isinstance(command, Malformed):
+            return
+        registered = self.members.get(member)
+        if (
+            command.epoch < self.epoch
+            or registered is None
+            or registered.incarnation != command.incarnation
+        ):
+            self.stale.add((member, node))
+            return
+        self.live.setdefault(member, {})[node] = command
+        for tp in command.start:
+            self.starting[tp] = member
+
+    def _refile_commands(self, member: str) -> set[TopicPartition]:
+        """A member came, went or changed: judge its commands anew."""
+        touched: set[TopicPartition] = set()
+        for node, command in list(self.commands.get(member, {}).items()):
+            self._unfile_command(member, node, command)
+            self._file_command(member, node, command)
+            if isinstance(command, Command):
+                touched.update(command.partitions)
+        return touched
+
+    def _take_owners(self, owners: Mapping[TopicPartition, Owner | Malformed | None]) -> None:
+        if self.malformed or Malformed in map(type, owners.values()):
+            for tp, owner in owners.items():
+                self._judge_form("owner", str(tp), owner)
+        for tp, owner in owners.items():
+            if owner is not None:
+                self.owners[tp] = owner
+            else:
+                self.owners.pop(tp, None)
+                self.misled.discard(tp)
+
+    def retarget(self, target: Mapping[TopicPartition, Thread]) -> None:
+        """Take a new target."""
+        touched = {*self.target, *target, *self.owners}
+        self.target = dict(target)
+        self.aimed = True
+        self.refile(
+            touched if self.recalled or self.outdated else self._not_plainly_settled(touched)
+        )
+
+    def _not_plainly_settled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Without those of which there is nothing to file: the usual case, found out with less than
+        the general one takes (a new coordinator asks for every partition that there is).
+        """
+        owners, target, topics, by_session, place, misled = (
+            self.owners,
+            self.target,
+            self.topics,
+            self.by_session,
+            self.place,
+            self.misled,
+        )
+        return [
+            tp
+            for tp in partitions
+            if not isinstance(owner := owners.get(tp), Owner)
+            or owner.thread != target.get(tp)
+            or by_session.get(owner.session) != owner.thread.member
+            or (topic := topics.get(tp.topic)) is None
+            or owner.created < topic.created
+            or (misled and tp in misled)
+            or (place and tp in place)
+        ]
+
+    def count_moves(
+        self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]
+    ) -> None:
+        """Who must give in a storm of joins gives what has moved least, from one target to the
+        next. What a member leaves behind counts as not moved: of those who come and go each gets
+        the same, and the others keep theirs.
+        """
+        for tp, thread in target.items() if self.target or moved else ():
+            before = self.target.get(tp)
+            if before is None or before.member not in self.members:
+                moved.pop(tp, None)
+            elif before.member != thread.member:
+                moved[tp] = moved.get(tp, 0) + 1
+
+    def rename(self, before: str, after: str) -> None:
+        """A member is back under another name: what the target had for it is its."""
+        moved = [tp for tp, thread in self.target.items() if thread.member == before]
+        for tp in moved:
+            self.target[tp] = self.target[tp]._replace(member=after)
+        self.refile(moved)
+
+    def recall(self, everybody: bool) -> None:
+        """Begin or end to want all of every member stopped."""
+        if self.recalled is not everybody:
+            self.recalled = everybody
+            self.refile({*self.owners, *self.target})
+
+    def refile_topics(self, topics: Set[str]) -> None:
+        """Topics were made, made again or deleted."""
+        self.refile(
+            [tp for tp in {*self.owners, *self.target, *self.starting} if tp.topic in topics]
+        )
+
+    def exists(self, tp: TopicPartition) -> bool:
+        """Whether its topic exists, and has it now (a topic made again may have fewer partitions
+        than the target knows).
+        """
+        topic = self.topics.get(tp.topic)
+        numbers = topic.partitions if topic is not None else ()
+        return (
+            numbers[tp.partition : tp.partition + 1] == (tp.partition,) or tp.partition in numbers
+        )
+
+    def _is_now(self, topic: str, incarnation: str | None) -> bool:
+        """Whether that is the topic that exists (nothing said against it: it is)."""
+        known = self.topics.get(topic)
+        return (
+            incarnation is None or known is None or same_incarnation(incarnation, known.incarnation)
+        )
+
+    def _outdated(self, tp: TopicPartition) -> bool:
+        """Whether it is owned, or being started, as a partition of a topic before this one."""
+        owner, topic = self.owners.get(tp), self.topics.get(tp.topic)
+        if isinstance(owner, Owner):
+            return (topic is not None and 0 < owner.created < topic.created) or tp in self.misled
+        starts = (c for c in self.live.get(self.starting.get(tp, ""), {}).values() if tp in c.start)
+        return any(not self._is_now(tp.topic, c.incarnations.get(tp.topic)) for c in starts)
+
+    def refile(self, partitions: Iterable[TopicPartition]) -> None:
+        """Put each partition where it belongs now."""
+        freed: set[str] = set()
+        todo = list(partitions)
+        for tp in todo:
+            if self._outdated(tp):
+                self.outdated.setdefault(tp.topic, set()).add(tp)
+            elif tp in self.outdated.get(tp.topic, ()):
+                self.outdated[tp.topic].discard(tp)
+                if not self.outdated[tp.topic]:
+                    del self.outdated[tp.topic]
+                    freed.add(tp.topic)
+        if freed:
+            todo = list({*todo, *(tp for tp in self.target if tp.topic in freed)})
+        for tp in todo:
+            self._unfile(tp)
+            place, member = self._judge(tp)
+            if place is PartitionPlace.SETTLED or place is PartitionPlace.UNWANTED:
+                continue  # most are, and there is nothing to do for them: they are not kept
+            want = self.target.get(tp)
+            taker = want.member if want is not None else ""
+            self.place[tp] = (place, member, taker)
+            if place is PartitionPlace.WRONG:
+                self.wrong.setdefault(member, set()).add(tp)
+                self.coming[taker] = self.coming.get(taker, 0) + 1
+            elif place is PartitionPlace.READY:
+                self.ready.setdefault(member, set()).add(tp)
+            elif place is PartitionPlace.ORPHAN:
+                owner = self.owners[tp]
+                assert isinstance(owner, Owner)
+                self.orphans[tp] = owner.session
+            elif place is PartitionPlace.BLOCKED:
+                self.blocked.add(tp)
+
+    def _unfile(self, tp: TopicPartition) -> None:
+        filed = self.place.pop(tp, None)
+        if filed is None:
+            return
+        place, member, taker = filed
+        if place is PartitionPlace.WRONG:
+            self.coming[taker] -= 1
+            if not self.coming[taker]:
+                del self.coming[taker]
+        if place is PartitionPlace.WRONG or place is PartitionPlace.READY:
+            sets = self.wrong if place is PartitionPlace.WRONG else self.ready
+            sets[member].discard(tp)
+            if not sets[member]:
+                del sets[member]
+        elif place is PartitionPlace.ORPHAN:
+            del self.orphans[tp]
+        elif place is PartitionPlace.BLOCKED:
+            self.blocked.discard(tp)
+
+    def _judge(self, tp: TopicPartition) -> tuple[PartitionPlace, str]:
+        owner = self.owners.get(tp)
+        want = self.target.get(tp)
+        if isinstance(owner, Malformed):
+            return PartitionPlace.BLOCKED, ""
+        if owner is not None:
+            holder = self.by_session.get(owner.session)
+            if holder is None:
+                # it is there: its member may hold a lease
+                unreadable = ("registration", owner.thread.member) in self.malformed
+                return (
+                    PartitionPlace.ORPHAN
+                    if owner.version == OWNER_VERSION_OURS and not unreadable
+                    else PartitionPlace.BLOCKED
+                ), ""
+            stays = (
+                want is not None
+                and want.member == holder
+                and want.number == owner.thread.number
+                and not self.recalled
+            )
+            if stays and tp not in self.outdated.get(tp.topic, ()):
+                return PartitionPlace.SETTLED, holder
+            return (PartitionPlace.WRONG if self.aimed else PartitionPlace.SETTLED), holder
+        if want is None or want.member not in self.members:
+            return PartitionPlace.UNWANTED, ""
+        if tp in self.starting:
+            return PartitionPlace.STARTING, self.starting[tp]
+        if tp.topic in self.outdated:
+            return PartitionPlace.BLOCKED, ""
+        return PartitionPlace.READY, want.member
+
+    def held_by(self, member: str) -> tuple[TopicPartition, ...]:
+        """The partitions whose owner nodes belong to a member's session."""
+        registered = self.members.get(member)
+        if registered is None:
+            return ()
+        return tuple(
+            tp
+            for tp, o in self.owners.items()
+            if isinstance(o, Owner) and o.session == registered.session
+        )
+
+    def current_owners(self) -> dict[TopicPartition, Thread]:
+        """Who holds what among the live members, as threads."""
+        holder_of = self.by_session.get
+        return {
+            tp: (
+                owner.thread
+                if owner.thread.member == holder
+                else Thread(holder, owner.thread.number)
+            )
+            for tp, owner in self.owners.items()
+            if isinstance(owner, Owner) and (holder := holder_of(owner.session)) is not None
+        }

@@ -1,0 +1,3 @@
+"""A recorded coordinator again: every decision, its reason, and what other options would have
+done.
+"""

@@ -1,0 +1,137 @@
+"""ACLs of nodes that exist: two requests that only `zkcoord acl` and a coordinator's look at its
+start need, and a client for them.
+
+Neither is part of a multiRead or a multi, so they are sent one by one, many at once; ZooKeeper
+answers in order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kazoo.protocol import serialization as wire
+from kazoo.security import ACL, Id
+
+from zkcoord.errors import UnavailableError
+from zkcoord.zk.kazoo_port.session import KazooPort
+from zkcoord.zk.kazoo_port.wire_requests import (
+    NO_NODE,
+    UNANSWERED_CODES,
+    WireRequest,
+    absolute,
+    error_of,
+)
+from zkcoord.zk.port import AclEntry, Denied, Missing, Unanswered
+from zkcoord.zk.sync.reader import SyncReader
+
+REQUESTS_AT_ONCE_MAX = 500
+ANY_VERSION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """A node's ACL, and how many children the node has."""
+
+    entries: tuple[AclEntry, ...]
+    num_children: int
+
+
+AclAnswer = Acl | Missing | Denied
+
+
+def get_acl_request(chroot: str, path: str) -> WireRequest:
+    """Answer: an `AclAnswer`, or `Unanswered`."""
+
+    def decode(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
+        if err:
+            return _refused(err)
+        entries, stat = wire.GetACL.deserialize(body, offset)
+        return Acl(
+            tuple(AclEntry(entry.perms, entry.id.scheme, entry.id.id) for entry in entries),
+            stat.numChildren,
+        )
+
+    return WireRequest(
+        wire.GetACL.type, bytes(wire.GetACL(absolute(chroot, path)).serialize()), decode
+    )  # type: ignore[arg-type]
+
+
+def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> WireRequest:
+    """Answer: the `Acl` now, `Missing`, `Denied` or `Unanswered`."""
+    acls = [ACL(entry.perms, Id(entry.scheme, entry.id)) for entry in entries]
+
+    def decode(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
+        return (
+            _refused(err)
+            if err
+            else Acl(tuple(entries), wire.SetACL.deserialize(body, offset).numChildren)
+        )
+
+    return WireRequest(
+        wire.SetACL.type,
+        bytes(wire.SetACL(absolute(chroot, path), acls, ANY_VERSION).serialize()),
+        decode,
+    )  # type: ignore[arg-type]
+
+
+def _refused(err: int) -> Missing | Denied | Unanswered:
+    if err in UNANSWERED_CODES:
+        return Unanswered()
+    return Missing() if err == NO_NODE else Denied(error_of(err))
+
+
+class AclClient(SyncReader):
+    """A reader that also reads and sets ACLs. Raises `UnavailableError`, one sentence, when
+    ZooKeeper does not answer: what was set until then stays.
+    """
+
+    def acls(self, paths: Sequence[str]) -> list[AclAnswer]:
+        """The ACLs of nodes, in order."""
+        return self._each(
+            [lambda port, path=path: get_acl_request(port.chroot, path) for path in paths]
+        )  # type: ignore[misc]
+
+    def set_acls(self, acls: Sequence[tuple[str, Sequence[AclEntry]]]) -> list[AclAnswer]:
+        """Set the ACLs of nodes; what became of each, in order."""
+        return self._each(
+            [
+                lambda port, path=path, entries=entries: set_acl_request(port.chroot, path, entries)
+                for path, entries in acls
+            ]
+        )  # type: ignore[misc]
+
+    def _each(self, requests: Sequence[Callable[[KazooPort], WireRequest]]) -> list[AclAnswer]:
+        found: list[AclAnswer] = []
+        for at in range(0, len(requests), REQUESTS_AT_ONCE_MAX):
+            self._await_connected(self._read_deadline_ms)
+            found += self._batch(requests[at : at + REQUESTS_AT_ONCE_MAX])
+        return found
+
+    def _batch(self, requests: Sequence[Callable[[KazooPort], WireRequest]]) -> list[AclAnswer]:
+        answers: list[AclAnswer | Unanswered] = []
+        complete = threading.Event()
+
+        def answered(answer: AclAnswer | Unanswered) -> None:
+            answers.append(answer)
+            if len(answers) == len(requests):
+                complete.set()
+
+        def send() -> None:
+            assert self._port is not None
+            for request in requests:
+                self._port.ask(request(self._port), answered)
+
+        self._loop.post(send)
+        told = (
+            [answer for answer in answers if not isinstance(answer, Unanswered)]
+            if complete.wait(self._read_deadline_ms / 1000)
+            else []
+        )
+        if len(told) < len(requests):
+            raise UnavailableError(
+                f"ZooKeeper at {self._options.address} did not answer within"
+                f" {self._read_deadline_ms} ms: look at its servers, then try again"
+            )
+        return told

@@ -1,0 +1,262 @@
+"""Who may do what with which node: one table, and the ACL of a node by its path.
+
+There are three kinds of principals (`Roles`). *Coordinators*, and operators with their tools, may
+do everything with zkcoord's nodes. *Members* may do what `MATRIX` says and nothing else. *Readers*
+may look. ZooKeeper does not inherit an ACL from a parent, and whoever creates a node decides who
+may use it. So the ACL depends on the node's place alone, not on who makes it, and it is put on at
+the edge (`Roles.applied`, in the port), where no caller can forget it.
+
+What a letter means: `r` read the data, the children's names, and check the version; `w` write the
+data; `c` create children; `d` delete children (deleting is the parent's right, not the node's); `a`
+change the ACL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from zkcoord.errors import ConfigurationError
+from zkcoord.zk.port import PERMISSIONS, AclEntry, Create, Op
+from zkcoord.znodes.names import shown
+from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout, parents
+
+ANY = "*"
+ALL = "rwcda"
+READ = "r"
+SCHEMES_OF_NOBODY = ("world", "auth")
+PRINCIPALS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AclRule:
+    """What members may do with one kind of node. `path` gives its path in a layout, with `ANY` for
+    the names in it.
+    """
+
+    what: str
+    path: Callable[[Layout], str]
+    members: str
+    why: str
+
+
+MATRIX: tuple[AclRule, ...] = (
+    AclRule("leader", lambda lay: lay.leader, "r", "see that somebody leads"),
+    AclRule(
+        "epoch and groups' root", lambda lay: lay.epoch, "rc", "read epoch and lease, make a group"
+    ),
+    AclRule("root of offsets", lambda lay: CONSUMERS, "rc", "make a group's node there"),
+    AclRule(
+        "root above leader and epoch",
+        lambda lay: parents(lay.leader)[0],
+        "r",
+        "nothing (with the layout `draft` it is the root of offsets)",
+    ),
+    AclRule(
+        "group",
+        lambda lay: lay.group(ANY),
+        "rc",
+        "read the report; make ids, channel, owners, publish, plans",
+    ),
+    AclRule("mode", lambda lay: lay.mode(ANY), "r", "see whom the group belongs to"),
+    AclRule(
+        "registrations",
+        lambda lay: lay.ids(ANY),
+        "rcd",
+        "register, register anew, take over a static member's place",
+    ),
+    AclRule(
+        "registration",
+        lambda lay: lay.registration(ANY, ANY),
+        "r",
+        "check its version, which proves the membership",
+    ),
+    AclRule("channels", lambda lay: lay.channels(ANY), "rc", "make the own channel"),
+    AclRule(
+        "channel",
+        lambda lay: lay.channel(ANY, ANY),
+        "rd",
+        "read commands, and delete them: the ack",
+    ),
+    AclRule("command", lambda lay: lay.command(ANY, ANY, ANY), "r", "read it"),
+    AclRule("owners", lambda lay: lay.owners(ANY), "rc", "make a topic's node"),
+    AclRule(
+        "owners of a topic",
+        lambda lay: lay.owner_topic(ANY, ANY),
+        "rcd",
+        "own a partition and give it up",
+    ),
+    AclRule(
+        "owner",
+        lambda lay: f"{lay.owner_topic(ANY, ANY)}/{ANY}",
+        "rw",
+        "claim it: its version 1 says that it is one of ours",
+    ),
+    AclRule("requests", lambda lay: lay.requests(ANY), "r", "nothing: they are an operator's"),
+    AclRule("request", lambda lay: lay.request(ANY, ANY), "r", "nothing"),
+    AclRule(
+        "publications",
+        lambda lay: lay.publications(ANY),
+        "rcd",
+        "publish a sink's batch, finish it",
+    ),
+    AclRule("publication", lambda lay: lay.publication(ANY, ANY), "r", "finish another's"),
+    AclRule("plans", lambda lay: lay.replayed_plans(ANY), "rcd", "say what is read again"),
+    AclRule("plan", lambda lay: f"{lay.replayed_plans(ANY)}/{ANY}", "rw", "say it anew"),
+    AclRule(
+        "group's node above its offsets",
+        lambda lay: f"{CONSUMERS}/{ANY}",
+        "rc",
+        "make offsets (and, with the layout `isolated`, ids and owners)",
+    ),
+    AclRule("offsets", lambda lay: lay.offsets(ANY), "rc", "make a topic's node"),
+    AclRule(
+        "offsets of a topic",
+        lambda lay: lay.offset_topic(ANY, ANY),
+        "rwc",
+        "store the first offset, and to which incarnation of the topic offsets belong",
+    ),
+    AclRule("offset", lambda lay: f"{lay.offset_topic(ANY, ANY)}/{ANY}", "rw", "commit"),
+)
+"""Members' rights. What is not in it (a chroot's parents, Kafka's own nodes) members may read."""
+
+
+def bits(letters: str) -> int:
+    """Permission bits of letters."""
+    return sum(PERMISSIONS[letter] for letter in letters)
+
+
+def letters(perms: int) -> str:
+    """Letters of permission bits, in the order of `ALL`."""
+    return "".join(letter for letter in ALL if perms & PERMISSIONS[letter])
+
+
+def _by_length() -> dict[int, list[tuple[tuple[str, ...], str]]]:
+    """Patterns as components, by their number of components, those with fewer wildcards first; of
+    two rules for one path the earlier counts.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for layout in LAYOUTS.values():
+        for rule in MATRIX:
+            found.setdefault(tuple(rule.path(layout).split("/")), rule.members)
+    table: dict[int, list[tuple[tuple[str, ...], str]]] = {}
+    for parts, members in sorted(found.items(), key=lambda item: item[0].count(ANY)):
+        table.setdefault(len(parts), []).append((parts, members))
+    return table
+
+
+_PATTERNS = _by_length()
+
+
+def members_may(path: str) -> str:
+    """The letters of what members may do with the node at this path (relative to the chroot), in
+    either layout: their paths do not overlap, because groups may not have the names of parts.
+    """
+    parts = path.split("/")
+    for pattern, members in _PATTERNS.get(len(parts), ()):
+        if all(wanted in (ANY, part) for wanted, part in zip(pattern, parts, strict=True)):
+            return members
+    return READ
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who, in ZooKeeper's words: `sasl:app`, `x509:CN=app,O=shop`, `digest:app:<hash>`,
+    `ip:10.0.0.0/8`. A digest's hash is shown nowhere.
+    """
+
+    scheme: str
+    id: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return AclEntry(0, self.scheme, self.id).who
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who is what. One principal may be in several."""
+
+    coordinators: tuple[Principal, ...]
+    members: tuple[Principal, ...]
+    readers: tuple[Principal, ...] = ()
+
+    @cached_property
+    def _acls(self) -> dict[str, tuple[AclEntry, ...]]:
+        return {}
+
+    def acl(self, path: str) -> tuple[AclEntry, ...]:
+        """The ACL of the node at a path."""
+        may = members_may(path)
+        if may not in self._acls:
+            given = ((self.coordinators, ALL), (self.members, may), (self.readers, READ))
+            self._acls[may] = tuple(
+                AclEntry(bits(what), p.scheme, p.id) for who, what in given for p in who
+            )
+        return self._acls[may]
+
+    @property
+    def widest(self) -> tuple[AclEntry, ...]:
+        """An ACL as large on the wire as that of any node: for whoever counts bytes before a
+        write.
+        """
+        return self.acl("/")
+
+    def applied(self, ops: Sequence[Op]) -> list[Op]:
+        """The operations, with the ACL of its place on each node that is created."""
+        return [replace(op, acl=self.acl(op.path)) if isinstance(op, Create) else op for op in ops]
+
+    @property
+    def all(self) -> tuple[Principal, ...]:
+        """Everybody."""
+        return (*self.coordinators, *self.members, *self.readers)
+
+
+def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, str]) -> Roles:
+    """Roles of three texts, each SCHEME:ID;SCHEME:ID... `names` is what the three are called in a
+    refusal. Raises `ConfigurationError`.
+    """
+    found = tuple(
+        tuple(_principal(part.strip(), name) for part in text.split(";") if part.strip())
+        for text, name in zip((coordinators, members, readers), names, strict=True)
+    )
+    for who, name in zip(found[:2], names, strict=False):
+        if not who:
+            raise ConfigurationError(
+                f"{name} names nobody: write SCHEME:ID;SCHEME:ID..., for example sasl:app, or leave"
+                f" all of {', '.join(names)} out"
+            )
+        everybody = next((p for p in who if p.scheme == "world"), None)
+        if everybody is not None:
+            raise ConfigurationError(
+                f"{name} names {everybody}, which is everybody: name users (sasl:NAME,"
+                " x509:SUBJECT, digest:NAME:HASH) or addresses (ip:ADDRESS/BITS)"
+            )
+    if sum(map(len, found)) > PRINCIPALS_MAX:
+        raise ConfigurationError(
+            f"{', '.join(names)} name {sum(map(len, found))} principals, and {PRINCIPALS_MAX} at"
+            " most fit: let several processes share one"
+        )
+    return Roles(*found)
+
+
+def _principal(text: str, name: str) -> Principal:
+    scheme, colon, who = text.partition(":")
+    if (
+        not colon
+        or not scheme.isalnum()
+        or not who
+        or not who.isprintable()
+        or (scheme == "digest" and not all(who.partition(":")[::2]))
+    ):
+        told = shown(text) if scheme != "digest" else "its digest"
+        raise ConfigurationError(
+            f"{told} in {name} is no principal: write SCHEME:ID, for example sasl:app, x509:CN=app,"
+            " digest:NAME:HASH, with ; between two of them"
+        )
+    if scheme == "auth":
+        raise ConfigurationError(
+            f"{name} names the scheme auth, which is whoever creates a node: name users (sasl:NAME,"
+            " x509:SUBJECT, digest:NAME:HASH)"
+        )
+    return Principal(scheme, who)

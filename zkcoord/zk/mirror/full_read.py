@@ -1,0 +1,394 @@
+"""Reading whole groups, level by level, many groups at once.
+
+Levels: the group's node; registrations, channels and requests; commands; owner nodes. Commands are
+read before owner nodes, and before the names above them: a decision must not see an ack's owner
+nodes as they were before it and its command as it was after.
+
+How many children a node has is asked before their names are (and names are asked for only where
+there are some): a list that somebody filled with millions of names would be larger than any answer,
+and hold up every other group. A group that is larger than the limits is read no further. 10,000
+groups of 3 members are some 250 requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from zkcoord.core.events import GroupDelta
+from zkcoord.core.model import GroupMetadata, Malformed, TopicPartition
+from zkcoord.zk.port import (
+    Children,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    reads_that_fit,
+)
+from zkcoord.znodes import codec, names
+from zkcoord.znodes.paths import Layout
+
+from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
+from .pending_reads import SizeLimits
+
+BAD_NAME = "its name is not printable ASCII of a sensible length"
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+REQUESTS_UNDER_WAY_MAX = 3
+"""ZooKeeper reads the next ones while an answer is decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRead:
+    """A group that was read: a full delta (None: it does not exist), and its size. `left_alone`
+    says that it was not read to its end.
+    """
+
+    delta: GroupDelta | None
+    registrations: int
+    nodes: int
+    left_alone: Malformed | None
+
+
+class GroupDraft(Delta):
+    """One group while it is being read. `filled` holds the paths that have children, of the
+    channels' (`commanded`) their members.
+    """
+
+    def __init__(self, name: str, limits: SizeLimits) -> None:
+        super().__init__()
+        self.name = name
+        self.limits = limits
+        self.exists = True
+        self.registrations = 0
+        self.nodes = 0
+        self.left_alone: Malformed | None = None
+        self.filled: set[str] = set()
+        self.commanded: list[str] = []
+        self.metadata: GroupMetadata | None = None
+        self.topics: list[str] = []
+
+    def counted(self, children: int, registrations: bool = False) -> None:
+        """A node of it has so many children."""
+        self.nodes += children
+        self.registrations += children if registrations else 0
+        reason = self.limits.exceeded(self.registrations, self.nodes)
+        if reason:
+            self.left_alone = Malformed("group", self.name, reason)
+
+    def read(self) -> GroupRead:
+        """Everything, as one full delta."""
+        delta = GroupDelta(
+            True,
+            self.members,
+            self.channels,
+            self.commands,
+            self.owners,
+            self.requests,
+            self.metadata,
+            self.mode,
+        )
+        return GroupRead(
+            delta if self.exists and self.left_alone is None else None,
+            self.registrations,
+            self.nodes,
+            self.left_alone,
+        )
+
+
+Take = Callable[[GroupDraft, Any, ReadAnswer], None]
+Question = tuple[Read, Take, GroupDraft, Any]
+"""What to read, and what takes the answer: for which group, and for which part of it. (A takeover
+has hundreds of thousands, so these are plain tuples and functions.)
+"""
+
+
+class FullRead:
+    """Reads `groups`, then calls `done` with what was read of each. On a lost connection it simply
+    never ends.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        groups: Sequence[str],
+        limits: SizeLimits,
+        reads_max: int,
+        done: Callable[[Mapping[str, GroupRead]], None],
+    ) -> None:
+        self.port = port
+        self.layout = layout
+        self.drafts = {g: GroupDraft(g, limits) for g in groups}
+        self.reads_max = reads_max
+        self.done = done
+        self.levels = [
+            self._groups,
+            self._names,
+            self._members,
+            self._nodes,
+            self._commands,
+            self._topics,
+            self._owned,
+            self._partitions,
+            self._owners,
+        ]
+        self.questions: Iterator[Question] = iter(())
+        self.under_way = 0
+
+    def begin(self) -> None:
+        """Sync, then read."""
+        self.port.sync(self._synced)
+
+    def _synced(self, result: ReadResult) -> None:
+        if isinstance(result, ReadDone):
+            self._next()
+
+    def _next(self) -> None:
+        """Keep some requests under way; a level begins when the one before it is answered to its
+        end.
+        """
+        while self.under_way < REQUESTS_UNDER_WAY_MAX:
+            batch = list(islice(self.questions, self.reads_max))
+            if batch:
+                self._ask(batch)
+            elif self.under_way:
+                return
+            elif self.levels:
+                self.questions = iter(self.levels.pop(0)())
+            else:
+                self.done({g: d.read() for g, d in self.drafts.items()})
+                return
+
+    def _ask(self, batch: list[Question]) -> None:
+        """One request with as many of these as fit."""
+        reads = [question[0] for question in batch]
+        count = reads_that_fit(reads, self.reads_max)
+        if count < len(batch):
+            self.questions = chain(batch[count:], self.questions)
+        self.under_way += 1
+        self.port.read(reads[:count], partial(self._answered, batch[:count]))
+
+    def _answered(self, batch: Sequence[Question], result: ReadResult) -> None:
+        if not isinstance(result, ReadDone):
+            return
+        self.under_way -= 1
+        for (_, take, draft, key), answer in zip(batch, result.answers, strict=True):
+            take(draft, key, answer)
+        self._next()
+
+    def _fitting(self) -> Iterable[tuple[str, GroupDraft]]:
+        return (
+            (group, draft)
+            for group, draft in self.drafts.items()
+            if draft.exists and draft.left_alone is None
+        )
+
+    def _groups(self) -> Iterable[Question]:
+        layout, other = self.layout, self.layout.other_profile()
+        for group, draft in self._fitting():
+            yield GetData(layout.group(group)), _metadata, draft, group
+            yield GetData(layout.mode(group)), _mode, draft, None
+            yield GetData(other.ids(group)), _elsewhere, draft, other
+            for path, take in (
+                (layout.ids(group), _size_of_registrations),
+                (layout.channels(group), _size),
+                (layout.requests(group), _size),
+            ):
+                yield GetData(path), take, draft, path
+
+    def _names(self) -> Iterable[Question]:
+        for group, draft in self._fitting():
+            yield from _list(draft, self.layout.ids(group), _member_names)
+            yield from _list(draft, self.layout.channels(group), _channel_names)
+            yield from _list(draft, self.layout.requests(group), _request_names)
+
+    def _members(self) -> Iterable[Question]:
+        layout = self.layout
+        for group, draft in self._fitting():
+            for member in list(draft.members):
+                if names.is_member(member):
+                    yield GetData(layout.registration(group, member)), _member, draft, member
+                else:
+                    draft.members[member] = Malformed("registration", member, BAD_NAME)
+            for member in list(draft.channels):
+                yield GetData(layout.channel(group, member)), _channel, draft, member
+            for node in list(draft.requests):
+                if names.is_node(node):
+                    yield GetData(layout.request(group, node)), _request, draft, node
+                else:
+                    draft.requests[node] = Malformed("request", node, BAD_NAME)
+
+    def _nodes(self) -> Iterable[Question]:
+        for group, draft in self._fitting():
+            for member in draft.commanded:
+                yield GetChildren(self.layout.channel(group, member)), _command_names, draft, member
+
+    def _commands(self) -> Iterable[Question]:
+        for group, draft in self._fitting():
+            for member, node in list(draft.commands):
+                if names.is_node(node):
+                    yield (
+                        GetData(self.layout.command(group, member, node)),
+                        _command,
+                        draft,
+                        (member, node),
+                    )
+                else:
+                    draft.commands[(member, node)] = Malformed(
+                        "command", f"{member}/{node}", BAD_NAME
+                    )
+        # not earlier: an ack may make a topic's first owner node
+        for group, draft in self._fitting():
+            path = self.layout.owners(group)
+            yield GetData(path), _size, draft, path
+
+    def _topics(self) -> Iterable[Question]:
+        for group, draft in self._fitting():
+            yield from _list(draft, self.layout.owners(group), _topic_names)
+
+    def _owned(self) -> Iterable[Question]:
+        for group, draft in self._fitting():
+            for topic in draft.topics:
+                path = self.layout.owner_topic(group, topic)
+                yield GetData(path), _size, draft, path
+
+    def _partitions(self) -> Iterable[Question]:
+        for group, draft in self._fitting():
+            for topic in draft.topics:
+                yield from _list(
+                    draft, self.layout.owner_topic(group, topic), _partition_numbers, topic
+                )
+
+    def _owners(self) -> Iterable[Question]:
+        path_of = self.layout.owner_topic
+        for group, draft in self._fitting():
+            above = {topic: path_of(group, topic) for topic in draft.topics}
+            for tp in list(draft.owners):
+                yield GetData(f"{above[tp.topic]}/{tp.partition}"), _owner, draft, tp
+
+
+def _list(draft: GroupDraft, path: str, take: Take, key: object = None) -> Iterable[Question]:
+    """Ask for the names of the children, where there are some."""
+    return ((GetChildren(path), take, draft, key),) if path in draft.filled else ()
+
+
+def _size(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    """How many children a node has."""
+    if isinstance(answer, Node) and answer.stat.num_children:
+        draft.filled.add(path)
+        draft.counted(answer.stat.num_children)
+
+
+def _size_of_registrations(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    if isinstance(answer, Node) and answer.stat.num_children:
+        draft.filled.add(path)
+        draft.counted(answer.stat.num_children, registrations=True)
+
+
+def _elsewhere(draft: GroupDraft, other: Layout, answer: ReadAnswer) -> None:
+    """The parent of its registrations in the other layout: with any there it is not ours to move,
+    since both have the same offsets.
+    """
+    if isinstance(answer, Node) and answer.stat.num_children:
+        where = (
+            f"{answer.stat.num_children} registrations in the layout {other.name}"
+            f" ({other.ids(draft.name)})"
+        )
+        draft.left_alone = Malformed(
+            "group",
+            draft.name,
+            f"it has {where}, and both layouts share its offsets: stop those consumers, or run"
+            " coordinator and consumers with that layout",
+        )
+
+
+def _metadata(draft: GroupDraft, group: str, answer: ReadAnswer) -> None:
+    draft.exists = not isinstance(answer, Missing)
+    if isinstance(answer, Node) and answer.data:
+        value = codec.decode_metadata(group, answer.data)
+        draft.metadata = value if isinstance(value, GroupMetadata) else None
+
+
+def _mode(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    _keep(draft.mode, "mode", mode_of(answer))
+
+
+def _member_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.members.update(dict.fromkeys(answer.names))
+
+
+def _request_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.requests.update(dict.fromkeys(answer.names))
+
+
+def _channel_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.channels.update(dict.fromkeys(filter(names.is_member, answer.names), True))
+
+
+def _command_names(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.commands.update(dict.fromkeys((member, node) for node in answer.names))
+
+
+def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.topics.extend(n for n in answer.names if names.is_topic(n))
+
+
+def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> None:
+    if isinstance(answer, Children):
+        draft.owners.update(
+            dict.fromkeys(
+                [TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)]
+            )
+        )
+
+
+def _member(draft: GroupDraft, name: str, answer: ReadAnswer) -> None:
+    _keep(draft.members, name, member_of(answer, name))
+
+
+def _channel(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
+    if not isinstance(answer, Node):
+        del draft.channels[member]
+    elif answer.stat.num_children:
+        draft.counted(answer.stat.num_children)
+        draft.commanded.append(member)
+
+
+def _command(draft: GroupDraft, key: tuple[str, str], answer: ReadAnswer) -> None:
+    _keep(draft.commands, key, command_of(answer, *key))
+
+
+def _request(draft: GroupDraft, node: str, answer: ReadAnswer) -> None:
+    _keep(draft.requests, node, request_of(answer, node))
+
+
+def _owner(draft: GroupDraft, tp: TopicPartition, answer: ReadAnswer) -> None:
+    owner = owner_of(answer, tp)
+    if owner is not None:
+        draft.owners[tp] = owner
+    else:
+        del draft.owners[tp]
+
+
+def _keep(part: dict[K, T | None], key: K, value: T | None) -> None:
+    """What was read; a node that went since its name was read is not there."""
+    if value is None:
+        part.pop(key, None)
+    else:
+        part[key] = value

@@ -1,0 +1,494 @@
+"""The coordinator's picture of ZooKeeper: watch first, then read; an event is a hint, a decision
+uses only what was read.
+
+Watch events only mark what to read (`Want`). `flush`, called once the queue of events is drained,
+asks for ONE multiRead of everything marked; the answers become one delta per group. What one ack
+changes together is read together: a command's event also marks the owner nodes of its partitions, a
+registration's event those of its session.
+
+Why an event for a path that is being read right now marks nothing: ZooKeeper sends a session its
+events and answers in one order, so an event that arrives before an answer happened before that
+answer was made. An ack of 24 partitions raises 25 events and costs one read.
+
+A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level
+(children, registrations and channels, then commands, then owner nodes), at most
+`READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read
+before owner nodes. Events during a sweep mark, and are read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from zkcoord.core.events import (
+    Event,
+    GroupChanged,
+    GroupDelta,
+    GroupGone,
+    GroupLeftAlone,
+    GroupUnread,
+    Ready,
+    TopicsChanged,
+)
+from zkcoord.core.model import Malformed, Member, Pattern, Topic, TopicPartition
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    Change,
+    Children,
+    Fired,
+    GetChildren,
+    GetData,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    WatchMode,
+    reads_that_fit,
+)
+from zkcoord.znodes import names, paths
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.patterns import match_patterns
+
+from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of, topic_of
+from .full_read import BAD_NAME, FullRead, GroupRead
+from .pending_reads import PendingReads, SizeLimits, Sizes, Want
+
+GROUPS_PER_SLICE = 500
+SLICES_UNDER_WAY_MAX = 2
+"""ZooKeeper reads one while the other is decoded; what was read of a few groups is still in the
+processor's cache when the core takes it.
+"""
+
+IGNORED_GROUPS_MAX = 64
+
+COUNTED = (paths.RegistrationAt, paths.ChannelAt, paths.CommandAt, paths.OwnerAt)
+
+RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
+
+
+class Mirror:
+    """Reads one session's view of the world into events for the core.
+
+    `emit` takes the events; `related(group, member, node)` names the partitions of a command that
+    is known (`node` given) or those that a member owns (`node` empty); `before` is the mirror of
+    the same term's last connection: what it knew and is gone must be told, too; `epoch` is this
+    term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much
+    of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many
+    groups are read together. `lost()` must be called when the session is suspended; a new `Mirror`
+    is made for a new connection.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        epoch: int,
+        clock: Callable[[], int],
+        emit: Callable[[Event], None],
+        related: RelatedPartitions,
+        before: Mirror | None = None,
+        limits: SizeLimits = SizeLimits(),
+        reads_max: int = READS_PER_REQUEST_MAX,
+        groups_per_slice: int = GROUPS_PER_SLICE,
+    ) -> None:
+        self.port = port
+        self.own_prefix = f"{epoch}-"
+        self.layout = layout
+        self.clock = clock
+        self.emit = emit
+        self.related = related
+        self.wants = PendingReads()
+        self.limits = limits
+        self.reads_max = reads_max
+        self.sizes = Sizes(limits)
+        self.left_alone: set[str] = set()
+        self.ignored: list[str] = []
+        self.swept_last = False
+        self.inflight: frozenset[Want] = frozenset()
+        self.sweeps: dict[str, None] = {}
+        self.groups_per_slice = groups_per_slice
+        self.unswept: list[Sequence[str]] = []
+        self.slices = 0
+        self.busy = False
+        self.dead = False
+        self.begun = False
+        self.known: set[str] = set()
+        self.topics: dict[str, Topic] = dict(before.topics) if before is not None else {}
+        self.sweeps.update(dict.fromkeys(before.known if before is not None else ()))
+        self.watched_topics: set[str] = set()
+        self.patterns: dict[str, dict[str, Pattern]] = {}
+
+    # the beginning
+
+    def begin(self) -> None:
+        """Watch, sync, read everything, then emit `Ready`."""
+        for path in self.layout.watch_roots():
+            self.port.watch(path, WatchMode.RECURSIVE, self._watched)
+        self.port.watch(self.layout.topics_root, WatchMode.PERSISTENT, self._watched)
+        self.busy = True
+        self.port.sync(self._synced)
+
+    def _watched(self, _result: ReadResult) -> None:
+        """An unanswered watch means that the connection is gone: the owner hears of it as
+        `Suspended`.
+        """
+
+    def _synced(self, result: ReadResult) -> None:
+        self.busy = False
+        if isinstance(result, ReadDone) and not self.dead:
+            self._ask([Want("topics"), Want("groups")])
+
+    def lost(self) -> None:
+        """The connection is gone: answers still to come mean nothing."""
+        self.dead = True
+
+    # marking
+
+    def fired(self, event: Fired) -> None:
+        """A watch saw something."""
+        if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
+            return  # not ignored yet, or not by the port
+        where = self.layout.locate(event.path)
+        if (
+            isinstance(where, COUNTED)
+            and event.change in (Change.CREATED, Change.DELETED)
+            and not self._fits(where, event.change)
+        ):
+            return
+        if not _readable(where):
+            self._name_is_all(where, event.change)
+        elif isinstance(where, paths.RegistrationAt):
+            self._mark_member(where.group, where.member)
+        elif isinstance(where, paths.CommandAt):
+            # the write's own outcome says so
+            own = event.change is Change.CREATED and where.node.startswith(self.own_prefix)
+            if event.change is not Change.DATA and not own:
+                self._mark_command(where.group, where.member, where.node)
+        elif isinstance(where, paths.OwnerAt):
+            self._mark(Want("owner", where.group, tp=where.partition))
+        elif isinstance(where, paths.RequestAt):
+            self._mark(Want("request", where.group, node=where.node))
+        elif isinstance(where, paths.ModeAt):
+            self._mark(Want("mode", where.group))
+        elif isinstance(where, paths.ChannelAt):
+            if event.change is Change.DELETED:
+                self._mark(Want("channel", where.group, where.member))
+        elif isinstance(where, paths.GroupAt):
+            if event.change is not Change.DATA:
+                self._unread(where.group)
+        elif isinstance(where, paths.TopicsAt):
+            self._mark(Want("topics"))
+        elif isinstance(where, paths.TopicAt):
+            self._mark(Want("topic", node=where.topic))
+
+    def _fits(
+        self,
+        where: paths.RegistrationAt | paths.ChannelAt | paths.CommandAt | paths.OwnerAt,
+        change: Change,
+    ) -> bool:
+        """Count a node of a group; False where the group has just become too large to be followed:
+        it is to be read as a whole, which says whether it is.
+        """
+        if where.group in self.known and self.sizes.grew(
+            where.group,
+            1 if change is Change.CREATED else -1,
+            isinstance(where, paths.RegistrationAt),
+        ):
+            self._follow_no_more(where.group)
+            self._ignore()
+            self._unread(where.group)
+            return False
+        return True
+
+    def _name_is_all(self, where: paths.Where, change: Change) -> None:
+        """A node with a name that it cannot have: it is not read, and a registration is named for
+        it (a whole read names the others).
+        """
+        if isinstance(where, paths.RegistrationAt) and where.group in self.known and self.begun:
+            value = (
+                None
+                if change is Change.DELETED
+                else Malformed("registration", where.member, BAD_NAME)
+            )
+            self._emit_group(where.group, GroupDelta(members={where.member: value}))
+
+    def _follow_no_more(self, group: str) -> None:
+        self.left_alone.add(group)
+        self.wants.drop(group)
+
+    def _ignore(self) -> None:
+        """The floods of events of groups that are left alone shall cost next to nothing. Each event
+        is compared with all of these, so of very many some are heard.
+        """
+        groups = sorted(self.left_alone)[:IGNORED_GROUPS_MAX]
+        if groups != self.ignored:
+            self.ignored = groups
+            self.port.ignore([path for group in groups for path in self.layout.group_roots(group)])
+
+    def _mark(self, want: Want) -> None:
+        if want.group and want.group not in self.known:
+            self._unread(want.group)
+        elif want not in self.inflight and want.group not in self.left_alone:
+            self.wants.add(want)
+
+    def _unread(self, group: str) -> None:
+        """A group to read as a whole. The core says when: not while a write of it is under way."""
+        if self.begun:
+            self.emit(GroupUnread(self.clock(), group))
+        else:
+            self.sweeps[group] = None
+
+    def _mark_member(self, group: str, member: str) -> None:
+        self._mark(Want("registration", group, member))
+        self._mark(Want("channel", group, member))
+        for tp in self.related(group, member, ""):
+            self._mark(Want("owner", group, tp=tp))
+
+    def _mark_command(self, group: str, member: str, node: str) -> None:
+        self._mark(Want("command", group, member, node))
+        for tp in self.related(group, member, node):
+            self._mark(Want("owner", group, tp=tp))
+
+    def read_group(self, group: str) -> None:
+        """Read all of a group (after a sync), then emit `GroupChanged(full)`. Only when the core
+        asks: no write of the group may be under way.
+        """
+        self.sweeps[group] = None
+
+    # reading
+
+    @property
+    def due(self) -> bool:
+        """Whether `flush` has something to ask for now."""
+        return self.begun and not self.busy and not self.dead and bool(self.wants or self.sweeps)
+
+    def flush(self) -> None:
+        """Ask for what is marked, unless a request is under way."""
+        if not self.due:
+            return
+        # in turn: a group that changes all the time must not keep whole reads of others from their
+        # turn
+        if self.wants and (self.swept_last or not self.sweeps):
+            self._ask(self.wants.take(self.reads_max))
+        else:
+            self._sweep(sorted(self.sweeps))
+        self.swept_last = self.slices > 0
+
+    def _sweep(self, groups: Sequence[str]) -> None:
+        self.sweeps.clear()
+        self.busy = True
+        for group in groups:
+            if group not in self.known:
+                for path in self.layout.group_watch_roots(group):
+                    self.port.watch(path, WatchMode.RECURSIVE, self._watched)
+        self.known.update(groups)
+        self.left_alone.difference_update(groups)
+        self._ignore()
+        for group in groups:
+            self.sizes.drop(group)
+        self.unswept = [
+            groups[at : at + self.groups_per_slice]
+            for at in range(0, len(groups), self.groups_per_slice)
+        ] or [()]
+        for _ in range(SLICES_UNDER_WAY_MAX):
+            self._next_slice()
+
+    def _next_slice(self) -> None:
+        if self.unswept:
+            self.slices += 1
+            FullRead(
+                self.port,
+                self.layout,
+                self.unswept.pop(0),
+                self.limits,
+                self.reads_max,
+                self._swept,
+            ).begin()
+
+    def _swept(self, groups: Mapping[str, GroupRead]) -> None:
+        if self.dead:
+            return
+        self.slices -= 1
+        self._next_slice()  # it is read while this one is taken
+        for group, read in groups.items():
+            if read.left_alone is not None:
+                self._follow_no_more(group)
+                self.patterns.pop(group, None)
+                self.emit(GroupLeftAlone(self.clock(), group, read.left_alone))
+            elif read.delta is None:
+                self._group_gone(group)
+            else:
+                self.sizes.read(group, read.registrations, read.nodes)
+                self._emit_group(group, read.delta)
+        self._ignore()
+        if self.slices:
+            return
+        self.busy = False
+        if not self.begun:
+            self.begun = True
+            late, self.sweeps = list(self.sweeps), {}
+            # marked while the world was read: like any other whole read, when the core asks, or it
+            # would overlap a write (seed 405052481827)
+            for group in late:
+                self._unread(group)
+            self.emit(Ready(self.clock()))
+        self.flush()
+
+    def _ask(self, wants: Sequence[Want]) -> None:
+        self.busy = True
+        reads = [self._read_of(w) for w in wants]
+        count = reads_that_fit(reads, self.reads_max)
+        for want in wants[count:]:
+            self.wants.add(want)
+        asked = wants[:count]
+        self.inflight = frozenset(asked)
+        self.port.read(reads[:count], lambda result: self._answered(asked, result))
+
+    def _read_of(self, want: Want) -> Read:
+        lay = self.layout
+        if want.kind == "registration":
+            return GetData(lay.registration(want.group, want.member))
+        if want.kind == "channel":
+            return GetChildren(lay.channel(want.group, want.member))
+        if want.kind == "command":
+            return GetData(lay.command(want.group, want.member, want.node))
+        if want.kind == "owner":
+            return GetData(lay.owner(want.group, want.tp))
+        if want.kind == "request":
+            return GetData(lay.request(want.group, want.node))
+        if want.kind == "mode":
+            return GetData(lay.mode(want.group))
+        if want.kind == "topic":
+            return GetData(lay.topic(want.node))
+        return GetChildren(lay.topics_root if want.kind == "topics" else lay.groups_root)
+
+    def _answered(self, wants: Sequence[Want], result: ReadResult) -> None:
+        if self.dead or not isinstance(result, ReadDone):
+            return
+        self.busy, self.inflight = False, frozenset()
+        deltas: dict[str, Delta] = {}
+        topics: dict[str, Topic | Malformed | None] = {}
+        for want, answer in zip(wants, result.answers, strict=True):
+            if want.kind == "topic":
+                topics[want.node] = topic_of(answer, want.node)
+            elif want.kind == "topics":
+                topics.update(self._topic_names(answer))
+            elif want.kind == "groups":
+                if isinstance(answer, Children):
+                    self.sweeps.update(dict.fromkeys(g for g in answer.names if names.is_group(g)))
+            else:
+                self._take(deltas.setdefault(want.group, Delta()), want, answer)
+        if topics:
+            self._emit_topics(topics)
+        for group, delta in deltas.items():
+            self._emit_group(group, delta.build())
+        self._continue()
+
+    def _continue(self) -> None:
+        if self.begun:
+            self.flush()
+        elif self.wants:
+            self._ask(self.wants.take(self.reads_max))
+        elif not self.dead:
+            self._sweep(sorted(self.sweeps))
+
+    def _take(self, delta: Delta, want: Want, answer: ReadAnswer) -> None:
+        if want.kind == "registration":
+            delta.members[want.member] = member_of(answer, want.member)
+        elif want.kind == "command":
+            delta.commands[(want.member, want.node)] = command_of(answer, want.member, want.node)
+        elif want.kind == "owner":
+            delta.owners[want.tp] = owner_of(answer, want.tp)
+        elif want.kind == "request":
+            delta.requests[want.node] = request_of(answer, want.node)
+        elif want.kind == "mode":
+            delta.mode["mode"] = mode_of(answer)
+        elif want.kind == "channel":
+            there = isinstance(answer, Children)
+            delta.channels[want.member] = there
+            for node in answer.names if isinstance(answer, Children) else ():
+                self._mark_command(want.group, want.member, node)
+
+    # topics
+
+    def _topic_names(self, answer: ReadAnswer) -> dict[str, Topic | Malformed | None]:
+        present = (
+            {n for n in answer.names if names.is_topic(n)}
+            if isinstance(answer, Children)
+            else set()
+        )
+        for name in sorted(self.watched_topics - present):
+            self.watched_topics.remove(name)
+            self.port.unwatch(self.layout.topic(name), self._watched)
+        for name in sorted(present - self.watched_topics):
+            self.watched_topics.add(name)
+            self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
+            self.wants.add(Want("topic", node=name))
+        return dict.fromkeys(sorted(set(self.topics) - present))
+
+    def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
+        before = set(self.topics)
+        for name, topic in topics.items():
+            if isinstance(topic, Topic):
+                self.topics[name] = topic
+            elif topic is None:
+                self.topics.pop(name, None)
+        patterns = (
+            {p for members in self.patterns.values() for p in members.values()}
+            if set(self.topics) != before
+            else set()
+        )
+        matches = match_patterns(sorted(patterns, key=repr), self.topics) if patterns else {}
+        self.emit(TopicsChanged(self.clock(), topics, _good(matches)))
+
+    # groups
+
+    def _emit_group(self, group: str, delta: GroupDelta) -> None:
+        known = self.patterns.get(group, {})
+        if delta.full:
+            known = {}
+        fresh: set[Pattern] = set()
+        members = delta.members
+        for name, member in delta.members.items():
+            known.pop(name, None)
+            if isinstance(member, Member) and member.subscription.pattern is not None:
+                known[name] = member.subscription.pattern
+                fresh.add(member.subscription.pattern)
+        matches = match_patterns(sorted(fresh, key=repr), self.topics) if fresh else {}
+        for name, pattern in list(known.items()):
+            bad = matches.get(pattern)
+            if isinstance(bad, Malformed):
+                members = {**members, name: Malformed("registration", name, bad.reason)}
+                del known[name]
+        self.patterns[group] = known
+        if members is not delta.members:
+            delta = replace(delta, members=members)
+        self.emit(GroupChanged(self.clock(), group, delta, _good(matches)))
+
+    def _group_gone(self, group: str) -> None:
+        """Its watches go, too: names of groups come and go for as long as a session lasts. When it
+        comes again it is watched again before it is read.
+        """
+        self.known.discard(group)
+        for path in self.layout.group_watch_roots(group):
+            self.port.unwatch(path, self._watched)
+        self.wants.drop(group)
+        self.left_alone.discard(group)
+        self.sizes.drop(group)
+        self.patterns.pop(group, None)
+        self.emit(GroupGone(self.clock(), group))
+
+
+def _readable(where: paths.Where) -> bool:
+    """Whether a name can be what its place says."""
+    if isinstance(where, (paths.RegistrationAt, paths.ChannelAt)):
+        return names.is_member(where.member)
+    if isinstance(where, paths.CommandAt):
+        return names.is_member(where.member) and names.is_node(where.node)
+    return names.is_node(where.node) if isinstance(where, paths.RequestAt) else True
+
+
+def _good(matches: Mapping[Pattern, frozenset[str] | Malformed]) -> dict[Pattern, frozenset[str]]:
+    return {p: names for p, names in matches.items() if not isinstance(names, Malformed)}

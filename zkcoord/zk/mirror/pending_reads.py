@@ -1,0 +1,115 @@
+"""What is marked to be read, fairly between groups, and how large each group is.
+
+`PendingReads` serves the groups in turn: a group that changes all the time delays the others by one
+request at most. `Sizes` counts the nodes of each group by their events, so that one that grows
+beyond what is read of a group is noticed without listing it; the count is a hint like every event:
+a whole read, which asks ZooKeeper, decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from zkcoord.core.model import TopicPartition
+
+
+class Want(NamedTuple):
+    """Something to read: `kind` is registration, channel, command, owner, request, mode, topic,
+    topics or groups.
+    """
+
+    kind: str
+    group: str = ""
+    member: str = ""
+    node: str = ""
+    tp: TopicPartition = TopicPartition("", 0)
+
+
+class PendingReads:
+    """Marked reads, each once, in the order of their marking within a group."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[Want, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def add(self, want: Want) -> None:
+        """Mark it."""
+        self._of.setdefault(want.group, {})[want] = None
+
+    def drop(self, group: str) -> None:
+        """Forget what is marked of a group."""
+        self._of.pop(group, None)
+
+    def take(self, count: int) -> list[Want]:
+        """At most `count` of them: what the group gives whose turn it is, then other groups as far
+        as they fit as a whole (what one ack changes is marked together and shall be read together).
+        """
+        taken: list[Want] = []
+        served: list[str] = []
+        for group, wants in self._of.items():
+            if taken and len(taken) + len(wants) > count:
+                break
+            taken.extend(wants)
+            served.append(group)
+        late = taken[count:]
+        for group in served:
+            del self._of[group]
+        for want in late:
+            self.add(want)
+        return taken[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """How much of one group is read: its registrations, and all its nodes together. A larger group
+    is left alone.
+    """
+
+    registrations_max: int = 20_000
+    nodes_max: int = 200_000
+
+    def exceeded(self, registrations: int, nodes: int) -> str:
+        """What is wrong with a group of this size, as a sentence; empty where nothing is."""
+        if registrations > self.registrations_max:
+            return (
+                f"it has {registrations} registrations, more than the {self.registrations_max} that"
+                " are read (registrations_per_group_max): it is left alone and its members keep"
+                " what they own until the others are removed"
+            )
+        if nodes > self.nodes_max:
+            return (
+                f"it has {nodes} nodes or more, more than the {self.nodes_max} that are read"
+                " (nodes_per_group_max): it is left alone and its members keep what they own until"
+                " the others are removed"
+            )
+        return ""
+
+
+class Sizes:
+    """Registrations and nodes of each group, as last read and counted since."""
+
+    def __init__(self, limits: SizeLimits) -> None:
+        self.limits = limits
+        self._of: dict[str, list[int]] = {}
+
+    def read(self, group: str, registrations: int, nodes: int) -> None:
+        """Its size as it was just read."""
+        self._of[group] = [registrations, nodes]
+
+    def grew(self, group: str, by: int, registration: bool) -> bool:
+        """A node was made (1) or deleted (-1); whether the group is now larger than what is read of
+        one.
+        """
+        size = self._of.setdefault(group, [0, 0])
+        size[0] += by * registration
+        size[1] += by
+        return by > 0 and (
+            size[0] > self.limits.registrations_max or size[1] > self.limits.nodes_max
+        )
+
+    def drop(self, group: str) -> None:
+        """The group is gone."""
+        self._of.pop(group, None)

@@ -1,0 +1,1 @@
+"""Blocking reads, writes and snapshots, for tools and start-up."""

@@ -1,0 +1,474 @@
+"""Groups as ZooKeeper holds them now, for people and tools: read from outside, by a session that
+writes nothing.
+
+`list_groups` and `describe_group` read in rounds: what a round needs to know comes from the one
+before. Each request of at most `READS_PER_REQUEST_MAX` reads is one snapshot of the server, the
+rounds together are not: a group that is being rebalanced may show an owner that has just left. It
+begins with a sync, so nothing is older than the call.
+
+A state in the metadata is the last coordinator's report. Where the registrations contradict it (no
+coordinator has looked since), they win: see `shown_state`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from zkcoord.core.model import (
+    Command,
+    GroupMetadata,
+    GroupState,
+    Malformed,
+    Member,
+    Mode,
+    Owner,
+    Topic,
+    TopicPartition,
+)
+from zkcoord.errors import UnavailableError, UnknownGroupError
+from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
+from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.znodes import codec, names
+from zkcoord.znodes.codec import EpochData, LeaderData
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.patterns import match_patterns
+
+CHILDREN_LISTED_MAX = 20_000
+"""A node of a group with more children is not listed: people cannot read that, and it says that
+something is wrong.
+"""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSeen:
+    """The leader node and the epoch, as far as they can be read; None: there is no such node."""
+
+    leader: LeaderData | Malformed | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListed:
+    """One group of a list. `topics` is what its last coordinator reported as subscribed."""
+
+    name: str
+    state: GroupState
+    members: int
+    generation: int
+    topics: tuple[str, ...]
+    malformed: tuple[Malformed, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupSnapshot:
+    """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of,
+    as far as they exist; `subscribed` the topics of each member with its streams.
+    """
+
+    group: str
+    layout: Layout
+    coordinator: CoordinatorSeen
+    metadata: GroupMetadata
+    members: dict[str, Member]
+    commands: dict[str, tuple[Command, ...]]
+    owners: dict[TopicPartition, Owner]
+    offsets: dict[TopicPartition, int]
+    topics: dict[str, Topic]
+    subscribed: dict[str, dict[str, int]]
+    malformed: tuple[Malformed, ...] = ()
+    mode: Mode | None = None
+    holders: dict[TopicPartition, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_session = {member.session: name for name, member in self.members.items()}
+        object.__setattr__(
+            self,
+            "holders",
+            {tp: by_session.get(owner.session, "") for tp, owner in self.owners.items()},
+        )
+
+    @property
+    def state(self) -> GroupState:
+        """See `shown_state`."""
+        return shown_state(self.metadata, len(self.members))
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Partitions that are owned, have an offset (readable or not), or are subscribed to,
+        sorted.
+        """
+        wanted = {topic for topics in self.subscribed.values() for topic in topics}
+        found = {
+            TopicPartition(name, number)
+            for name in wanted
+            if name in self.topics
+            for number in self.topics[name].partitions
+        }
+        unreadable = {
+            tp
+            for bad in self.malformed
+            if bad.what in ("offset", "owner")
+            and (tp := names.parse_partition(bad.name)) is not None
+        }
+        return sorted(found | set(self.owners) | set(self.offsets) | unreadable)
+
+    def held_by(self, member: str) -> list[TopicPartition]:
+        """What a member owns, sorted."""
+        return sorted(tp for tp, holder in self.holders.items() if holder == member)
+
+
+def shown_state(metadata: GroupMetadata, members: int) -> GroupState:
+    """The reported state, unless the registrations say that no coordinator has looked since: a
+    group without members is Empty, and one with members is not.
+    """
+    if members == 0:
+        return GroupState.EMPTY
+    return (
+        GroupState.PREPARING_REBALANCE
+        if metadata.state in (GroupState.EMPTY, GroupState.DEAD)
+        else metadata.state
+    )
+
+
+def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
+    """All groups of the ensemble, sorted by name. Raises `UnavailableError`."""
+    reader.sync()
+    (answer,) = reader.read([GetChildren(layout.groups_root)])
+    found = [name for name in _children(answer, layout.groups_root) if names.is_group(name)]
+    answers = iter(
+        reader.read(
+            [
+                read
+                for name in found
+                for read in (GetData(layout.group(name)), GetData(layout.ids(name)))
+            ]
+        )
+    )
+    groups = []
+    for name, data, ids in zip(found, answers, answers, strict=True):
+        if isinstance(data, Missing):
+            continue  # deleted since the names were read
+        bad: list[Malformed] = []
+        metadata = _metadata(name, data, bad)
+        members = _count(ids, layout.ids(name))
+        groups.append(
+            GroupListed(
+                name,
+                shown_state(metadata, members),
+                members,
+                metadata.generation,
+                metadata.topics,
+                tuple(bad),
+            )
+        )
+    return groups
+
+
+def coordinator_seen(reader: SyncReader, layout: Layout) -> CoordinatorSeen:
+    """Who leads. Raises `UnavailableError`."""
+    leader, epoch = reader.read([GetData(layout.leader), GetData(layout.epoch)])
+    value = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
+    return CoordinatorSeen(
+        codec.decode_leader(leader.data) if isinstance(leader, Node) else None,
+        value.epoch if isinstance(value, EpochData) else 0,
+    )
+
+
+def describe_group(reader: SyncReader, layout: Layout, group: str) -> GroupSnapshot:
+    """Everything about one group. Raises `UnknownGroupError`, `UnavailableError`;
+    `InvalidGroupError` for a name that no group can have.
+    """
+    names.validate_group(group)
+    reader.sync()
+    return _GroupReading(reader, layout, group).snapshot()
+
+
+class _GroupReading:
+    """The rounds of `describe_group`. `_read` runs one: pairs of what to read and what takes the
+    answer.
+    """
+
+    def __init__(self, reader: SyncReader, layout: Layout, group: str) -> None:
+        self.reader = reader
+        self.layout = layout
+        self.group = group
+        self.malformed: list[Malformed] = []
+        self.metadata: GroupMetadata | None = None
+        self.members: dict[str, Member] = {}
+        self.commands: dict[str, list[Command]] = {}
+        self.owners: dict[TopicPartition, Owner] = {}
+        self.offsets: dict[TopicPartition, int] = {}
+        self.topics: dict[str, Topic] = {}
+
+    def snapshot(self) -> GroupSnapshot:
+        """Read it all."""
+        layout, group = self.layout, self.group
+        seen = coordinator_seen(self.reader, layout)
+        parents = [
+            layout.ids(group),
+            layout.channels(group),
+            layout.owners(group),
+            layout.offsets(group),
+        ]
+        node, said, *heads = self.reader.read(
+            [GetData(layout.group(group)), GetData(layout.mode(group)), *map(GetData, parents)]
+        )
+        if (
+            isinstance(node, Missing)
+            and isinstance(heads[0], Missing)
+            and isinstance(heads[-1], Missing)
+        ):
+            raise UnknownGroupError(no_such_group(self.reader, layout, group))
+        metadata = _metadata(group, node, self.malformed)
+        mode: dict[str, Mode] = {}
+        self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
+        members, channels, owned, stored = (
+            self._names(head, path) for head, path in zip(heads, parents, strict=True)
+        )
+        owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
+        nodes: list[tuple[str, str]] = []
+        owner_tps: list[TopicPartition] = []
+        offset_tps: list[TopicPartition] = []
+        self._read(
+            [
+                *(
+                    (
+                        GetData(layout.registration(group, name)),
+                        self._taker(self.members, name, partial(_registration, name)),
+                    )
+                    for name in members
+                ),
+                *(
+                    (GetChildren(layout.channel(group, name)), partial(_add_nodes, nodes, name))
+                    for name in channels
+                ),
+                *(
+                    (
+                        GetChildren(layout.owner_topic(group, topic)),
+                        partial(_add_partitions, owner_tps, topic),
+                    )
+                    for topic in owned
+                ),
+                *(
+                    (
+                        GetChildren(layout.offset_topic(group, topic)),
+                        partial(_add_partitions, offset_tps, topic),
+                    )
+                    for topic in stored
+                ),
+            ]
+        )
+        subscribed = _subscribed(self.reader, layout, self.members)
+        wanted = (
+            {topic for topics in subscribed.values() for topic in topics} | set(owned) | set(stored)
+        )
+        self._read(
+            [
+                *(
+                    (GetData(layout.command(group, name, node)), partial(self._command, name, node))
+                    for name, node in nodes
+                ),
+                *(
+                    (
+                        GetData(layout.owner(group, tp)),
+                        self._taker(self.owners, tp, partial(_owner, tp)),
+                    )
+                    for tp in owner_tps
+                ),
+                *(
+                    (
+                        GetData(layout.offset(group, tp)),
+                        self._taker(self.offsets, tp, partial(_offset, tp)),
+                    )
+                    for tp in offset_tps
+                ),
+                *(
+                    (
+                        GetData(layout.topic(topic)),
+                        self._taker(self.topics, topic, partial(_topic, topic)),
+                    )
+                    for topic in sorted(wanted)
+                ),
+            ]
+        )
+        commands = {name: tuple(found) for name, found in self.commands.items()}
+        return GroupSnapshot(
+            group,
+            layout,
+            seen,
+            metadata,
+            self.members,
+            commands,
+            self.owners,
+            self.offsets,
+            self.topics,
+            subscribed,
+            tuple(self.malformed),
+            mode.get("mode"),
+        )
+
+    def _names(self, head: ReadAnswer, path: str) -> tuple[str, ...]:
+        """The names below a node; none, and a note, where there are too many."""
+        count = _count(head, path)
+        if count > CHILDREN_LISTED_MAX:
+            self.malformed.append(
+                Malformed(
+                    "group",
+                    self.group,
+                    f"there are {count} nodes below {path}, more than the {CHILDREN_LISTED_MAX}"
+                    " that are listed",
+                )
+            )
+        if not 0 < count <= CHILDREN_LISTED_MAX:
+            return ()
+        (answer,) = self.reader.read([GetChildren(path)])
+        return _children(answer, path)
+
+    def _read(self, pairs: list[tuple[Read, Callable[[ReadAnswer], None]]]) -> None:
+        for (_, take), answer in zip(
+            pairs, self.reader.read([read for read, _ in pairs]), strict=True
+        ):
+            take(answer)
+
+    def _taker(
+        self, into: dict[K, V], key: K, decode: Callable[[Node], V | Malformed | None]
+    ) -> Callable[[ReadAnswer], None]:
+        def take(answer: ReadAnswer) -> None:
+            value = (
+                decode(answer)
+                if isinstance(answer, Node)
+                else (
+                    Malformed("node", str(key), f"cannot be read ({answer.error.value})")
+                    if isinstance(answer, Denied)
+                    else None
+                )
+            )
+            if isinstance(value, Malformed):
+                self.malformed.append(value)
+            elif value is not None:
+                into[key] = value
+
+        return take
+
+    def _command(self, member: str, node: str, answer: ReadAnswer) -> None:
+        found: dict[str, Command] = {}
+        self._taker(found, node, lambda n: codec.decode_command(member, node, n.data))(answer)
+        self.commands.setdefault(member, []).extend(found.values())
+
+
+def no_such_group(reader: SyncReader, layout: Layout, group: str) -> str:
+    """The sentence, with the names that were probably meant."""
+    found, topics = reader.read([GetChildren(layout.groups_root), GetChildren(layout.topics_root)])
+    near = difflib.get_close_matches(group, _children(found, layout.groups_root), n=3)
+    here = f"there is no group {group} on this ensemble (layout {layout.name})"
+    if near:
+        return f"{here}: did you mean {' or '.join(near)}?"
+    return (
+        f"{here}: see zkcoord groups list"
+        if isinstance(topics, Children)
+        else (
+            f"{here}, and no Kafka either ({layout.topics_root}): correct the chroot at the end of"
+            " --zookeeper"
+        )
+    )
+
+
+def _registration(name: str, node: Node) -> Member | Malformed:
+    return codec.decode_registration(name, node.data, node.stat)
+
+
+def _owner(tp: TopicPartition, node: Node) -> Owner | Malformed:
+    return codec.decode_owner(str(tp), node.data, node.stat)
+
+
+def _offset(tp: TopicPartition, node: Node) -> int | Malformed:
+    return codec.decode_offset(str(tp), node.data)
+
+
+def _topic(name: str, node: Node) -> Topic | Malformed | None:
+    # the node exists before the broker writes its partitions
+    return codec.decode_topic(name, node.data, node.stat) if node.data else None
+
+
+def _add_nodes(nodes: list[tuple[str, str]], member: str, answer: ReadAnswer) -> None:
+    nodes.extend((member, name) for name in _children(answer, member))
+
+
+def _add_partitions(tps: list[TopicPartition], topic: str, answer: ReadAnswer) -> None:
+    tps.extend(
+        TopicPartition(topic, int(name))
+        for name in _children(answer, topic)
+        if names.is_number(name)
+    )
+
+
+def _metadata(group: str, answer: ReadAnswer, malformed: list[Malformed]) -> GroupMetadata:
+    """What the group's node says; nothing where it is missing or malformed, which is then noted."""
+    value: GroupMetadata | Malformed = (
+        codec.decode_metadata(group, answer.data) if isinstance(answer, Node) else GroupMetadata()
+    )
+    if isinstance(value, Malformed):
+        malformed.append(value)
+        return GroupMetadata()
+    return value
+
+
+def _subscribed(
+    reader: SyncReader, layout: Layout, members: dict[str, Member]
+) -> dict[str, dict[str, int]]:
+    """Member -> its topics with its streams; wildcards are matched against the topics that
+    exist.
+    """
+    patterns = {
+        member.subscription.pattern
+        for member in members.values()
+        if member.subscription.pattern is not None
+    }
+    existing: list[str] = []
+    if patterns:
+        (answer,) = reader.read([GetChildren(layout.topics_root)])
+        existing = [name for name in _children(answer, layout.topics_root) if names.is_topic(name)]
+    matches = match_patterns(sorted(patterns, key=repr), existing)
+    subscribed = {}
+    for name, member in members.items():
+        pattern, streams = member.subscription.pattern, member.subscription.streams
+        matched = matches.get(pattern) if pattern is not None else None
+        subscribed[name] = (
+            dict(member.subscription.topics)
+            if pattern is None
+            else dict.fromkeys(sorted(matched), streams)
+            if isinstance(matched, frozenset)
+            else {}
+        )
+    return subscribed
+
+
+def _children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
+    """The children's names; none where there is no node. Raises `UnavailableError` where they may
+    not be seen: a list with holes would be taken for the truth.
+    """
+    _allowed(answer, path)
+    return answer.names if isinstance(answer, Children) else ()
+
+
+def _count(answer: ReadAnswer, path: str) -> int:
+    """How many children a node has; 0 where there is no node. Raises `UnavailableError` where it
+    may not be seen.
+    """
+    _allowed(answer, path)
+    return answer.stat.num_children if isinstance(answer, Node) else 0
+
+
+def _allowed(answer: ReadAnswer, path: str) -> None:
+    if isinstance(answer, Denied):
+        raise UnavailableError(
+            f"ZooKeeper does not let this client read {path} ({answer.error.value}): give"
+            " credentials that may (--zookeeper-user)"
+        )

@@ -1,0 +1,190 @@
+"""`SyncReader`: a synchronous face of a `Port`, for tools that look and write nothing.
+
+Calls block until the answer is there or a deadline has passed. It has a loop and a session of its
+own; a lost connection is waited out and the reads are sent again (they change nothing), an expired
+session is replaced.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TypeVar
+
+from zkcoord.errors import UnavailableError
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
+from zkcoord.zk.loop import Loop
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    Connected,
+    Fired,
+    PortEvent,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Refused,
+    Suspended,
+    fewer_reads,
+    reads_that_fit,
+)
+
+T = TypeVar("T")
+
+READ_DEADLINE_MS = 15_000
+CLOSE_WAIT_MS = 3_000
+
+
+class SyncReader:
+    """Reads that block. A context manager. Raises `UnavailableError`, one sentence, when ZooKeeper
+    cannot be asked.
+    """
+
+    def __init__(self, options: ZkOptions, read_deadline_ms: int = READ_DEADLINE_MS) -> None:
+        self._options = options
+        self._read_deadline_ms = read_deadline_ms
+        self._loop = Loop("reader")
+        self._ensemble = KazooEnsemble(options, self._loop.post)
+        self._port: KazooPort | None = None
+        self._changed = threading.Condition()
+        self._connected = False
+        self._reads_max = READS_PER_REQUEST_MAX
+        self._refusal = ""
+        self._closing = False
+        self._over = threading.Event()
+
+    def __enter__(self) -> SyncReader:
+        self._loop.start()
+        self._loop.post(self._open)
+        try:
+            self._await_connected(
+                self._options.connect_timeout_ms + self._read_deadline_ms
+                if self._options.connect_timeout_ms
+                else None
+            )
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the session and end the loop."""
+        self._loop.post(self._close)
+        self._over.wait(CLOSE_WAIT_MS / 1000)
+        self._loop.stop()
+        self._loop.join(CLOSE_WAIT_MS / 1000)
+
+    def read(self, reads: Sequence[Read]) -> list[ReadAnswer]:
+        """The answers in order. Raises `UnavailableError` when they do not come within the
+        deadline.
+        """
+        answers: list[ReadAnswer] = []
+        while len(answers) < len(reads):
+            answers += self._one(tuple(reads[len(answers) :])).answers
+        return answers
+
+    def sync(self) -> None:
+        """Have the server catch up, so that what is read next is not older than this call."""
+        self._one(())
+
+    def _one(self, reads: tuple[Read, ...]) -> ReadDone:
+        """One request with the first of the reads, repeated until it is answered; no reads: a
+        sync.
+        """
+        until_ms = boot_ms() + self._read_deadline_ms
+        while True:
+            self._await_connected(max(0, until_ms - boot_ms()))
+            result: ReadResult | None = self._ask(
+                partial(_send, reads[: reads_that_fit(reads, self._reads_max)]),
+                max(1, until_ms - boot_ms()),
+            )
+            if isinstance(result, ReadDone):
+                return result
+            if boot_ms() >= until_ms:
+                raise UnavailableError(
+                    f"ZooKeeper at {self._options.address} did not answer within"
+                    f" {self._read_deadline_ms} ms: look at its servers, then try again"
+                )
+
+    def _ask(
+        self, send: Callable[[KazooPort, Callable[[T], None]], None], timeout_ms: int
+    ) -> T | None:
+        """What `send` is answered; None when that takes longer."""
+        answered = threading.Event()
+        results: list[T] = []
+
+        def done(result: T) -> None:
+            results.append(result)
+            answered.set()
+
+        def post() -> None:
+            assert self._port is not None
+            send(self._port, done)
+
+        self._loop.post(post)
+        answered.wait(timeout_ms / 1000)
+        return results[0] if results else None
+
+    def _await_connected(self, timeout_ms: int | None) -> None:
+        with self._changed:
+            timeout_s = None if timeout_ms is None else timeout_ms / 1000
+            there = self._changed.wait_for(
+                lambda: self._connected or bool(self._refusal) or self._loop.stopped.is_set(),
+                timeout_s,
+            )
+            if self._refusal:
+                raise UnavailableError(self._refusal)
+            if not there or not self._connected:
+                raise UnavailableError(
+                    f"there is no connection to ZooKeeper at {self._options.address}: look at its"
+                    " servers, then try again"
+                )
+
+    # on the loop's thread
+
+    def _open(self) -> None:
+        if not self._closing:
+            self._port = self._ensemble.open(self._event)
+
+    def _close(self) -> None:
+        self._closing = True
+        if self._port is None or self._refusal:
+            self._over.set()
+        else:
+            self._port.close()
+
+    def _event(self, event: PortEvent) -> None:
+        if isinstance(event, Fired):
+            return
+        with self._changed:
+            self._connected = isinstance(event, Connected)
+            if isinstance(event, Suspended) and event.answer_too_large:
+                self._reads_max = fewer_reads(self._reads_max)
+            if isinstance(event, Refused):
+                self._refusal = event.reason
+            self._changed.notify_all()
+        if not isinstance(event, (Connected, Suspended, Refused)):
+            if self._closing:
+                self._over.set()
+            else:
+                self._open()
+
+
+def _send(reads: tuple[Read, ...], port: KazooPort, done: Callable[[ReadResult], None]) -> None:
+    """A multiRead; no reads: a sync."""
+    if reads:
+        port.read(reads, done)
+    else:
+        port.sync(done)
