@@ -114,8 +114,8 @@ def _alone(now: GroupNow, wanted: list[Change], store: str) -> list[str]:
     return [
         (
             f"{'ZooKeeper' if store == 'zookeeper' else 'Kafka'} would go back while the other"
-            f" store stays ahead ({some(behind)}), and the higher one counts for whoever reads both:"
-            " restore both stores"
+            f" store stays ahead ({some(behind)}), and the higher one counts for whoever reads"
+            " both: restore both stores"
         )
     ]
 

@@ -203,7 +203,7 @@ def _union(hints: tuple[Any, ...]) -> Codec:
         )
 
     def encode(value: Any) -> Any:
-        kind = type(value)
+        kind: Any = type(value)
         return value if kind in bare else {kind.__name__: codec(kind).encode(value)}
 
     def decode(value: Any) -> Any:

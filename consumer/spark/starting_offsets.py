@@ -23,7 +23,10 @@ class StartingOffsets:
         self._desk = desk
         self._offsets = offsets
         self.data = self
-        self.tell = desk.tell
+
+    def tell(self, message: msg.FromFetcher) -> None:
+        """Send to the member, as the assignment does when it is wired."""
+        self._desk.tell(message)
 
     @property
     def closed(self) -> bool:

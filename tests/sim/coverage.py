@@ -43,10 +43,10 @@ def _row(name: str, key: Any) -> str:
 
 
 _TABLES: dict[str, _Counting] = {
-    "group": _Counting("group", states.TRANSITIONS),
+    "group": _Counting("group", states.STATES),
     "agent": _Counting("agent", phases.TRANSITIONS),
 }
-states.TRANSITIONS = _TABLES["group"]
+states.STATES = _TABLES["group"]
 phases.TRANSITIONS = _TABLES["agent"]
 
 

@@ -104,7 +104,7 @@ class Deletion:
         group: str,
         keep_offsets: bool,
         left_ms: Callable[[], int],
-        pause: Callable[[], None],
+        pause: Callable[[], object],
         progress: Progress,
     ) -> None:
         self.client = client

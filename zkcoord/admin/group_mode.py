@@ -44,7 +44,7 @@ class SetMode:
         acl: tuple[AclEntry, ...],
         clock: Callable[[], int],
         timeout_ms: int,
-        pause: Callable[[], None],
+        pause: Callable[[], object],
         progress: Progress,
     ) -> None:
         self.client = client

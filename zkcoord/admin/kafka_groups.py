@@ -68,18 +68,14 @@ class KafkaGroups:
         """
         found: dict[str, tuple[str, ...]] = {}
         for some in _slices(groups, GROUPS_PER_REQUEST):
-            found.update(
-                self._ask(lambda client, some=some: client._manager.run(_described, client, some))
-            )
+            found.update(self._ask(partial(_describe, some)))
         return found
 
     def committed(self, groups: Sequence[str]) -> dict[str, Offsets]:
         """By group, what is committed in Kafka: next offsets."""
         found: dict[str, Offsets] = {}
         for some in _slices(groups, GROUPS_PER_REQUEST):
-            for name, offsets in self._ask(
-                lambda client, some=some: client.list_group_offsets(dict.fromkeys(some))
-            ).items():
+            for name, offsets in self._ask(partial(_list_offsets, some)).items():
                 found[name] = {
                     TopicPartition(tp.topic, tp.partition): known.offset
                     for tp, known in offsets.items()
@@ -135,7 +131,8 @@ class KafkaGroups:
             reraise=True,
         )
         try:
-            return attempts(self._once, question)
+            answer: T = attempts(self._once, question)
+            return answer
         except KafkaError as error:
             said = " ".join(str(error).split()) or type(error).__name__
             if getattr(error, "retriable", False):
@@ -200,6 +197,14 @@ async def _described(client: Any, groups: Sequence[str]) -> dict[str, tuple[str,
                 for member in group.members or ()
             )
     return found
+
+
+def _describe(groups: Sequence[str], client: Any) -> Any:
+    return client._manager.run(_described, client, groups)
+
+
+def _list_offsets(groups: Sequence[str], client: Any) -> Any:
+    return client.list_group_offsets(dict.fromkeys(groups))
 
 
 def _store(group: str, offsets: Mapping[Any, Any], client: Any) -> None:

@@ -51,7 +51,7 @@ class Rebalance:
         acl: tuple[AclEntry, ...],
         clock: Callable[[], int],
         timeout_ms: int,
-        pause: Callable[[], None],
+        pause: Callable[[], object],
         progress: Progress,
     ) -> None:
         self.client = client

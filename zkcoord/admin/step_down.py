@@ -66,7 +66,7 @@ def step_down(
     layout: Layout,
     clock: Callable[[], int],
     timeout_ms: int,
-    pause: Callable[[], None],
+    pause: Callable[[], object],
     progress: Progress,
 ) -> SteppedDown:
     """Do it, and wait for the next one. Raises `RefusedError`."""

@@ -69,7 +69,7 @@ def load(name: str) -> Assign:
         found = (found() if isinstance(found, type) else found).assign
     if not callable(found):
         raise TypeError(f"{points[0].value} is neither callable nor has a method assign")
-    return found  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]  # checked to be callable above
 
 
 def _offered_by(point: EntryPoint) -> str:

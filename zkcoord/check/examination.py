@@ -49,7 +49,7 @@ class Examination:
         ask: Ask | None,
         watch_s: float,
         clock: Callable[[], float],
-        rest: Callable[[float], None],
+        rest: Callable[[float], object],
     ) -> None:
         self.reader = reader
         self.wanted = wanted

@@ -17,6 +17,7 @@ import dataclasses
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from zkcoord.assignors.pool import PROCESSES_MIN, AssignorOptions
 from zkcoord.core.options import CoordinatorOptions
@@ -572,9 +573,9 @@ def options_of(use: Use) -> tuple[OptionSpec, ...]:
 def core_options(value: Callable[[str], Value]) -> CoordinatorOptions:
     """The core's options out of the table's, by name."""
     names = {f.name for f in dataclasses.fields(CoordinatorOptions)} & set(TABLE)
-    return CoordinatorOptions(
-        default_assignor=str(value("assignor")), **{name: value(name) for name in names}
-    )  # type: ignore[arg-type]
+    # each option has the type of its field: the table's defaults are the fields'
+    values: dict[str, Any] = {name: value(name) for name in names}
+    return CoordinatorOptions(default_assignor=str(value("assignor")), **values)
 
 
 def markdown() -> str:

@@ -163,7 +163,7 @@ class Journal:
                 error.strerror,
             )
             self._retry_at_ms = boot_ms() + RETRY_MS
-        if stored and self._to_prune:
+        if stored and self._to_prune and self._file is not None:
             self._to_prune = False
             _prune(self.options, self._file.name)
         return stored
@@ -242,15 +242,13 @@ def journal_files(folder: Path) -> list[Path]:
         return []
 
 
-def _order(path: Path) -> tuple[int, int, int]:
+def _order(path: Path) -> tuple[int, ...]:
     """(start ms, pid, number) of a journal file's name; empty for another's."""
     stem, _, number = path.name[: -len(SUFFIX)].rpartition(".")
     started, _, pid = stem.partition("-")
-    return (
-        (int(started), int(pid), int(number))
-        if started.isdigit() and pid.isdigit() and number.isdigit()
-        else ()
-    )  # type: ignore[return-value]
+    if started.isdigit() and pid.isdigit() and number.isdigit():
+        return int(started), int(pid), int(number)
+    return ()
 
 
 @dataclass

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 from zkcoord.core.group.machine import Group
 from zkcoord.core.group.states import Need, next_state
@@ -50,6 +51,9 @@ from .options import CoordinatorOptions
 from .target import TargetInput
 
 WAKES_STALE_MAX = 1_000
+
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Coordinator:
@@ -400,7 +404,7 @@ class Coordinator:
         }
 
 
-def _discard(index: dict, keys: Iterable, name: str) -> list:  # type: ignore[type-arg]
+def _discard(index: dict[K, set[str]], keys: Iterable[K], name: str) -> list[K]:
     """Take `name` out of the sets under `keys`; returns the keys that nobody uses any more."""
     unused = []
     for key in keys:

@@ -228,7 +228,9 @@ class DemoProcesses:
                     if path not in seen:
                         seen.add(path)
                         self._files.append(Followed(name, path))
-            if any(self._read(followed) for followed in self._files):
+            # each is read, whatever the one before gave
+            came = [self._read(followed) for followed in self._files]
+            if any(came):
                 self._changed.notify_all()
 
     def _read(self, followed: Followed) -> bool:

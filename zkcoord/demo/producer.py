@@ -60,6 +60,10 @@ class Producer:
         """A signal: stop after this slice."""
         self.stopping = True
 
+    def _stopped(self) -> bool:
+        """Whether a signal has come; asked anew, since it comes in between."""
+        return self.stopping
+
     def run(self) -> int:
         """Produce until stopped; the exit status."""
         began = time.monotonic()
@@ -69,7 +73,7 @@ class Producer:
             now = time.monotonic()
             due = int((now - began) * self.args.rate)
             # what is behind catches up a slice at a time, and goes on telling and growing meanwhile
-            while count < due and not self.stopping and time.monotonic() - now < REPORT_S:
+            while count < due and not self._stopped() and time.monotonic() - now < REPORT_S:
                 self.send(count % len(self.sent))
                 count += 1
             if now - reported >= REPORT_S:

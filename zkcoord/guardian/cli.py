@@ -29,7 +29,7 @@ INTERRUPTED_STATUS = 130
 class _GuardParser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, without the usage block around it."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse's ends the process as well
         self.exit(BAD_USE_STATUS, f"zkcoord guard: {message}. See: zkcoord guard --help\n")
 
 

@@ -43,6 +43,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkcoord.guardian.handover import Handover
+
 READ_BYTES = 65_536
 
 
@@ -123,9 +125,9 @@ class Companion:
                     bury(self._pid, self._inbox, self._closer)
                 return
 
-    def _drain(self) -> list:
+    def _drain(self) -> list[Handover]:
         """Read all there is; the end of the pipe only means that nothing more will be said."""
-        new: list = []
+        new: list[Handover] = []
         for _ in range(INBOX_BYTES_MAX // READ_BYTES):
             try:
                 data = os.read(self._pipe, READ_BYTES)

@@ -59,7 +59,7 @@ class TlsOptions:
         self.verify = verify
         self.check_hostname = check_hostname and verify
 
-    def key(self) -> tuple:
+    def key(self) -> tuple[str | bool | None, ...]:
         """Equal for equal options."""
         return (
             self.ca_file,

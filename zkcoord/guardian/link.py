@@ -92,7 +92,7 @@ class Link(Protocol):
         """
 
 
-class _CompanionProcess(subprocess.Popen):
+class _CompanionProcess(subprocess.Popen[bytes]):
     """A child that is meant to outlive its parent: no warning about that, and no entry in Popen's
     list of children to reap.
     """

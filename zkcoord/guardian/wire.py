@@ -35,6 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
+    from typing import Any
 
 ATTEMPT_FIRST_MS = 250
 ATTEMPT_MAX_MS = 4_000
@@ -130,7 +131,7 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     return context
 
 
-def resolve(host: str, port: int) -> list[tuple[int, tuple]]:
+def resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     """[(address family, socket address)]; a number costs no look-up; a name that does not resolve
     gives an empty list.
     """
@@ -150,8 +151,8 @@ class Closer:
 
     def __init__(self, is_dead: Callable[[], bool]) -> None:
         self._is_dead = is_dead
-        self._addresses: dict[tuple[str, int], list[tuple[int, tuple]]] = {}
-        self._contexts: dict[tuple, ssl.SSLContext] = {}
+        self._addresses: dict[tuple[str, int], list[tuple[int, tuple[Any, ...]]]] = {}
+        self._contexts: dict[tuple[str | bool | None, ...], ssl.SSLContext] = {}
         self._served_by: tuple[str, int] | None = None
 
     def prepare(self, handover: Handover) -> None:
@@ -221,7 +222,12 @@ class Closer:
         return outcome, None, tried
 
     def _attempt(
-        self, handover: Handover, host: str, family: int, address: tuple, timeout_s: float
+        self,
+        handover: Handover,
+        host: str,
+        family: int,
+        address: tuple[str | int, ...],
+        timeout_s: float,
     ) -> str:
         """One connection to one address."""
         deadline = time.monotonic() + timeout_s

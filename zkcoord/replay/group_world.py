@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from zkcoord.core import events as ev
 from zkcoord.core.model import (
@@ -144,7 +145,7 @@ class GroupWorld:
         ]
 
 
-def _merge(held: dict, read: Iterable) -> None:  # type: ignore[type-arg]
+def _merge(held: dict[Any, Any], read: Iterable[tuple[Any, Any]]) -> None:
     for key, value in read:
         if value is None:
             held.pop(key, None)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from zkcoord.core import events as ev
 from zkcoord.core.coordinator import Coordinator
@@ -62,7 +63,7 @@ class Model:
     def run(self) -> None:
         """From the first recorded input to the time of the last."""
         for given in self.learned.inputs:
-            self._at(given.now_ms, lambda given=given: self._external(given))  # type: ignore[misc]
+            self._at(given.now_ms, partial(self._external, given))
         while not self.over:
             at_ms = self._due[0][0] if self._due else None
             wake = self.core.next_wake_ms() if self.core.leading else None
@@ -84,14 +85,9 @@ class Model:
         self.watch(event, actions)
         for action in actions:
             if isinstance(action, ev.Write):
-                self._at(
-                    self.now_ms + self.learned.write_ms,
-                    lambda write=action: self._write_ends(write),
-                )  # type: ignore[misc]
+                self._at(self.now_ms + self.learned.write_ms, partial(self._write_ends, action))
             elif isinstance(action, ev.ReadGroup):
-                self._at(
-                    self.now_ms + self.learned.read_ms, lambda group=action.group: self._read(group)
-                )  # type: ignore[misc]
+                self._at(self.now_ms + self.learned.read_ms, partial(self._read, action.group))
             elif isinstance(action, ev.Assign):
                 self._ask(action)
             elif isinstance(action, ev.Resign):
@@ -186,7 +182,7 @@ class Model:
         for command, node in zip(sends, nodes, strict=True):
             if self.learned.answers(command.member, self.now_ms):
                 at_ms = self.now_ms + self.learned.ack_ms(command.member, command.option)
-                self._at(at_ms, lambda key=(command.member, node): self._ack(write.group, key))  # type: ignore[misc]
+                self._at(at_ms, partial(self._ack, write.group, (command.member, node)))
         self._step(ev.Written(self.now_ms, write.group, write.token, ev.Outcome.OK, tuple(nodes)))
 
     def _ack(self, group: str, key: tuple[str, str]) -> None:

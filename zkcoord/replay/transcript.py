@@ -117,12 +117,12 @@ def _told(recording: Recording, group: str | None, zero_ms: int) -> Iterator[Tra
     names = _topics_of(recording, group) if group is not None else frozenset()
     for step, actions in again.steps(story.told):
         kept = [action for action in actions if group is None or _concerns(action, group)]
-        event = replace(step.event, now_ms=step.event.now_ms - zero_ms)
+        event: ev.Event | None = replace(step.event, now_ms=step.event.now_ms - zero_ms)
         if group is not None:
+            assert event is not None
             due = alone.next_wake_ms()
-            event = _narrowed(event, group, names) or (
-                ev.Tick(event.now_ms) if kept or (due is not None and due <= event.now_ms) else None
-            )  # type: ignore[assignment]
+            ticks = bool(kept) or (due is not None and due <= event.now_ms)
+            event = _narrowed(event, group, names) or (ev.Tick(event.now_ms) if ticks else None)
         notes = _comments(story, group)
         if event is None:
             continue

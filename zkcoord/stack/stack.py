@@ -47,7 +47,7 @@ DEFAULT_FOLDER = ".zkcoord-stack"
 STATE_VERSION = 1
 SIGTERM_EXIT_STATUS = 128 + signal.SIGTERM
 
-S = TypeVar("S", bound=Server)
+S = TypeVar("S", ZooKeeperServer, KafkaBroker)
 
 
 def quiet(_: str) -> None:

@@ -64,6 +64,6 @@ class ContactClockPort:
         def answered(result: MultiResult | ReadResult) -> None:
             if not isinstance(result, Unanswered):
                 self.contact_ms = max(self.contact_ms, sent)
-            done(result)  # type: ignore[arg-type]
+            done(result)  # type: ignore[arg-type]  # a result goes to who asked for its kind
 
         return answered

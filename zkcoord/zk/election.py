@@ -279,7 +279,7 @@ class Election:
             epoch,
             self.wall_clock(),
         )
-        ops = [
+        ops: list[Op] = [
             Create(self.layout.leader, codec.encode_leader(leader), ephemeral=True, acl=self.acl),
             SetData(self.layout.epoch, self._epoch_data(epoch, older_ms), version),
         ]

@@ -32,7 +32,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from zkcoord.zk.clock import NS_PER_MS, boot_ms, boot_ns
 
@@ -69,7 +69,7 @@ class Loop:
         self._drivers: list[Driver] = []
         self._stopping = False
         self._on_end: Callable[[], None] | None = None
-        self._futures: set[Future] = set()  # type: ignore[type-arg]
+        self._futures: set[Future[Any]] = set()
         self._futures_lock = threading.Lock()
 
     # from any thread
@@ -196,7 +196,7 @@ class Loop:
     def _stop(self) -> None:
         self._stopping = True
 
-    def _forget(self, future: Future) -> None:  # type: ignore[type-arg]
+    def _forget(self, future: Future[Any]) -> None:
         with self._futures_lock:
             self._futures.discard(future)
 

@@ -51,6 +51,10 @@ class FencedFunction:
         self._active: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
 
+    def _is_active(self) -> bool:
+        """Whether the query runs, by what its latest batch said."""
+        return self._active()
+
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """One batch. Raises `FencedBatchError`, `SinkRefusedError`, `DamagedSinkError`,
         `UnavailableError`.
@@ -104,7 +108,7 @@ class FencedParquet(FencedFunction):
             publication.SinkPlace(batch.layout, batch.group, self._files.uri, keeper.options.acl),
         )
         if self._watch is None or not self._watch.is_alive():
-            self._watch = SinkWatch(place, Keeper(keeper.options), files, self._active)
+            self._watch = SinkWatch(place, Keeper(keeper.options), files, self._is_active)
             self._watch.start()
         claims = {(r.topic, r.partition, r.owner) for r in batch.ranges}
         if not claims <= self._recovered:

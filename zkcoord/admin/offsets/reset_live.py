@@ -54,7 +54,7 @@ def await_taken(
     group: str,
     rows: Sequence[ResetRow],
     left_ms: Callable[[], int],
-    pause: Callable[[], None],
+    pause: Callable[[], object],
     progress: Progress,
 ) -> list[TopicPartition]:
     """The partitions whose owner has not gone on from the reset when the time was over. `rows` were

@@ -22,6 +22,7 @@ at once, one deletes what the other has just made (simulator seed 1014254771636)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from zkcoord.core.assignment import UNLIMITED, AssignmentInput
 from zkcoord.core.error_codes import GROUP_MODE_LEGACY, rejection
@@ -278,12 +279,12 @@ class LegacyGroup:
             for tp in self._lasting(now_ms, self.foreign, self.options.legacy_odd_ms)
         ]
 
-    def _since(self, now_ms: int, clocks: dict, keys: Iterable) -> None:  # type: ignore[type-arg]
+    def _since(self, now_ms: int, clocks: dict[Any, int], keys: Iterable[Any]) -> None:
         kept = {key: clocks.get(key, now_ms) for key in keys}
         clocks.clear()
         clocks.update(kept)
 
-    def _lasting(self, now_ms: int, clocks: dict, lasts_ms: int) -> list:  # type: ignore[type-arg]
+    def _lasting(self, now_ms: int, clocks: dict[Any, int], lasts_ms: int) -> list[Any]:
         self.wakes += [since + lasts_ms for since in clocks.values() if since + lasts_ms > now_ms]
         return sorted(key for key, since in clocks.items() if since + lasts_ms <= now_ms)
 

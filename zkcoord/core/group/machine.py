@@ -45,7 +45,6 @@ from zkcoord.core.model import (
     GroupState,
     Malformed,
     Member,
-    Option,
     Thread,
     TopicPartition,
 )
@@ -70,7 +69,7 @@ from .operator_requests import OPERATOR, OperatorRequests
 from .quarantine import Quarantine
 from .rebalance_log import TAKEOVER, RebalanceLog
 from .report import report, same_report
-from .states import Need, next_state
+from .states import need_of, next_state
 from .static_members import StaticMembers
 from .view import GroupView
 
@@ -402,7 +401,7 @@ class Group:
         self._time_passed(now_ms)
         self._assign_when_due(now_ms)
         sends = self._commands(now_ms)
-        need = self._need()
+        need = need_of(self.view, self.trouble.quarantined, self._settled)
         state = next_state(self.state, need)
         if state is not self.state:
             self.log.state(now_ms, state, self.view, self.result)
@@ -561,25 +560,6 @@ class Group:
     def _settled(self) -> bool:
         """Whether no other target is on its way."""
         return self.timers.assign_at_ms is None and self.asked is None
-
-    def _need(self) -> Need:
-        view = self.view
-        if not view.members:
-            return Need.NOBODY
-        if self.trouble.quarantined:
-            return Need.FAILED
-        if not self._settled:
-            return Need.TARGET
-        options = {c.option for nodes in view.live.values() for c in nodes.values()}
-        if (
-            view.wrong
-            or Option.STOP in options
-            or not view.target.keys().isdisjoint((*view.orphans, *view.blocked))
-        ):
-            return Need.STOPS
-        if view.ready or view.starting or Option.START in options:
-            return Need.STARTS
-        return Need.NOTHING
 
     def _done_requests(self) -> tuple[WriteOp, ...]:
         """Operators' requests that led to a target by now."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
 
 from zkcoord.errors import UnavailableError
-from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.kazoo_port.wire_requests import (
     NO_NODE,
     UNANSWERED_CODES,
@@ -55,7 +55,7 @@ def get_acl_request(chroot: str, path: str) -> WireRequest:
 
     return WireRequest(
         wire.GetACL.type, bytes(wire.GetACL(absolute(chroot, path)).serialize()), decode
-    )  # type: ignore[arg-type]
+    )
 
 
 def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> WireRequest:
@@ -73,7 +73,7 @@ def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> Wire
         wire.SetACL.type,
         bytes(wire.SetACL(absolute(chroot, path), acls, ANY_VERSION).serialize()),
         decode,
-    )  # type: ignore[arg-type]
+    )
 
 
 def _refused(err: int) -> Missing | Denied | Unanswered:
@@ -89,27 +89,22 @@ class AclClient(SyncReader):
 
     def acls(self, paths: Sequence[str]) -> list[AclAnswer]:
         """The ACLs of nodes, in order."""
-        return self._each(
-            [lambda port, path=path: get_acl_request(port.chroot, path) for path in paths]
-        )  # type: ignore[misc]
+        return self._each([partial(get_acl_request, path=path) for path in paths])
 
     def set_acls(self, acls: Sequence[tuple[str, Sequence[AclEntry]]]) -> list[AclAnswer]:
         """Set the ACLs of nodes; what became of each, in order."""
         return self._each(
-            [
-                lambda port, path=path, entries=entries: set_acl_request(port.chroot, path, entries)
-                for path, entries in acls
-            ]
-        )  # type: ignore[misc]
+            [partial(set_acl_request, path=path, entries=entries) for path, entries in acls]
+        )
 
-    def _each(self, requests: Sequence[Callable[[KazooPort], WireRequest]]) -> list[AclAnswer]:
+    def _each(self, requests: Sequence[Callable[[str], WireRequest]]) -> list[AclAnswer]:
         found: list[AclAnswer] = []
         for at in range(0, len(requests), REQUESTS_AT_ONCE_MAX):
             self._await_connected(self._read_deadline_ms)
             found += self._batch(requests[at : at + REQUESTS_AT_ONCE_MAX])
         return found
 
-    def _batch(self, requests: Sequence[Callable[[KazooPort], WireRequest]]) -> list[AclAnswer]:
+    def _batch(self, requests: Sequence[Callable[[str], WireRequest]]) -> list[AclAnswer]:
         answers: list[AclAnswer | Unanswered] = []
         complete = threading.Event()
 
@@ -121,7 +116,7 @@ class AclClient(SyncReader):
         def send() -> None:
             assert self._port is not None
             for request in requests:
-                self._port.ask(request(self._port), answered)
+                self._port.ask(request(self._port.chroot), answered)
 
         self._loop.post(send)
         told = (

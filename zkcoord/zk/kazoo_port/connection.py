@@ -81,11 +81,11 @@ GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeErr
 """What decoding bytes that ZooKeeper would never send may raise."""
 
 
-class _Refusal(AuthFailedError):  # type: ignore[misc]
+class _Refusal(AuthFailedError):  # type: ignore[misc]  # kazoo has no types
     """Ends the session with a sentence; kazoo stops connecting on its base class."""
 
 
-class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
+class EdgeConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     """kazoo's connection thread with one place where bytes become values."""
 
     def __init__(self, client: EdgeClient, sasl_options: dict[str, str] | None) -> None:
@@ -321,7 +321,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]
         return None
 
 
-class EdgeClient(KazooClient):  # type: ignore[misc]
+class EdgeClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """kazoo's client as one session: see the module's text. `submit` and `shut` may be called from
     any thread.
     """
@@ -349,7 +349,7 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
         handler = EdgeHandler(
             tls,
             attempt_ms / 1000,
-            self._connection.idle,
+            self._idle,
         )
         retry = KazooRetry(
             max_tries=-1,
@@ -373,6 +373,10 @@ class EdgeClient(KazooClient):  # type: ignore[misc]
             logger=quiet_logger(),
         )
         self._connection = EdgeConnection(self, options.sasl.arguments() if options.sasl else None)
+
+    def _idle(self, sockets: list[Any], timeout_s: float) -> list[Any]:
+        """What the handler asks while it waits: the connection is made after the handler."""
+        return self._connection.idle(sockets, timeout_s)
 
     @property
     def last_error(self) -> str:

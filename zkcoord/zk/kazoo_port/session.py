@@ -310,9 +310,9 @@ class KazooPort:
         post = self._post
 
         def tell(result: T | None) -> None:
-            post(partial(done, Unanswered() if result is None else result))  # type: ignore[arg-type]
+            post(partial(done, Unanswered() if result is None else result))  # type: ignore[arg-type]  # a request's decoder makes its kind
 
-        self._send(request, tell, partial(done, Unanswered()))  # type: ignore[arg-type]
+        self._send(request, tell, partial(done, Unanswered()))  # type: ignore[arg-type]  # a request's decoder makes its kind
 
     def _submit_dated(self, request: wire_requests.WireRequest, done: Answered) -> None:
         """As `_submit`; `done` is told the transaction that the server was at, too."""
@@ -329,7 +329,7 @@ class KazooPort:
         tell: Callable[[T | None], None],
         lost: Callable[[], None],
     ) -> None:
-        if self._client.submit(Call(request, tell), self._generation):  # type: ignore[arg-type]
+        if self._client.submit(Call(request, tell), self._generation):  # type: ignore[arg-type]  # a request's decoder makes its kind
             return
         if self._early is None:
             tell(None)

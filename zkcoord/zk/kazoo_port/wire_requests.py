@@ -22,6 +22,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
@@ -105,7 +106,7 @@ class WireRequest:
 
     type: int
     payload: bytes
-    decode: Callable[[int, bytes, int], Result]
+    decode: Callable[[int, bytes, int], Any]
 
     def serialize(self) -> bytes:
         """The bytes after the opcode."""

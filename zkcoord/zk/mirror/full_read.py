@@ -386,7 +386,7 @@ def _owner(draft: GroupDraft, tp: TopicPartition, answer: ReadAnswer) -> None:
         del draft.owners[tp]
 
 
-def _keep(part: dict[K, T | None], key: K, value: T | None) -> None:
+def _keep(part: dict[K, Any], key: K, value: object) -> None:
     """What was read; a node that went since its name was read is not there."""
     if value is None:
         part.pop(key, None)

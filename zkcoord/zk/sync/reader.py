@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.clock import boot_ms
@@ -32,6 +32,9 @@ from zkcoord.zk.port import (
     fewer_reads,
     reads_that_fit,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -57,7 +60,7 @@ class SyncReader:
         self._closing = False
         self._over = threading.Event()
 
-    def __enter__(self) -> SyncReader:
+    def __enter__(self) -> Self:
         self._loop.start()
         self._loop.post(self._open)
         try:

@@ -6,8 +6,9 @@ after `sync` it reads what is there now, and decides again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
@@ -30,9 +31,11 @@ class SyncWriter(SyncReader):
         """
         assert ops
         self._await_connected(self._read_deadline_ms)
-        result: MultiResult | None = self._ask(
-            lambda port, done: port.multi(tuple(ops), done), self._read_deadline_ms
-        )
+
+        def send(port: KazooPort, done: Callable[[MultiResult], None]) -> None:
+            port.multi(tuple(ops), done)
+
+        result = self._ask(send, self._read_deadline_ms)
         return Unanswered() if result is None else result
 
 

@@ -1,0 +1,399 @@
+"""The structure as a test: floors, circles, sizes, names and inheritance of the product.
+
+docs/design.md says on which floor each room stands; this reads it from there. Each rule is a
+function from a tree of sources to sentences, and each is shown a small tree that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pytest
+
+from tests.test_tidy import FILES, PRODUCT, ROOT, Source, begins
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+FOLDER_MODULES_MAX = 12
+REASONS_MAX = 5
+COLUMNS_MAX = 100
+PROSE_COLUMNS_MAX = 120
+IGNORES_MAX = 25
+
+# What may be larger, and why. Five at most.
+LARGER = {
+    "consumer/spark": "Spark imports all of it by one name, and each module is one thing it asks",
+    "migrations": "what each step writes, and what all steps share: cut in two, both halves ask",
+    "zkcoord/cli": "one module a command, found by the command's name",
+    "zkcoord/demo": "one program: what it starts, shows and judges",
+    "zkcoord/znodes": "one parser a znode, beside paths, names and the strict reader they share",
+}
+
+# Files and functions that are still to be cut. This list only gets shorter.
+STILL_LARGER = frozenset(
+    {
+        "consumer/api/kafka_consumer.py",
+        "consumer/core/agent.py",
+        "consumer/fetch/fetcher.py",
+        "consumer/member/driver.py",
+        "consumer/spark/query_member.py",
+        "zkcoord/cli/offsets.py",
+        "zkcoord/config/options.py",
+        "zkcoord/core/group/machine.py",
+        "consumer/spark/audit/command.py:parser",
+        "zkcoord/cli/offsets.py:add_parser",
+        "zkcoord/coordinator/metrics.py:__init__",
+        "zkcoord/zk/sync/group_snapshot.py:snapshot",
+    }
+)
+
+# Inheritance from another class of the product is for errors and protocols. These classes are still
+# to be made of parts. This list only gets shorter.
+STILL_INHERITS = frozenset(
+    """KafkaConsumer GroupMember LegacyGroupRules MemberWrites LibrdkafkaFetchClient LibrdkafkaFetcher
+    DualOffsetStore KafkaOffsetStore StreamOptions BatchOptions FencedParquet Fenced ZkcoordReader
+    ZkcoordStreamReader WarmUpSource WhiteList BlackList StreamsMembership StreamsConsumer
+    StreamQueues LiveView SparkCast ZooKeeperServer KafkaServer KafkaBroker AclClient GroupDraft
+    SyncWriter DroppingConsumer RepeatingConsumer Reporter MemberLog RebalanceMetrics""".split()
+)
+
+# A class name that two modules share, and why.
+NAMED_TWICE: dict[str, str] = {}
+
+# Packages whose own file is a room, without what lies in them.
+ALONE = ("zkcoord", "consumer")
+
+Tree = Mapping[str, Source]
+
+
+def product(files: Iterable[Source]) -> dict[str, Source]:
+    """Dotted name -> module of the product."""
+    return {
+        s.module: s for s in files if s.path.endswith(".py") and s.path.split("/")[0] in PRODUCT
+    }
+
+
+def floors(text: str) -> dict[str, int]:
+    """Room -> its floor, from the table in docs/design.md."""
+    table = text.partition("<!-- floors: begin -->")[2].partition("<!-- floors: end -->")[0]
+    rows = [row.split("|") for row in table.splitlines() if re.match(r"\| *\d+ *\|", row)]
+    return {
+        room: int(row[1]) for row in rows for room in re.findall(r"`([\w.]+)`", " ".join(row[2:]))
+    }
+
+
+def room_of(module: str, known: Mapping[str, int]) -> str | None:
+    """The room that a module stands in: the longest name on the table that its own begins with."""
+    fitting = [room for room in known if begins(module, (room,)) and room not in ALONE]
+    exact = [room for room in known if room == module]
+    return max(exact or fitting, key=len, default=None)
+
+
+def upwards(tree: Tree, known: Mapping[str, int]) -> Iterator[str]:
+    """A module imports from its own room, or from rooms on lower floors."""
+    for module, source in tree.items():
+        room = room_of(module, known)
+        if room is None:
+            yield f"{source.path}: docs/design.md does not say on which floor it stands"
+            continue
+        for line, name in source.imports:
+            target = room_of(name, known) if name in tree else None
+            if target is not None and target != room and known[target] >= known[room]:
+                yield f"{source.path}:{line} imports {name}: not on a floor below"
+
+
+def circles(tree: Tree) -> Iterator[str]:
+    """No two modules need each other, however far the way round is."""
+    imports = {m: {name for _, name in s.imports if name in tree} for m, s in tree.items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for name in sorted(imports[module]):
+            if name not in index:
+                visit(name)
+                low[module] = min(low[module], low[name])
+            elif name in stack:
+                low[module] = min(low[module], index[name])
+        if low[module] == index[module]:
+            at = stack.index(module)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 10 * len(tree)))
+    try:
+        for module in imports:
+            if module not in index:
+                visit(module)
+    finally:
+        sys.setrecursionlimit(limit)
+    for circle in found:
+        yield f"these modules import each other: {', '.join(circle)}"
+
+
+def sizes(tree: Tree, larger: Mapping[str, str] = LARGER) -> Iterator[str]:
+    """Files, functions and folders, but for those with a reason."""
+    folders: dict[str, int] = defaultdict(int)
+    for source in tree.values():
+        count = len(source.text.splitlines())
+        if count > FILE_LINES_MAX and source.path not in {*larger, *STILL_LARGER}:
+            yield f"{source.path}: {count} lines, {FILE_LINES_MAX} are allowed"
+        for node in ast.walk(source.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX and f"{source.path}:{node.name}" not in STILL_LARGER:
+                    yield f"{source.path}:{node.lineno} {node.name} has {lines} lines"
+        if not source.path.endswith("__init__.py"):
+            folders[source.path.rpartition("/")[0]] += 1
+    for folder, count in folders.items():
+        if count > FOLDER_MODULES_MAX and folder not in larger:
+            yield f"{folder}: {count} modules, {FOLDER_MODULES_MAX} are allowed"
+
+
+def classes(tree: Tree) -> Iterator[tuple[Source, ast.ClassDef]]:
+    """Every class at the top of a module."""
+    for source in tree.values():
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield source, node
+
+
+def names_twice(tree: Tree) -> Iterator[str]:
+    """A class name means one thing."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for source, node in classes(tree):
+        where[node.name].append(source.path)
+    for name, paths in where.items():
+        if len(paths) > 1 and name not in NAMED_TWICE:
+            yield f"the class {name} stands in {', '.join(sorted(paths))}"
+
+
+def _protocol_or_error(node: ast.ClassDef, by_name: Mapping[str, ast.ClassDef]) -> bool:
+    """Whether a class is a protocol, or an error, by its bases' names."""
+    if node.name.endswith(("Error", "Exception", "Warning")):
+        return True
+    for base in node.bases:
+        name = ast.unparse(base).split("[")[0].rpartition(".")[2]
+        if name in ("Protocol", "AssertionError") or name.endswith(("Error", "Exception")):
+            return True
+        if name in by_name and by_name[name] is not node and _protocol_or_error(by_name[name], {}):
+            return name.endswith(("Error", "Exception"))
+    return False
+
+
+def inherits(tree: Tree) -> Iterator[str]:
+    """Parts instead of inheritance."""
+    by_name = {node.name: node for _, node in classes(tree)}
+    for source, node in classes(tree):
+        for base in node.bases:
+            written = ast.unparse(base).split("[")[0]
+            name = written.rpartition(".")[2]
+            if written.startswith("threading."):
+                continue
+            parent = by_name.get(name)
+            if parent is None or parent is node or node.name in STILL_INHERITS:
+                continue
+            if not _protocol_or_error(parent, by_name):
+                yield f"{source.path}:{node.lineno} {node.name} inherits from {name}"
+
+
+def nested_conditionals(tree: Tree) -> Iterator[str]:
+    """A conditional expression within another one is an if, a match or a table."""
+    for source in tree.values():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.IfExp) and any(
+                isinstance(part, ast.IfExp) for part in (node.test, node.body, node.orelse)
+            ):
+                yield f"{source.path}:{node.lineno} has a conditional expression in another one"
+
+
+def ignores(tree: Tree) -> Iterator[str]:
+    """`# type: ignore` says which error, and why; and there are few."""
+    count = 0
+    for source in tree.values():
+        for line, comment in source.comments.items():
+            if "type: ignore" in comment:
+                count += 1
+                if not re.search(r"type: ignore\[[\w, -]+\]\s+# \w", comment):
+                    yield f"{source.path}:{line} does not say which error it ignores, and why"
+    if count > IGNORES_MAX:
+        yield f"{count} errors of the type checker are ignored, {IGNORES_MAX} are allowed"
+
+
+def long_prose(files: Iterable[Source]) -> Iterator[str]:
+    """Markdown prose: not tables, not code, not a line that is one link."""
+    for source in files:
+        if not source.path.endswith(".md"):
+            continue
+        fenced = False
+        for number, line in enumerate(source.text.splitlines(), 1):
+            if line.lstrip().startswith("```"):
+                fenced = not fenced
+            long = len(line) > PROSE_COLUMNS_MAX and " " in line.strip()
+            if long and not fenced and not line.lstrip().startswith("|"):
+                yield f"{source.path}:{number} has {len(line)} columns"
+
+
+def long_lines(files: Iterable[Source]) -> Iterator[str]:
+    """Python: whatever cannot be broken aside."""
+    for source in files:
+        for number, line in enumerate(source.text.splitlines(), 1):
+            if source.path.endswith(".py") and len(line) > COLUMNS_MAX and " " in line.strip():
+                yield f"{source.path}:{number} has {len(line)} columns"
+
+
+DESIGN = ROOT / "docs" / "design.md"
+
+
+def in_floors(tree: Tree) -> Iterator[str]:
+    """`upwards`, by today's table."""
+    return upwards(tree, floors(DESIGN.read_text(encoding="utf-8")))
+
+
+Rule = Callable[[Tree], Iterator[str]]
+RULES: tuple[Rule, ...] = (
+    in_floors,
+    circles,
+    sizes,
+    names_twice,
+    inherits,
+    nested_conditionals,
+    ignores,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_product(rule: Rule) -> None:
+    tree = product(FILES)
+    assert len(tree) > 200, "the files were not found"
+    findings = list(rule(tree))
+    assert not findings, "\n" + "\n".join(findings)
+
+
+@pytest.mark.parametrize("rule", [long_prose, long_lines], ids=lambda rule: rule.__name__)
+def test_the_texts(rule: Callable[[Iterable[Source]], Iterator[str]]) -> None:
+    findings = list(rule(FILES))
+    assert not findings, "\n" + "\n".join(findings)
+
+
+def test_what_may_be_larger_exists_and_has_a_reason() -> None:
+    assert len(LARGER) <= REASONS_MAX
+    assert all((ROOT / path.partition(":")[0]).exists() and why for path, why in LARGER.items())
+
+
+def test_what_is_still_to_be_done_is_not_done_yet() -> None:
+    """Whoever mends one takes it off its list."""
+    tree = product(FILES)
+    known = {node.name: node for _, node in classes(tree)}
+    assert all(known[name].bases for name in STILL_INHERITS)
+    for entry in STILL_LARGER:
+        path, _, function = entry.partition(":")
+        source = next(s for s in tree.values() if s.path == path)
+        sizes_of = [
+            (node.end_lineno or 0) - node.lineno + 1
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.FunctionDef) and node.name == function
+        ]
+        if function:
+            assert max(sizes_of) > FUNCTION_LINES_MAX, entry
+        else:
+            assert len(source.text.splitlines()) > FILE_LINES_MAX, entry
+
+
+def test_each_room_of_the_table_exists() -> None:
+    rooms = floors(DESIGN.read_text(encoding="utf-8"))
+    assert len(rooms) > 20
+    for room in rooms:
+        path = ROOT / room.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), room
+
+
+FLOORS = {"zkcoord.low": 0, "zkcoord.high": 1}
+BAD: list[tuple[Rule, dict[str, str], str]] = [
+    (
+        lambda tree: upwards(tree, FLOORS),
+        {"zkcoord/low/a.py": "import zkcoord.high.b", "zkcoord/high/b.py": ""},
+        "not on a floor below",
+    ),
+    (lambda tree: upwards(tree, FLOORS), {"zkcoord/other.py": ""}, "does not say"),
+    (
+        circles,
+        {
+            "zkcoord/a.py": "import zkcoord.b",
+            "zkcoord/b.py": "def f():\n    import zkcoord.c",
+            "zkcoord/c.py": "import zkcoord.a",
+        },
+        "zkcoord.a, zkcoord.b, zkcoord.c",
+    ),
+    (sizes, {"zkcoord/a.py": "\n" * 501}, "501 lines"),
+    (sizes, {"zkcoord/a.py": "def f():\n" + "    pass\n" * 70}, "f has 71 lines"),
+    (sizes, {f"zkcoord/x/m{n}.py": "" for n in range(13)}, "13 modules"),
+    (
+        names_twice,
+        {"zkcoord/a.py": "class A: ...", "consumer/a.py": "class A: ..."},
+        "the class A",
+    ),
+    (
+        inherits,
+        {"zkcoord/a.py": "class A: ...", "zkcoord/b.py": "class B(a.A): ..."},
+        "B inherits from A",
+    ),
+    (nested_conditionals, {"zkcoord/a.py": "x = 1 if a else 2 if b else 3"}, "in another one"),
+    (ignores, {"zkcoord/a.py": "x = 1  # type: ignore[misc]"}, "which error"),
+    (ignores, {"zkcoord/a.py": "x = 1  # type: ignore  # a reason"}, "which error"),
+    (
+        ignores,
+        {"zkcoord/a.py": "x = 1  # type: ignore[misc]  # a reason\n" * (IGNORES_MAX + 1)},
+        f"{IGNORES_MAX + 1} errors",
+    ),
+]
+GOOD: list[tuple[Rule, dict[str, str]]] = [
+    (
+        lambda tree: upwards(tree, FLOORS),
+        {"zkcoord/high/a.py": "import zkcoord.low.b\nimport os", "zkcoord/low/b.py": ""},
+    ),
+    (circles, {"zkcoord/a.py": "import zkcoord.b\nimport zkcoord.a", "zkcoord/b.py": ""}),
+    (sizes, {"zkcoord/a.py": "\n" * 500, "zkcoord/b.py": "def f():\n" + "    pass\n" * 69}),
+    (
+        inherits,
+        {
+            "zkcoord/a.py": "class A(Protocol): ...\nclass B(A): ...\nclass CError(OSError): ...",
+            "zkcoord/b.py": "class DError(CError): ...\nclass E(enum.Enum): ...",
+        },
+    ),
+    (nested_conditionals, {"zkcoord/a.py": "x = (1 if a else 2) + (1 if b else 3)"}),
+    (ignores, {"zkcoord/a.py": "x = 1  # type: ignore[misc]  # kazoo has no types"}),
+]
+
+
+def _tree(files: Mapping[str, str]) -> dict[str, Source]:
+    return {s.module: s for s in (Source(path, text) for path, text in files.items())}
+
+
+@pytest.mark.parametrize(("rule", "files", "finding"), BAD)
+def test_a_rule_sees_what_breaks_it(rule: Rule, files: dict[str, str], finding: str) -> None:
+    found = list(rule(_tree(files)))
+    assert any(finding in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize(("rule", "files"), GOOD)
+def test_a_rule_lets_the_rest_pass(rule: Rule, files: dict[str, str]) -> None:
+    assert list(rule(_tree(files))) == []
+
+
+def test_texts_that_are_too_long_are_seen() -> None:
+    long = "word " * 30
+    assert (
+        len(list(long_prose([Source("docs/a.md", f"{long}\n| {long}|\n```\n{long}\n```\n")]))) == 1
+    )
+    assert len(list(long_lines([Source("tests/a.py", f"# {long}\n"), Source("a.md", long)]))) == 1
