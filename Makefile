@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup test sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
+.PHONY: help setup lint test sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -34,7 +34,12 @@ $(STAMP):
 	@$(PY) -m zkcoord.stack.cli fetch
 	@rm -f .venv/.ready-* && touch $(STAMP)
 
-test: setup ## every test but the nightly ones
+lint: setup ## format, lint rules and types (seconds); the first two are mended by: .venv/bin/ruff format . && .venv/bin/ruff check --fix .
+	@$(PY) -m ruff format --check --quiet . || { echo "not formatted: run .venv/bin/ruff format ." >&2; exit 1; }
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m mypy
+
+test: setup lint ## the gate (make lint), then every test but the nightly ones
 	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch)
 	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
@@ -135,5 +140,5 @@ stack-down: ## stop them
 	@test ! -x $(PY) || $(PY) -m zkcoord.stack.cli down
 
 clean: stack-down ## remove what the other targets made here (the cache of jars stays)
-	@rm -rf .venv .zkcoord-stack build dist *.egg-info .pytest_cache .hypothesis
+	@rm -rf .venv .zkcoord-stack build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

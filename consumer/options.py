@@ -201,7 +201,7 @@ def user_data_of(given: str | Callable[[], str]) -> str:
     """What to tell a custom assignor: the text, or what the function says now. Raises
     `ConsumerOptionError`, and what the function raises.
     """
-    text = given() if callable(given) else given
+    text: object = given() if callable(given) else given
     if not isinstance(text, str) or len(text) > USER_DATA_CHARS_MAX:
         raise ConsumerOptionError(
             "assignment_user_data gives"

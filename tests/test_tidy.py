@@ -231,8 +231,8 @@ def layers(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line} imports {name}, which {layer} may not"
         if begins(name, PROGRAM_ROOMS) and not begins(source.module, PROGRAMS):
             yield (
-                f"{source.path}:{line} imports {name}: what belongs to programs is imported by nobody but the"
-                " programs on top of it"
+                f"{source.path}:{line} imports {name}: what belongs to programs is imported by"
+                " programs only"
             )
 
 
@@ -383,7 +383,7 @@ BAD: list[tuple[Checker, str, str, str]] = [
     (layers, "zkcoord/zk/a.py", "import consumer.options", "imports consumer.options"),
     (layers, "consumer/core/a.py", "from ..options import X", "imports consumer.options"),
     (layers, "zkcoord/guardian/a.py", "from zkcoord.zk import port", "zkcoord.guardian may not"),
-    (layers, "consumer/a.py", "from zkcoord.config.sources import X", "nobody but"),
+    (layers, "consumer/a.py", "from zkcoord.config.sources import X", "by programs only"),
     (forbidden_forms, "zkcoord/a.py", "with client.transaction() as t: pass", "drops the outcome"),
     (
         forbidden_forms,

@@ -132,7 +132,7 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
         self._storage: ZooKeeperOffsetStore | None = None
         self._member = self._new_member()
         self._polled_ms = 0
-        self._duty_ms = 0
+        self._duty_ms: float = 0
         _open_consumers.add(self)
         if topics:
             self._subscribe_first(topics)

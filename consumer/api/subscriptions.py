@@ -102,7 +102,7 @@ class SubscriptionMethods:
         """
         self._check()
         if self._alone:
-            return self._data.kafka.subscription()  # type: ignore[no-any-return]
+            return self._data.kafka.subscription()  # type: ignore[no-any-return]  # kafka-python has no types
         if self._wanted is None:
             return None
         return set(topics_of(self._wanted)) or {tp.topic for tp in self.assignment()}

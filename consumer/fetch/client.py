@@ -180,7 +180,8 @@ class FetchClient:
 
     def assigned(self) -> set[TopicPartition]:
         """What is assigned now."""
-        return self.subscription.assigned_partitions()
+        assigned: set[TopicPartition] = self.subscription.assigned_partitions()
+        return assigned
 
     def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Fetch these partitions from now on. Those that are there already are sought to the given
@@ -303,12 +304,14 @@ class FetchClient:
         `done` gets what was found (nothing on errors), on the IO thread. False: a policy is needed,
         and there is none.
         """
-        specs = {
-            tp: OffsetSpec.EARLIEST if tp in earliest else self._reset_policy for tp in partitions
-        }
-        if None in specs.values():
-            return False
-        self.look_up(specs, done)
+        policy = self._reset_policy
+        if policy is None:
+            if any(tp not in earliest for tp in partitions):
+                return False
+            policy = OffsetSpec.EARLIEST
+        self.look_up(
+            {tp: OffsetSpec.EARLIEST if tp in earliest else policy for tp in partitions}, done
+        )
         return True
 
     def look_up(
@@ -325,7 +328,12 @@ class FetchClient:
             self._not_found(len(specs), e)
             return done({})
         future.add_callback(done)
-        future.add_errback(lambda e: (self._not_found(len(specs), e), done({})))
+
+        def failed(error: BaseException) -> None:
+            self._not_found(len(specs), error)
+            done({})
+
+        future.add_errback(failed)
 
     def _not_found(self, count: int, error: BaseException) -> None:
         # connections that close under whoever asks are nothing to speak of

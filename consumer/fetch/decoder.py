@@ -56,6 +56,7 @@ class RecordsFrom(Fetcher.PartitionRecords):
     def _unpack_records(
         self, tp: Any, records: Any, key_deserializer: Any, value_deserializer: Any
     ) -> Iterator[Any]:
-        return super()._unpack_records(
+        found: Iterator[Any] = super()._unpack_records(
             tp, ResponseBatches(records, self.fetch_offset), key_deserializer, value_deserializer
         )
+        return found

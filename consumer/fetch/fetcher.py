@@ -475,8 +475,9 @@ class PartitionFetcher(Fetcher):
         with self.lock:
             fresh = self._unseen.intersection(partitions)
             self._unseen -= fresh
-        for tp in fresh if self.on_first_fetch is not None else ():
-            self.on_first_fetch(tp, now_ns)
+        if self.on_first_fetch is not None:
+            for tp in fresh:
+                self.on_first_fetch(tp, now_ns)
 
     # metadata
 

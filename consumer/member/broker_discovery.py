@@ -33,7 +33,7 @@ class BrokerReader:
     """
 
     def __init__(
-        self, port: Port, layout: Layout, protocol: str, done: Callable[[list[str]], None]
+        self, port: Port, layout: Layout, protocol: str, done: Callable[[list[str]], object]
     ) -> None:
         self.port = port
         self.layout = layout
@@ -86,9 +86,11 @@ def find_brokers(zk: ZkOptions, layout: Layout, protocol: str, timeout_s: float)
     """["host:port", ..] of the live brokers. Raises `SessionRefusedError` when ZooKeeper cannot be
     used, `ConsumerOptionError` when no broker is there.
     """
-    found = ask(
-        zk, lambda port, done: BrokerReader(port, layout, protocol, done).begin(), timeout_s
-    )
+
+    def read(port: Port, done: Callable[[list[str]], None]) -> None:
+        BrokerReader(port, layout, protocol, done).begin()
+
+    found = ask(zk, read, timeout_s)
     if not found:
         raise ConsumerOptionError(
             f"no live broker with a {protocol} listener is registered under"

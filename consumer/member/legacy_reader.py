@@ -127,7 +127,7 @@ def _topics(subscription: Subscription, existing: Sequence[str]) -> list[str]:
     matched = match_patterns(
         [subscription.pattern], [name for name in existing if names.is_topic(name)]
     )[subscription.pattern]
-    return sorted(matched) if isinstance(matched, frozenset) else []
+    return sorted(matched)
 
 
 def _ignore(_result: ReadResult) -> None:

@@ -179,7 +179,7 @@ class PartitionReader:
         value = codec.decode_offset(str(tp), offset.data)
         return PartitionReading(
             whose,
-            value if isinstance(value, (int, Malformed)) else None,
+            value,
             offset.stat.version,
             offset.stat.mzxid,
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from zkcoord.zk.options import Server
 from zkcoord.zk.quorum_probe import ask_all, nobody_serves
@@ -72,6 +73,6 @@ class QuorumProbe:
             began = self._clock()
             nobody = nobody_serves(ask_all(self._servers, self._tls, ASK_TIMEOUT_S))
             if nobody and before is not None:
-                self._post(lambda at_ms=before: tell(at_ms))  # type: ignore[misc]
+                self._post(partial(tell, before))
             ended.wait(SOON_S if nobody and before is None else self._every_s)
             before = began if nobody else None

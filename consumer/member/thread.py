@@ -65,7 +65,7 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
         sasl=sasl,
         tls=tls,
         acl=tuple(acl),
-        roles=roles(*who, ROLES) if any(who) else None,
+        roles=roles(who[0], who[1], who[2], ROLES) if any(who) else None,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kafka.errors import RetriableError
 from kafka.structs import TopicPartition
@@ -22,7 +22,7 @@ from consumer.member.thread import MemberThread
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Denied, GetData, Node, Read, ReadDone, ReadResult
+from zkcoord.zk.port import Denied, GetData, Node, Port, Read, ReadDone, ReadResult
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
@@ -45,11 +45,11 @@ def stored_offset(
         GetData(layout.offset_topic(group, tp.topic)),
         GetData(layout.topic(tp.topic)),
     ]
-    result = (
-        ask(zk, lambda port, answer: port.read(reads, answer), timeout_s)
-        if agent is None
-        else _through(agent, reads, timeout_s)
-    )
+
+    def read(port: Port, answer: Callable[[ReadResult], None]) -> None:
+        port.read(reads, answer)
+
+    result = ask(zk, read, timeout_s) if agent is None else _through(agent, reads, timeout_s)
     if not isinstance(result, ReadDone) or isinstance(result.answers[0], Denied):
         raise CommitUnavailableError(
             f"the stored offset of {tp.topic}-{tp.partition} could not be read from ZooKeeper"

@@ -146,7 +146,7 @@ class DualOffsetStore(ZooKeeperOffsetStore):
                 "offsets of group %s are stored in ZooKeeper and not mirrored to Kafka: %s; it is"
                 " tried again every %d ms",
                 self.offsets.group,
-                error or type(error).__name__,
+                str(error) or type(error).__name__,
                 RETRY_MS,
             )
         self._failing = True

@@ -17,8 +17,8 @@ from consumer.spark.decode.errors import (
     OpenTransactionError,
     TopicUnknownError,
 )
-from consumer.spark.decode.settings import kafka_python_settings
-from consumer.spark.options import EARLIEST, KAFKA_PYTHON, LATEST, BatchOptions, Offsets
+from consumer.spark.decode.settings import KAFKA_PYTHON, kafka_python_settings
+from consumer.spark.options import EARLIEST, LATEST, BatchOptions, Offsets
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
 

@@ -127,7 +127,7 @@ def drain_and_stop(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
                     f"the query did not say within {timeout_s:.0f} s which members it has; it is"
                     " stopped now"
                 )
-            query.awaitTermination(LOOK_S)
+            query.awaitTermination(LOOK_S)  # type: ignore[arg-type]  # seconds may be a fraction
     finally:
         query.stop()
 

@@ -77,5 +77,5 @@ class QueryJournal:
         """
         if self._journal is not None:
             if lost:
-                self.observer.on_lost(lost, "its lease has run out", time.time_ns())  # type: ignore[arg-type]
+                self.observer.on_lost(lost, "its lease has run out", time.time_ns())
             self._journal.write("closing")

@@ -442,6 +442,7 @@ def _group_value(name: str, text: str) -> Any:
         "zookeeperAuth": _pair,
         "partitionAssignmentStrategy": lambda name, text: _names(text),
     }
-    return readers.get(name, _number if name.endswith("Ms") else lambda name, text: text)(
-        name, text
-    )
+    reader = readers.get(name)
+    if reader is not None:
+        return reader(name, text)
+    return _number(name, text) if name.endswith("Ms") else text

@@ -157,7 +157,8 @@ def parse_plan(given: str | Mapping[str, Any] | None) -> Plan:
             f"the checkpoint holds an offset that is damaged ({type(e).__name__}: {e}): use a new"
             " checkpointLocation, the group's positions are in ZooKeeper"
         ) from None
-    return Plan(numbers[0], *texts, *numbers[1:], ranges)
+    fields: list[Any] = [numbers[0], *texts, *numbers[1:], ranges]
+    return Plan(*fields)
 
 
 def _typed(value: Any, wanted: type) -> Any:

@@ -89,12 +89,12 @@ class QueryAssignment:
         for tp, offset in m.offsets.items():
             self.given.pop(tp, None)
             self.owned[tp] = Owned(offset, m.era)
-        self.observer.on_assigned(m.offsets, time.time_ns())  # type: ignore[arg-type]
+        self.observer.on_assigned(m.offsets, time.time_ns())
         self._changed()
 
     def _revoke(self, m: msg.Revoke) -> None:
         wanted = {tp for tp in m.partitions if tp in self.owned}
-        self.observer.on_revoke(wanted, time.time_ns())  # type: ignore[arg-type]
+        self.observer.on_revoke(wanted, time.time_ns())
         for tp in wanted:
             self.owned[tp].revoking = True
         self.revokes[m.token] = wanted
@@ -111,7 +111,7 @@ class QueryAssignment:
             positions = {tp: self.position(tp) for tp in idle}
             for tp in idle:
                 self.given[tp] = self.owned.pop(tp)
-            self.observer.on_revoked(positions, time.time_ns())  # type: ignore[arg-type]
+            self.observer.on_revoked(positions, time.time_ns())
             self.tell(msg.Revoked(token, positions, busy))
             self._changed()
 
@@ -132,7 +132,7 @@ class QueryAssignment:
             for wanted in self.revokes.values():
                 wanted.discard(tp)
         if back:
-            self.observer.on_assigned(back, time.time_ns())  # type: ignore[arg-type]
+            self.observer.on_assigned(back, time.time_ns())
         self._changed()
 
     def _lost(self, m: msg.Lost) -> None:
@@ -144,7 +144,7 @@ class QueryAssignment:
                 wanted.discard(tp)
         if gone:
             log.warning("lost %d partitions (%s)", len(gone), m.reason)
-        self.observer.on_lost(gone, m.reason, time.time_ns())  # type: ignore[arg-type]
+        self.observer.on_lost(gone, m.reason, time.time_ns())
         self._changed()
 
     def _seek(self, m: msg.Seek) -> None:

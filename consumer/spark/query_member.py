@@ -24,6 +24,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from consumer.assignment.subscription import subscription_of
 from consumer.core import messages as msg
@@ -115,10 +116,11 @@ class QueryMember:
         self.drain = GracefulStop(lambda: self.agent.member_name)
         self._tokens = itertools.count(1)
         beginning = InitialOffsets(
-            StartingOffsets(self.desk, options.starting),
+            # what of an assignment the beginning needs
+            cast(Any, StartingOffsets(self.desk, options.starting)),
             self.data.group_offsets(options.group),
             str(self.config["initial_offsets"]),
-        )  # type: ignore[arg-type]
+        )
         self.agent.start()
         beginning.look()
         self.agent.tell(msg.Subscribe(subscription_of(options.topics, options.pattern)))

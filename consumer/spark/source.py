@@ -121,7 +121,7 @@ class ZkcoordReader(BeginsTask, DataSourceReader):
             for task in pack(ranges, self._options.tasks)
         ]
 
-    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # of ours alone
         """The records of a task, as Arrow."""
         return read_task(self._options, self._columns, partition)
 
@@ -240,7 +240,7 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
         )
         return [ReadTask(task, brokers) for task in pack(running.ranges, self._options.tasks)]
 
-    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # of ours alone
         """The records of a task, as Arrow."""
         return read_task(self._options, self._columns, partition)
 

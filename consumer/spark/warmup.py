@@ -78,7 +78,7 @@ class WarmUpSource(ZkcoordSource):
         """What `format` takes."""
         return FORMAT
 
-    def streamReader(self, schema: StructType) -> WarmUpReader:  # type: ignore[override]
+    def streamReader(self, schema: StructType) -> WarmUpReader:  # type: ignore[override]  # of ours alone
         """A stream's reader."""
         return WarmUpReader(columns_of(schema), self.options.get("engine", "auto"))
 

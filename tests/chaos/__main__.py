@@ -141,8 +141,8 @@ def section_of_steps(seen: StepsFound) -> Section:
     section.notes += (
         [
             (
-                f"{seen.missed} times the coordinator lost its office before it came to its step, and"
-                " another took its place"
+                f"{seen.missed} times the coordinator lost its office before it came to its step,"
+                " and another took its place"
             )
         ]
         if seen.missed

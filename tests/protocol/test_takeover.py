@@ -152,8 +152,8 @@ def test_a_successor_finishes_what_the_dead_one_began(rig: Rig) -> None:
     )
     closed(first)
     for m in (a, b):
-        m.wait(lambda: len(m.said(msg.Revoke)) == before[m] + 2, "the second revocation")  # noqa: B023
+        m.wait(lambda: len(m.said(msg.Revoke)) == before[m] + 2, "the second revocation")
         assert m.said(msg.Resumed)
-        m.ask(lambda: m.answer(m.said(msg.Revoke)[-1]))  # noqa: B023
+        m.ask(lambda: m.answer(m.said(msg.Revoke)[-1]))
     late.wait(lambda: len(late.fetching()) == 2, "its partitions")
     assert second.leads and len(second.spy.multis(creates("/channel/"))) >= 2

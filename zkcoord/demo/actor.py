@@ -6,9 +6,10 @@ be broken.
 `--wait`: load everything, print {"event": "waiting"}, begin at SIGUSR2. So a join can be timed to a
 hair. `--fault`: at SIGUSR1 do something wrong, once, at the level at which an application or a
 client library would, and print {"event": "fault"}:
+
     lost        a batch of one partition that the consumer was handed never reaches the application,
-    and the consumer commits beyond it duplicate   the position is set back over records that the
-    application has had already
+                and the consumer commits beyond it
+    duplicate   the position is set back over records that the application has had already
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ begin = threading.Event()
 class DroppingConsumer(KafkaConsumer):
     """Hands out everything but one batch of one partition."""
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[Any, list[Any]]:
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
+    ) -> dict[Any, list[Any]]:
         """See `KafkaConsumer.poll`."""
-        batch = super().poll(timeout_ms, max_records)
+        batch = super().poll(timeout_ms, max_records, update_offsets)
         if armed.is_set() and len(batch) > 1 and len(batch[_largest(batch)]) >= RECORDS_MIN:
             at = _largest(batch)
             dropped = batch.pop(at)
@@ -54,9 +57,11 @@ class DroppingConsumer(KafkaConsumer):
 class RepeatingConsumer(KafkaConsumer):
     """Hands out one batch of one partition twice."""
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[Any, list[Any]]:
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
+    ) -> dict[Any, list[Any]]:
         """See `KafkaConsumer.poll`."""
-        batch = super().poll(timeout_ms, max_records)
+        batch = super().poll(timeout_ms, max_records, update_offsets)
         if armed.is_set() and batch and len(batch[_largest(batch)]) >= RECORDS_MIN:
             at = _largest(batch)
             self.seek(at, batch[at][0].offset)
@@ -105,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     signal.signal(signal.SIGUSR1, _arm)
     if args.fault is not None:
-        verifiable.KafkaConsumer = CONSUMERS[args.fault]
+        setattr(verifiable, "KafkaConsumer", CONSUMERS[args.fault])  # noqa: B010  patched here alone
     if args.wait:
         signal.signal(signal.SIGUSR2, _begin)
         tell("waiting")

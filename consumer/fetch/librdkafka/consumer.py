@@ -146,7 +146,8 @@ class QueueConsumer:
         """Up to `count` messages and events that are queued. Does not wait."""
         if self._watching or self._closed:
             return []
-        return self._consumer.consume(count, 0)  # type: ignore[no-any-return]
+        messages: list[Message] = self._consumer.consume(count, 0)
+        return messages
 
     def watch(self) -> None:
         """Ring when something comes."""

@@ -107,12 +107,10 @@ def _decode(deserializer: Any, record: ConsumerRecord, data: bytes | None) -> An
         return deserializer.deserialize(record.topic, data)
 
 
-def _sizes(found: list[bytes | None]) -> Any:
-    return (
-        map(len, found)
-        if None not in found
-        else [-1 if data is None else len(data) for data in found]
-    )
+def _sizes(found: list[Any]) -> Any:
+    if None not in found:
+        return map(len, found)
+    return [-1 if data is None else len(data) for data in found]
 
 
 def _headers_size(headers: list[tuple[str, bytes | None]]) -> int:

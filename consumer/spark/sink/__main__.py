@@ -28,8 +28,9 @@ exit status: 0 done, 1 it could not be done, 2 the command line is wrong.
 
 examples:
   python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory /data/orders
-  # # Hadoop as Spark finds it: HADOOP_CONF_DIR
-  python -m consumer.spark.sink --config zkcoord.toml --group billing --directory hdfs:///warehouse/orders
+  # Hadoop as Spark finds it: HADOOP_CONF_DIR
+  python -m consumer.spark.sink --config zkcoord.toml --group billing \\
+    --directory hdfs:///warehouse/orders
 """
 
 

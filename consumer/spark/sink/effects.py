@@ -72,7 +72,7 @@ def perform(
         try:
             effect = work.send(answer)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return end.value  # type: ignore[no-any-return]  # what the effect answered
         answer = carry_out(effect, keeper, files, stage)
 
 

@@ -138,7 +138,7 @@ class HadoopFiles:
     def __init__(self, directory: str, spark: SparkSession) -> None:
         self._jvm = _jvm(spark)
         self._path = self._jvm.org.apache.hadoop.fs.Path
-        conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        conf = spark.sparkContext._jsc.hadoopConfiguration()
         self._fs = self._path(directory).getFileSystem(conf)
         self._root = self._fs.makeQualified(self._path(directory))
         self.uri = str(self._root.toString())
@@ -241,4 +241,4 @@ def _default_uri(spark: SparkSession) -> str:
             spark.sparkContext._jsc.hadoopConfiguration()
         )
         .toString()
-    )  # type: ignore[union-attr]
+    )

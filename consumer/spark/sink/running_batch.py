@@ -46,13 +46,13 @@ def planned(df: DataFrame) -> RunningBatch:
     """The batch that `df` is. Raises `SinkRefusedError` where it is none, or not of one source of
     ours alone.
     """
-    spark = df.sparkSession
+    spark: Any = df.sparkSession
     if not hasattr(spark, "_jvm"):
         raise SinkRefusedError(OUTSIDE)
     query = spark.sparkContext.getLocalProperty(QUERY_ID)
     execution = query and spark._jsparkSession.sharedState().activeStreamingQueries().get(
         spark._jvm.java.util.UUID.fromString(query)
-    )  # type: ignore[union-attr]
+    )
     if not execution:
         raise SinkRefusedError(OUTSIDE)
     ends, begins = _texts(execution.availableOffsets()), _texts(execution.committedOffsets())

@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest

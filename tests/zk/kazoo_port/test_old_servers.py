@@ -112,7 +112,7 @@ def test_a_watched_tree_that_changes_all_the_time_holds_up_no_sync(fixture: Real
     for _ in range(20):
         before = written[0]
         assert s.sync() == ReadDone(())
-        s.wait(lambda: written[0] > before, "another write")  # noqa: B023
+        s.wait(lambda: written[0] > before, "another write")
     going.clear()
     last = written[0] - 1
     s.wait(lambda: ("CREATED", f"/n{last}") in s.fired(), "the last but one")

@@ -81,11 +81,11 @@ GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeErr
 """What decoding bytes that ZooKeeper would never send may raise."""
 
 
-class _Refusal(AuthFailedError):  # type: ignore[misc]  # kazoo has no types
+class _Refusal(AuthFailedError):
     """Ends the session with a sentence; kazoo stops connecting on its base class."""
 
 
-class EdgeConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+class EdgeConnection(ConnectionHandler):
     """kazoo's connection thread with one place where bytes become values."""
 
     def __init__(self, client: EdgeClient, sasl_options: dict[str, str] | None) -> None:
@@ -321,7 +321,7 @@ class EdgeConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no t
         return None
 
 
-class EdgeClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
+class EdgeClient(KazooClient):
     """kazoo's client as one session: see the module's text. `submit` and `shut` may be called from
     any thread.
     """

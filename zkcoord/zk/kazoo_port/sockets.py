@@ -20,7 +20,7 @@ from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 
-class EdgeHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+class EdgeHandler(SequentialThreadingHandler):
     """kazoo's handler without its two worker threads, and with sockets that say why they failed."""
 
     def __init__(
