@@ -90,8 +90,11 @@ class MemberProtocol:
 
     @property
     def lease_until_ms(self) -> int:
-        """The end of the present lease (0: none)."""
-        return 0 if self.proof_ms is None else self.proof_ms + self.lease_ms
+        """The end of the present lease (0: none). Other threads ask too: what the member's thread
+        may clear is read once.
+        """
+        proof_ms = self.proof_ms
+        return 0 if proof_ms is None else proof_ms + self.lease_ms
 
     def lease_until(self, era: int) -> int:
         """Fetch and hand out only before this time, having heard everything up to `era` (0: not at
