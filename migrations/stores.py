@@ -57,7 +57,7 @@ class Stores:
         for name, answer in zip(
             fitting,
             self.client.read([GetData(f"{TOPICS}/{name}") for name in fitting]),
-            strict=True,
+            strict=False,
         ):
             topic = (
                 codec.decode_topic(name, answer.data, answer.stat)

@@ -126,7 +126,7 @@ class OffsetsWriter:
                     dict.fromkeys(parent for parent in parents(path) if parent not in own)
                 )
         for path, answer in zip(
-            wanted, self.client.read([GetChildren(path) for path in wanted]), strict=True
+            wanted, self.client.read([GetChildren(path) for path in wanted]), strict=False
         ):
             if isinstance(answer, Missing):
                 make(self.client, Create(path, b"", acl=self.acl))

@@ -161,10 +161,10 @@ def _fixed(hints: tuple[Any, ...], make: Callable[..., Any]) -> Codec:
     def decode(value: Any) -> Any:
         if len(_list(value)) != len(parts):
             raise _foreign(f"{_short(value)} has not {len(parts)} parts")
-        return make(*[part.decode(one) for part, one in zip(parts, value, strict=True)])
+        return make(*[part.decode(one) for part, one in zip(parts, value, strict=False)])
 
     return Codec(
-        lambda value: [part.encode(one) for part, one in zip(parts, value, strict=True)], decode
+        lambda value: [part.encode(one) for part, one in zip(parts, value, strict=False)], decode
     )
 
 

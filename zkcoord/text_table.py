@@ -14,7 +14,7 @@ def table(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> 
     cells = [[name for name, _ in columns], *rows]
     widths = [max(low, *(len(row[n]) for row in cells)) for n, (_, low) in enumerate(columns)]
     return "".join(
-        " ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        " ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip()
         + "\n"
         for row in cells
     )

@@ -424,7 +424,7 @@ class MemberDriver:
         if isinstance(result, ReadDone):
             found = tuple(
                 codec.decode_command(self.name, n, a.data)
-                for n, a in zip(nodes, result.answers, strict=True)
+                for n, a in zip(nodes, result.answers, strict=False)
                 if isinstance(a, Node)
             )
             self._feed(ev.CommandsRead(self.clock(), found, complete))

@@ -102,7 +102,7 @@ class LegacyGroupReader:
         ]
         seen = [
             codec.decode_topic(topic, a.data, a.stat)
-            for topic, a in zip(topics, answers[len(members) :], strict=True)
+            for topic, a in zip(topics, answers[len(members) :], strict=False)
             if isinstance(a, Node) and a.data
         ]
         text = " ".join(

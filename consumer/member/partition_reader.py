@@ -98,7 +98,7 @@ class PartitionReader:
         def answered(result: ReadResult) -> None:
             if isinstance(result, ReadDone):
                 lacking.extend(
-                    p for p, a in zip(part, result.answers, strict=True) if isinstance(a, Missing)
+                    p for p, a in zip(part, result.answers, strict=False) if isinstance(a, Missing)
                 )
                 self._parents_read(ask, topics, paths, at + len(part), lacking)
 

@@ -252,7 +252,7 @@ class Registration:
                 return
             found = {
                 path: codec.decode_registration(name, a.data, a.stat)
-                for name, path, a in zip(part, paths, result.answers, strict=True)
+                for name, path, a in zip(part, paths, result.answers, strict=False)
                 if isinstance(a, Node)
             }
             rivals = {
@@ -275,7 +275,7 @@ class Registration:
             self._rivals(
                 rest,
                 others
-                + [name for name, path in zip(part, paths, strict=True) if path not in rivals],
+                + [name for name, path in zip(part, paths, strict=False) if path not in rivals],
             )
 
         self.port.read([GetData(path) for path in paths], answered)

@@ -140,7 +140,7 @@ def test_a_sink_that_fails_ends_the_waiting(tmp_path: Path) -> None:
 def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from zkcoord.demo.processes import"
-        " Children\nfolder = Path(sys.argv[1]); c = Children(lambda n, l: None)\nchild ="
+        " DemoProcesses\nfolder = Path(sys.argv[1]); c = DemoProcesses(lambda n, l: None)\nchild ="
         " c.start('a', ['tests.demo.talker', 'deaf'], folder / 'a.jsonl', folder /"
         " 'a.log')\nprint(child.pid, flush=True); time.sleep(600)\n"
     )

@@ -83,7 +83,7 @@ def test_a_sidecar_for_one_process_ends_with_it_and_refuses_others(
     start_app: Start, start_sidecar: Callable[..., Sidecar], observer: KazooClient, path: str
 ) -> None:
     app = start_app(node="/one", timeout_ms=SESSION_MS, socket=path)
-    assert app.ready["state"] == "Waiting"
+    assert app.ready["state"] == "GuardianAway"
     sidecar = start_sidecar("--socket", path, "--pid", str(app.pid))
     wait_until(
         lambda: app.ask("state", "ready")["state"] == "Running",

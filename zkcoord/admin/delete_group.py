@@ -185,7 +185,7 @@ class Deletion:
                     read for path in part for read in (GetData(path), GetChildren(path))
                 ]
                 answers = iter(self.client.read(reads))
-                for path, node, found in zip(part, answers, answers, strict=True):
+                for path, node, found in zip(part, answers, answers, strict=False):
                     below += [f"{path}/{name}" for name in children(found, path)]
                     items += self._item(path, node)
             self.progress.say(f"{len(items)} nodes of {self.group} read")

@@ -24,7 +24,7 @@ def judged(reader: SyncReader, group: GroupSnapshot) -> GroupSnapshot:
     for name, answer in zip(
         members,
         reader.read([GetData(group.layout.registration(group.group, name)) for name in members]),
-        strict=True,
+        strict=False,
     ):
         problems = (
             judge(name, answer.data, answer.stat).problems if isinstance(answer, Node) else ()

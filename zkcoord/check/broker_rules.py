@@ -35,7 +35,7 @@ def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
     for start in range(0, len(wanted), TOPICS_AT_ONCE):
         some = wanted[start : start + TOPICS_AT_ONCE]
         for name, node in zip(
-            some, reader.read([GetData(f"{TOPICS}/{name}") for name in some]), strict=True
+            some, reader.read([GetData(f"{TOPICS}/{name}") for name in some]), strict=False
         ):
             if isinstance(node, Node):
                 found[name] = decode_topic(name, node.data, node.stat) if node.data else None
@@ -67,7 +67,7 @@ def leaderless(reader: SyncReader, topics: dict[str, TopicFound]) -> Iterator[Ch
             reader.read(
                 [GetData(f"{TOPICS}/{name}/partitions/{number}/state") for name, number in some]
             ),
-            strict=True,
+            strict=False,
         ):
             state = strict_json(node.data) if isinstance(node, Node) else None
             if not isinstance(state, dict) or state.get("leader") == -1:
@@ -90,7 +90,7 @@ def brokers(reader: SyncReader, old_consumers: bool) -> Iterator[CheckFinding]:
     (answer,) = reader.read([GetChildren(BROKERS)])
     ids = answer.names if isinstance(answer, Children) else ()
     for name, node in zip(
-        ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids]), strict=True
+        ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids]), strict=False
     ):
         if not isinstance(node, Node):
             continue

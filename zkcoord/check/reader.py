@@ -106,7 +106,7 @@ def _heads(reader: SyncReader, wanted: Sequence[str]) -> list[_Parents]:
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
     there: list[tuple[_Parents, str]] = []
     for (parent, path), answer in zip(
-        asked, reader.read([GetData(path) for _, path in asked]), strict=True
+        asked, reader.read([GetData(path) for _, path in asked]), strict=False
     ):
         if isinstance(answer, Denied):
             parent.seen.denied.append(path)
@@ -121,7 +121,7 @@ def _heads(reader: SyncReader, wanted: Sequence[str]) -> list[_Parents]:
         elif answer.stat.num_children:
             there.append((parent, path))
     for (parent, path), answer in zip(
-        there, reader.read([GetChildren(path) for _, path in there]), strict=True
+        there, reader.read([GetChildren(path) for _, path in there]), strict=False
     ):
         parent.found[path] = _names(parent.seen, path, answer)
     return parents
@@ -145,7 +145,7 @@ def _counts(reader: SyncReader, parents: Iterable[_Parents]) -> dict[str, int]:
     ]
     counts: dict[str, int] = {}
     for (seen, path, topic), answer in zip(
-        asked, reader.read([GetData(f"{path}/{topic}") for _, path, topic in asked]), strict=True
+        asked, reader.read([GetData(f"{path}/{topic}") for _, path, topic in asked]), strict=False
     ):
         at = f"{path}/{topic}"
         if isinstance(answer, Denied):
@@ -173,7 +173,7 @@ def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) ->
     listed = reader.read([GetChildren(f"{path}/{topic}") for _, path, topic in topics])
     leaves = [
         (seen, path, topic, child)
-        for (seen, path, topic), answer in zip(topics, listed, strict=True)
+        for (seen, path, topic), answer in zip(topics, listed, strict=False)
         for child in _names(seen, f"{path}/{topic}", answer)
     ]
     leaves += [
@@ -184,7 +184,7 @@ def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) ->
         for child in children
     ]
     reads: list[Read] = [GetData(_leaf(path, topic, child)) for _, path, topic, child in leaves]
-    for (seen, path, topic, child), answer in zip(leaves, reader.read(reads), strict=True):
+    for (seen, path, topic, child), answer in zip(leaves, reader.read(reads), strict=False):
         at = _leaf(path, topic, child)
         if isinstance(answer, Denied):
             seen.denied.append(at)

@@ -96,7 +96,7 @@ def _apply(client: AclClient, roles: Roles, found: AclAudit, progress: Progress)
         paths = [finding.path for finding in found.findings]
         answers = client.set_acls([(path, roles.acl(path)) for path in paths])
         denied = [
-            path for path, answer in zip(paths, answers, strict=True) if isinstance(answer, Denied)
+            path for path, answer in zip(paths, answers, strict=False) if isinstance(answer, Denied)
         ]
         changed += len(paths) - len(denied)
         if denied:

@@ -222,13 +222,13 @@ def assign_sticky(given: AssignmentInput) -> Assignment:
     )
     parts: list[list[TopicPartition]] = [[] for _ in members]
     unassigned = []
-    for item, holder in zip(items, balance(problem), strict=True):
+    for item, holder in zip(items, balance(problem), strict=False):
         if holder == FREE:
             unassigned.append(item)
         else:
             parts[holder].append(item)
     targets: dict[TopicPartition, Thread] = {}
-    for member, part in zip(members, parts, strict=True):
+    for member, part in zip(members, parts, strict=False):
         targets.update(_between_threads(given, member, part))
     return Assignment(targets, tuple(unassigned))
 
@@ -348,7 +348,7 @@ def _between_threads(
     )
     return {
         item: Thread(member, threads[place])
-        for item, place in zip(part, balance(problem), strict=True)
+        for item, place in zip(part, balance(problem), strict=False)
     }
 
 

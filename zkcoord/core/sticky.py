@@ -103,7 +103,7 @@ class _Balance:
     def _classify(self) -> list[int]:
         index_of: dict[tuple[frozenset[int], int], int] = {}
         result = []
-        for kinds, weight in zip(self.problem.accepts, self.problem.weights, strict=True):
+        for kinds, weight in zip(self.problem.accepts, self.problem.weights, strict=False):
             index = index_of.setdefault((kinds, weight), len(self.classes))
             if index == len(self.classes):
                 self.classes.append(_Class(kinds))

@@ -153,7 +153,7 @@ def prepare(
     }
     owners = (
         held
-        if threads == dict(zip(holders, holders, strict=True))
+        if threads == dict(zip(holders, holders, strict=False))
         else {tp: threads[thread] for tp, thread in held.items() if thread in threads}
     )
     user_data = {aliases[name]: m.user_data for name, m in taking.items() if m.user_data}

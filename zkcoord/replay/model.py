@@ -179,7 +179,7 @@ class Model:
             self._suffix += 1
             nodes.append(f"{command.epoch}-{command.seq}-{self._suffix:010d}")
         world.write(write.ops, nodes)
-        for command, node in zip(sends, nodes, strict=True):
+        for command, node in zip(sends, nodes, strict=False):
             if self.learned.answers(command.member, self.now_ms):
                 at_ms = self.now_ms + self.learned.ack_ms(command.member, command.option)
                 self._at(at_ms, partial(self._ack, write.group, (command.member, node)))

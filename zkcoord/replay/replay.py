@@ -206,7 +206,7 @@ class Replay:
 def _first(step: ReplayStep, said: list[Any]) -> Difference:
     """The first action that differs; None stands for one that is not there."""
     both = zip(
-        [*step.actions, *[None] * len(said)], [*said, *[None] * len(step.actions)], strict=True
+        [*step.actions, *[None] * len(said)], [*said, *[None] * len(step.actions)], strict=False
     )
     recorded, now = next(pair for pair in both if pair[0] != pair[1])
     return Difference(step, recorded, now)

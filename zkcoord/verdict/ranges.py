@@ -16,7 +16,7 @@ class RangeSet:
         self._ends: list[int] = []
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return iter(zip(self._starts, self._ends, strict=True))
+        return iter(zip(self._starts, self._ends, strict=False))
 
     def __bool__(self) -> bool:
         return bool(self._starts)
@@ -30,7 +30,7 @@ class RangeSet:
         low, high = bisect_left(self._ends, start), bisect_right(self._starts, end)
         known = [
             (max(start, s), min(end, e))
-            for s, e in zip(self._starts[low:high], self._ends[low:high], strict=True)
+            for s, e in zip(self._starts[low:high], self._ends[low:high], strict=False)
             if max(start, s) < min(end, e)
         ]
         if low < high:
@@ -44,7 +44,7 @@ class RangeSet:
         taken = self.within(start, end)
         kept = [
             part
-            for s, e in zip(self._starts[low:high], self._ends[low:high], strict=True)
+            for s, e in zip(self._starts[low:high], self._ends[low:high], strict=False)
             for part in ((s, min(e, start)), (max(s, end), e))
             if part[0] < part[1]
         ]
@@ -56,7 +56,7 @@ class RangeSet:
         low, high = self._touched(start, end)
         return [
             (max(start, s), min(end, e))
-            for s, e in zip(self._starts[low:high], self._ends[low:high], strict=True)
+            for s, e in zip(self._starts[low:high], self._ends[low:high], strict=False)
         ]
 
     def holes(self, start: int, end: int) -> list[tuple[int, int]]:

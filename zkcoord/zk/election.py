@@ -192,7 +192,7 @@ class Election:
     def _seat_free(self, epoch: ReadAnswer, above: list[ReadAnswer]) -> None:
         missing = [
             p
-            for p, a in zip(parents(self.layout.leader), above, strict=True)
+            for p, a in zip(parents(self.layout.leader), above, strict=False)
             if not isinstance(a, Node)
         ]
         if missing:

@@ -357,7 +357,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
     def _sort_runs(self, messages: list[Message]) -> None:
         at = 0
         for (topic, number), run in groupby(
-            zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+            zip(map(Message.topic, messages), map(Message.partition, messages), strict=False)
         ):
             count = len(list(run))
             self._received(TopicPartition(topic, number), messages[at : at + count])

@@ -79,7 +79,7 @@ def parsing(role: str, rank: int) -> Callable[[Iterator[pa.RecordBatch]], Iterat
             rows: list[FactRow] = []
             alive: dict[str, int] = {}
             for value, file, line in zip(
-                *(column.to_pylist() for column in batch.columns), strict=True
+                *(column.to_pylist() for column in batch.columns), strict=False
             ):
                 _of_line(value, process_of(file), line, role, rank, rows, alive)
             rows += [
@@ -142,8 +142,8 @@ def table(rows: Sequence[FactRow]) -> pa.RecordBatch:
 
     types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
     fields = [column.split() for column in SCHEMA.split(", ")]
-    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    columns = zip(*rows, strict=False) if rows else [()] * len(fields)
     return pa.RecordBatch.from_arrays(
-        [pa.array(values, types[kind]) for values, (_, kind) in zip(columns, fields, strict=True)],
+        [pa.array(values, types[kind]) for values, (_, kind) in zip(columns, fields, strict=False)],
         names=[name for name, _ in fields],
     )

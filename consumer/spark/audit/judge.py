@@ -33,7 +33,7 @@ def folding(
             reports: list[str] = []
             for topic, number, t, kind, member, a, b, orders, text in zip(
                 *(batch.column(batch.schema.get_field_index(name)).to_pylist() for name in COLUMNS),
-                strict=True,
+                strict=False,
             ):
                 if judge is None or (topic, number) != judge.result.partition:
                     if judge is not None:

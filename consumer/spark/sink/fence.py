@@ -127,7 +127,7 @@ def seen_of(batch: Batch, answers: Sequence[ReadAnswer]) -> BatchNodes:
     """The answers to `reads_of`."""
     registration, intent, *stored = answers
     offsets = {}
-    for r, offset in zip(batch.ranges, stored, strict=True):
+    for r, offset in zip(batch.ranges, stored, strict=False):
         value = codec.decode_offset(str(r.tp), offset.data) if isinstance(offset, Node) else None
         if isinstance(offset, Node) and isinstance(value, int):
             offsets[r.tp] = (value, offset.stat.version)

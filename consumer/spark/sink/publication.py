@@ -354,7 +354,7 @@ def _intents(place: SinkPlace) -> Generator[Effect, Any, dict[str, bytes]]:
     )
     return {
         node: answer.data
-        for node, answer in zip(nodes, answers, strict=True)
+        for node, answer in zip(nodes, answers, strict=False)
         if isinstance(answer, Node)
     }
 

@@ -47,7 +47,7 @@ def registered_brokers(
     )
     found = []
     for name, node in zip(
-        ids, reader.read([GetData(layout.broker(name)) for name in ids]), strict=True
+        ids, reader.read([GetData(layout.broker(name)) for name in ids]), strict=False
     ):
         broker = decode_broker(name, node.data) if isinstance(node, Node) else None
         if broker is None or isinstance(broker, Malformed):

@@ -243,7 +243,7 @@ class Reset:
         return fitting(
             [
                 (*self._heads([tp], [piece], stored), *piece)
-                for tp, piece in zip(tps, pieces, strict=True)
+                for tp, piece in zip(tps, pieces, strict=False)
             ]
         )
 
@@ -257,7 +257,7 @@ class Reset:
         written from now on counts, so that the partitions left out do not come back to life.
         """
         ops: list[Op] = []
-        for topic in sorted({tp.topic for tp, piece in zip(tps, pieces, strict=True) if piece}):
+        for topic in sorted({tp.topic for tp, piece in zip(tps, pieces, strict=False) if piece}):
             beside = next(stored[tp].beside for tp in tps if tp.topic == topic)
             now = OffsetsOf(self.topics[topic].incarnation, newer_only=True)
             probe = StoredOffset(0, 0, beside.written, None, False, beside)
@@ -284,7 +284,7 @@ class Reset:
         self.unknown += 1
         self.client.sync()
         now = read_stored(self.client, self.layout, self.group, tps)
-        changed = [tp for tp, piece in zip(tps, pieces, strict=True) if piece]
+        changed = [tp for tp, piece in zip(tps, pieces, strict=False) if piece]
         if all(now[tp].version == before[tp].version for tp in changed):
             return (
                 0
@@ -298,7 +298,7 @@ class Reset:
             now[tp].version == _next(before[tp].version) and now[tp].offset == rows[tp].new
             for tp in changed
         ):
-            for tp, piece in zip(tps, pieces, strict=True):
+            for tp, piece in zip(tps, pieces, strict=False):
                 self._done(rows[tp], bool(piece), now[tp].version or 0)
             return len(tps)
         if self.aim.kind in (ResetKind.SHIFT, ResetKind.CURRENT):
@@ -318,7 +318,7 @@ class Reset:
             data.update(dict.fromkeys(parents(path), b""))
             data[path] = encode_incarnation(OffsetsOf(self.topics[topic].incarnation))
         for path, answer in zip(
-            data, self.client.read([GetChildren(path) for path in data]), strict=True
+            data, self.client.read([GetChildren(path) for path in data]), strict=False
         ):
             if isinstance(answer, Missing):
                 make(self.client, Create(path, data[path], acl=self.acl))

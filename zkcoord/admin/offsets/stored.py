@@ -79,17 +79,17 @@ def _read(
         for read in (GetData(layout.offset(group, tp)), GetData(layout.owner(group, tp)))
     ]
     answers = reader.read(reads)
-    for read, answer in zip(reads, answers, strict=True):
+    for read, answer in zip(reads, answers, strict=False):
         if isinstance(answer, Denied):
             raise RefusedError(
                 f"ZooKeeper does not let this client read {read.path} ({answer.error.value}): give"
                 " credentials that may (--zookeeper-user)"
             )
-    beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers, strict=True)}
+    beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers, strict=False)}
     pairs = iter(answers[len(topics) :])
     return {
         tp: _stored(tp, offset, owner, beside[tp.topic])
-        for tp, offset, owner in zip(tps, pairs, pairs, strict=True)
+        for tp, offset, owner in zip(tps, pairs, pairs, strict=False)
     }
 
 

@@ -114,18 +114,18 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
         answers = client.acls(level)
         findings += [
             finding
-            for path, answer in zip(level, answers, strict=True)
+            for path, answer in zip(level, answers, strict=False)
             if (finding := _finding(roles, path, answer)) is not None
         ]
         looked_at += sum(not isinstance(answer, Missing) for answer in answers)
         with_children = [
             path
-            for path, answer in zip(level, answers, strict=True)
+            for path, answer in zip(level, answers, strict=False)
             if isinstance(answer, Acl) and answer.num_children
         ]
         listed = [
             path
-            for path, answer in zip(level, answers, strict=True)
+            for path, answer in zip(level, answers, strict=False)
             if isinstance(answer, Acl) and 0 < answer.num_children <= CHILDREN_LISTED_MAX
         ]
         left_off = left_off or len(listed) < len(with_children)
@@ -146,7 +146,7 @@ def _below(client: AclClient, paths: Sequence[str]) -> list[str]:
     for at in range(0, len(paths), LOOKED_AT_ONCE):
         part = paths[at : at + LOOKED_AT_ONCE]
         for path, answer in zip(
-            part, client.read([GetChildren(path) for path in part]), strict=True
+            part, client.read([GetChildren(path) for path in part]), strict=False
         ):
             found += (
                 [f"{path}/{name}" for name in answer.names] if isinstance(answer, Children) else []

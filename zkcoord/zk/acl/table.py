@@ -155,7 +155,7 @@ def members_may(path: str) -> str:
     """
     parts = path.split("/")
     for pattern, members in _PATTERNS.get(len(parts), ()):
-        if all(wanted in (ANY, part) for wanted, part in zip(pattern, parts, strict=True)):
+        if all(wanted in (ANY, part) for wanted, part in zip(pattern, parts, strict=False)):
             return members
     return READ
 
@@ -218,7 +218,7 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
     """
     found = tuple(
         tuple(_principal(part.strip(), name) for part in text.split(";") if part.strip())
-        for text, name in zip((coordinators, members, readers), names, strict=True)
+        for text, name in zip((coordinators, members, readers), names, strict=False)
     )
     for who, name in zip(found[:2], names, strict=False):
         if not who:

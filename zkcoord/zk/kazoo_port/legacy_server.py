@@ -298,7 +298,7 @@ class LegacyServer:
             self._pass(batch)
             return
         if whole:
-            for read, answer in zip(batch.reads, batch.answers, strict=True):
+            for read, answer in zip(batch.reads, batch.answers, strict=False):
                 self._note_answer(read.path, answer)
         self._partial -= 1
         batch.done(ReadDone(tuple(batch.answers)) if whole else Unanswered())

@@ -183,7 +183,7 @@ class FullRead:
         if not isinstance(result, ReadDone):
             return
         self.under_way -= 1
-        for (_, take, draft, key), answer in zip(batch, result.answers, strict=True):
+        for (_, take, draft, key), answer in zip(batch, result.answers, strict=False):
             take(draft, key, answer)
         self._next()
 

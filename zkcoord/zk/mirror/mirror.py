@@ -370,7 +370,7 @@ class Mirror:
         self.busy, self.inflight = False, frozenset()
         deltas: dict[str, Delta] = {}
         topics: dict[str, Topic | Malformed | None] = {}
-        for want, answer in zip(wants, result.answers, strict=True):
+        for want, answer in zip(wants, result.answers, strict=False):
             if want.kind == "topic":
                 topics[want.node] = topic_of(answer, want.node)
             elif want.kind == "topics":

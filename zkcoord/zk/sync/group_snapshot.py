@@ -152,7 +152,7 @@ def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
         )
     )
     groups = []
-    for name, data, ids in zip(found, answers, answers, strict=True):
+    for name, data, ids in zip(found, answers, answers, strict=False):
         if isinstance(data, Missing):
             continue  # deleted since the names were read
         bad: list[Malformed] = []
@@ -230,7 +230,7 @@ class _GroupReading:
         mode: dict[str, Mode] = {}
         self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
         members, channels, owned, stored = (
-            self._names(head, path) for head, path in zip(heads, parents, strict=True)
+            self._names(head, path) for head, path in zip(heads, parents, strict=False)
         )
         owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
         nodes: list[tuple[str, str]] = []
@@ -333,7 +333,7 @@ class _GroupReading:
 
     def _read(self, pairs: list[tuple[Read, Callable[[ReadAnswer], None]]]) -> None:
         for (_, take), answer in zip(
-            pairs, self.reader.read([read for read, _ in pairs]), strict=True
+            pairs, self.reader.read([read for read, _ in pairs]), strict=False
         ):
             take(answer)
 
