@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.consumer.fetcher import ConsumerRecord
 
-from consumer.spark.decode import engine_confluent, engine_kafka_python, engines
+from consumer.spark.decode import engine_base, engine_confluent, engine_kafka_python, engines
 from consumer.spark.decode.arrays import Chunk
 from consumer.spark.decode.engine_base import Queued
 from consumer.spark.decode.errors import CorruptRecordError, ReadError
@@ -115,7 +115,7 @@ def test_runs_of_any_size(sizes: list[int], gap: int, rows_max: int, beyond: int
     client = Client(
         end, [run_of(every[begin : begin + size]) for begin, size in zip(begins, sizes)]
     )
-    with mock.patch.object(engines, "ROWS_MAX", rows_max):
+    with mock.patch.object(engine_base, "ROWS_MAX", rows_max):
         chunks = client.chunks()
     assert offsets_of(chunks) == [offset for offset in every if offset < end] and client.stopped
     assert (

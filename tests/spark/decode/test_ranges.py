@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from consumer.spark.decode import arrays, engine_c, engines
+from consumer.spark.decode import arrays, engine_base, engine_c
 from consumer.spark.decode import reader as product
 from consumer.spark.plan import PlannedRange
 from consumer.spark.schema import ALL_COLUMNS
@@ -92,7 +92,7 @@ def test_any_ranges_of_any_logs(
     with (
         mock.patch.object(arrays, "ROWS_MAX", rows_max),
         mock.patch.object(engine_c, "ROWS_MAX", rows_max),
-        mock.patch.object(engines, "ROWS_MAX", rows_max),
+        mock.patch.object(engine_base, "ROWS_MAX", rows_max),
         mock.patch.object(product, "TINY_ROWS", tiny),
     ):
         for engine in ENGINES:
