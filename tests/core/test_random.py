@@ -616,7 +616,9 @@ class Histories(RuleBasedStateMachine):
         held = {tp: Thread(sessions[o.session], o.thread.number) for tp, o in self.owners.items()}
         assert held == group.view.target and held.keys() == wanted
         assert self.metadata.state is group.state and not self.commands and not self.requests
-        assert self.channels == set(names) and group.departed_names <= names, "channels of the gone"
+        assert self.channels == set(names) and group.removals.departed <= names, (
+            "channels of the gone"
+        )
         remembered = {
             *group.commander.told,
             *group.commander.told_data,

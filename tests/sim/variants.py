@@ -29,7 +29,7 @@ from zkcoord.core.assignment import assign_sticky
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.group import legacy_group
 from zkcoord.core.group.command_planner import CommandPlanner
-from zkcoord.core.group.deadlines import Deadlines
+from zkcoord.core.group.deadlines import Deadlines, Removals
 from zkcoord.core.group.machine import Group
 from zkcoord.core.group.quarantine import Quarantine
 from zkcoord.core.group.static_members import StaticMembers
@@ -516,7 +516,7 @@ _ALL = (
     Variant(
         "no_ack_deadline",
         "a member that does not answer a command is never evicted",
-        (Patch(Group, "_evict", _never_evicted),),
+        (Patch(Removals, "evict", _never_evicted),),
         "members",
         ("I8",),
     ),
@@ -577,7 +577,7 @@ _ALL = (
         "no_clean",
         "commands of older epochs, of other incarnations and of members that are gone are not"
         " deleted",
-        (Patch(Group, "_clean", _nothing_to_write),),
+        (Patch(Removals, "clean", _nothing_to_write),),
         "coordinators",
     ),
     Variant(

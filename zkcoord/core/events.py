@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from .assignment import Assignment, AssignmentInput
 from .model import (
@@ -301,3 +301,24 @@ class Record:
 
 
 Action = Write | ReadGroup | Assign | Resign | Record
+
+
+def effects(ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> GroupDelta:
+    """What a write that happened did, as if it had been read again. `nodes`: the names that the
+    sequential nodes got, in order.
+    """
+    created = iter(nodes)
+    commands: dict[tuple[str, str], Command | Malformed | None] = {}
+    for op in ops:
+        if isinstance(op, Send):
+            node = next(created)
+            commands[(op.command.member, node)] = replace(op.command, node=node)
+        elif isinstance(op, DeleteCommand):
+            commands[(op.member, op.node)] = None
+    return GroupDelta(
+        members={op.member: None for op in ops if isinstance(op, DeleteRegistration)},
+        commands=commands,
+        channels={op.member: False for op in ops if isinstance(op, DeleteChannel)},
+        owners={op.partition: None for op in ops if isinstance(op, DeleteOwner)},
+        requests={op.node: None for op in ops if isinstance(op, DeleteRequest)},
+    )

@@ -89,3 +89,7 @@ class CoordinatorOptions:
         """
         lease_ms = max(self.lease_max_ms, self.older_lease_ms)
         return lease_ms + lease_ms * self.lease_margin_percent // 100 + self.lease_margin_ms
+
+    def backoff_ms(self, times: int) -> int:
+        """How long to wait before the attempt after `times` that were in vain."""
+        return min(self.retry_backoff_ms << min(times, 16), self.retry_backoff_max_ms)

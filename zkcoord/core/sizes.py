@@ -11,7 +11,12 @@ def json_bytes(text: str) -> int:
     """Its length in bytes, quotes included."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return len(text) + 2
-    return 2 + sum(
-        2 if c in ESCAPED_BRIEFLY else 1 if " " <= c <= "~" else 6 if c <= "\uffff" else 12
-        for c in text
-    )
+    return 2 + sum(map(_char_bytes, text))
+
+
+def _char_bytes(c: str) -> int:
+    if c in ESCAPED_BRIEFLY:
+        return 2
+    if " " <= c <= "~":
+        return 1
+    return 6 if c <= "\uffff" else 12

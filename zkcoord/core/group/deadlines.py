@@ -1,10 +1,18 @@
-"""The core's own clocks of one group: when to assign, how old commands, orphans and empty channels
-are.
+"""The core's own clocks of one group, and what a group deletes when they run out: when to assign,
+how old commands, orphans and empty channels are.
 """
 
 from __future__ import annotations
 
-from zkcoord.core.events import GroupDelta
+from zkcoord.core.events import (
+    DeleteChannel,
+    DeleteCommand,
+    DeleteOwner,
+    DeleteRegistration,
+    GroupDelta,
+    WriteOp,
+)
+from zkcoord.core.model import Malformed
 from zkcoord.core.options import CoordinatorOptions
 
 from .view import GroupView
@@ -32,6 +40,27 @@ class Deadlines:
         self.gone_since: dict[int, int] = {}
         self.empty_channels: dict[str, int] = {}
         self.deaf: dict[str, int] = {}
+
+    def changed(self, now_ms: int) -> bool:
+        """Something calls for a new target: note when, and whether there is a storm of changes.
+        Returns whether nothing had changed for as long as a storm lasts.
+        """
+        storm_ms = self.options.storm_window_ms
+        calm = now_ms - self.changed_ms >= storm_ms
+        self.assigned_ms = [at for at in self.assigned_ms if now_ms - at < storm_ms]
+        self.storm = len(self.assigned_ms) >= self.options.assignments_per_storm_window or (
+            self.storm and not calm
+        )
+        self.changed_ms = now_ms
+        return calm
+
+    def window_ms(self) -> int:
+        """The quiet window after a change, before partitions are assigned anew."""
+        if self.storm:
+            return self.options.debounce_storm_ms
+        if self.assigned_ms:
+            return max(self.options.debounce_ms, self.options.debounce_again_ms)
+        return self.options.debounce_ms
 
     def next_wake_ms(self, assigning: bool, orphans: bool, others: list[int]) -> int | None:
         """When the first of them, or of `others`, ends; `assigning`: whether a new target may be
@@ -113,3 +142,80 @@ class Deadlines:
             else:
                 self.empty_channels.pop(member, None)
         return [member for member, _ in done]
+
+
+class Removals:
+    """What a group deletes: members that do not answer, commands and owner nodes of nobody,
+    channels of the departed. Each method gives the operations of one write, or nothing.
+    """
+
+    def __init__(self, view: GroupView, timers: Deadlines, options: CoordinatorOptions) -> None:
+        self.view = view
+        self.timers = timers
+        self.options = options
+        # The member whose eviction is under way, and the one whose eviction has an unknown outcome;
+        # "" = none.
+        self.evicting = self.perhaps_evicted = ""
+        # Members seen to go whose channel is still there.
+        self.departed: set[str] = set()
+
+    def evict(self, now_ms: int) -> tuple[WriteOp, ...]:
+        """A member with a command older than its deadline, or without a channel for as long."""
+        overdue = min(
+            [key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None
+        )
+        if overdue is not None:
+            member, node = overdue
+            self.evicting = member
+            others = sorted(n for n in self.view.commands.get(member, {}) if n != node)[
+                : self.options.ops_per_write_max - 2
+            ]
+            return (
+                DeleteCommand(member, node),
+                DeleteRegistration(member),
+                *(DeleteCommand(member, n) for n in others),
+            )
+        deaf = min([m for m, at_ms in self.timers.deaf.items() if at_ms <= now_ms], default=None)
+        if deaf is not None:
+            self.evicting = deaf
+            return (DeleteRegistration(deaf),)
+        return ()
+
+    def eviction_ended(self, unknown: bool) -> None:
+        """The write of an eviction was refused, or whether it happened is `unknown`."""
+        self.perhaps_evicted, self.evicting = self.evicting if unknown else "", ""
+
+    def clean(self) -> tuple[WriteOp, ...]:
+        """Commands of members that are gone, of other incarnations or older epochs."""
+        stale = sorted(self.view.stale)[: self.options.ops_per_write_max]
+        return tuple([DeleteCommand(member, node) for member, node in stale])
+
+    def free_orphans(self, now_ms: int) -> tuple[WriteOp, ...]:
+        """Owner nodes whose registration is gone for longer than any lease. Not in a group shared
+        with old consumers: between reading and deleting, the node may be an old consumer's.
+        """
+        due = {
+            session
+            for session, since in self.timers.gone_since.items()
+            if since + self.options.orphan_wait_ms <= now_ms
+        }
+        if not due:
+            return ()
+        tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[
+            : self.options.ops_per_write_max
+        ]
+        ops = []
+        for tp in tps:
+            owner = self.view.owners[tp]
+            assert not isinstance(owner, Malformed)
+            ops.append(DeleteOwner(tp, owner.version))
+        return tuple(ops)
+
+    def drop_channel(self, now_ms: int) -> tuple[WriteOp, ...]:
+        """The empty channel of a member that is gone, alone."""
+        for member, at_ms in sorted(self.timers.empty_channels.items()):
+            if at_ms <= now_ms:
+                self.departed.discard(member)
+                self.timers.empty_channels[member] = now_ms + self.options.channel_orphan_ms
+                return (DeleteChannel(member),)
+        return ()

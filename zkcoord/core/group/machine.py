@@ -27,23 +27,17 @@ from zkcoord.core.assignment import Assignment
 from zkcoord.core.error_codes import REBALANCE_FAILED
 from zkcoord.core.events import (
     Assign,
-    DeleteChannel,
-    DeleteCommand,
-    DeleteOwner,
-    DeleteRegistration,
-    DeleteRequest,
     GroupDelta,
     PutMetadata,
     Record,
     Send,
     WriteOp,
+    effects,
 )
 from zkcoord.core.model import (
     Cause,
-    Command,
     GroupMetadata,
     GroupState,
-    Malformed,
     Member,
     Thread,
     TopicPartition,
@@ -62,7 +56,7 @@ from zkcoord.core.target import (
 )
 
 from .command_planner import CommandPlanner
-from .deadlines import Deadlines
+from .deadlines import Deadlines, Removals
 from .legacy_group import LegacyGroup
 from .malformed_log import MalformedLog
 from .operator_requests import OPERATOR, OperatorRequests
@@ -105,8 +99,7 @@ class Group:
         self.cause = Cause()
         self.timers = Deadlines(options)
         self.log = RebalanceLog(name)
-        self.departed_names: set[str] = set()
-        self.evicting = self.perhaps_evicted = ""
+        self.removals = Removals(self.view, self.timers, options)
         self.flood = MalformedLog(name)
         self.requests = OperatorRequests()
         self.sharing = LegacyGroup(name, options)
@@ -126,8 +119,8 @@ class Group:
         names = self.view.apply(delta)
         if delta.metadata is not None and self.metadata is None:
             self._inherit(now_ms, delta.metadata)
-        self.departed_names.update(n for n in names if n not in self.view.members)
-        for member in self.timers.watch(now_ms, delta, self.view, self.departed_names):
+        self.removals.departed.update(n for n in names if n not in self.view.members)
+        for member in self.timers.watch(now_ms, delta, self.view, self.removals.departed):
             self.log.acked(now_ms, member)
         self.records.extend(self.flood.report(now_ms, self.view.take_malformed()))
         self._take_up_requests(now_ms)
@@ -136,18 +129,13 @@ class Group:
         gone = [
             n
             for n in names
-            if n not in self.view.members and (evicted or n == self.perhaps_evicted)
+            if n not in self.view.members and (evicted or n == self.removals.perhaps_evicted)
         ]
         if delta.full:
-            self.perhaps_evicted = ""
+            self.removals.perhaps_evicted = ""
         for name in gone:
-            self.records.append(
-                Record(
-                    "evicted",
-                    self.name,
-                    {"member": name, "reason": "did not answer a command in time"},
-                )
-            )
+            detail = {"member": name, "reason": "did not answer a command in time"}
+            self.records.append(Record("evicted", self.name, detail))
             self._failed(now_ms, f"{name} did not answer a command in time and was evicted")
         if names:
             self.trouble.membership_changed()
@@ -185,13 +173,7 @@ class Group:
             if not self.sharing.shared and self.statics.left(
                 now_ms, before[name], name in evicted, stayed
             ):
-                self.records.append(
-                    Record(
-                        "static",
-                        self.name,
-                        {"event": "left", "instance": before[name].instance, "member": name},
-                    )
-                )
+                self._static("left", before[name].instance, name)
             else:
                 news.append(name)
         for name in joined:
@@ -203,31 +185,14 @@ class Group:
             if place is None or not fits(members[name], self.result, self.options):
                 news.append(name)
             else:
-                self.records.append(
-                    Record(
-                        "static",
-                        self.name,
-                        {"event": "returned", "instance": members[name].instance, "member": name},
-                    )
-                )
+                self._static("returned", members[name].instance, name)
                 self._takes_place(place, name)
         if news:
-            first = next(
-                (n for n in news if n in joined), next((n for n in news if n in left), news[0])
-            )
-            self.wants_target(
-                now_ms,
-                Cause(
-                    (
-                        "member joined"
-                        if first in joined
-                        else "member left"
-                        if first in left
-                        else "subscription changed"
-                    ),
-                    first,
-                ),
-            )
+            self.wants_target(now_ms, _cause_of(news, joined, left))
+
+    def _static(self, event: str, instance: str | None, name: str) -> None:
+        detail = {"event": event, "instance": instance, "member": name}
+        self.records.append(Record("static", self.name, detail))
 
     def _takes_place(self, before: str, after: str) -> None:
         """A static member is back under another name: the target, an answer that is still to come
@@ -259,20 +224,9 @@ class Group:
     def wants_target(self, now_ms: int, cause: Cause) -> None:
         """Members, subscriptions or partitions changed: assign anew after the quiet window."""
         t, o = self.timers, self.options
-        t.assigned_ms = [at for at in t.assigned_ms if now_ms - at < o.storm_window_ms]
-        t.storm = len(t.assigned_ms) >= o.assignments_per_storm_window or (
-            t.storm and now_ms - t.changed_ms < o.storm_window_ms
-        )
-        if now_ms - t.changed_ms >= o.storm_window_ms:
+        if t.changed(now_ms):
             self.moved = {}
-        t.changed_ms = now_ms
-        window_ms = (
-            o.debounce_storm_ms
-            if t.storm
-            else max(o.debounce_ms, o.debounce_again_ms)
-            if t.assigned_ms
-            else o.debounce_ms
-        )
+        window_ms = t.window_ms()
         longest_ms = o.debounce_max_ms
         if o.initial_delay_ms and self.state is GroupState.EMPTY and not self.view.target:
             window_ms = longest_ms = max(window_ms, o.initial_delay_ms)
@@ -297,28 +251,19 @@ class Group:
         )
         self._failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
         self.wants_target(now_ms, self.cause)
-        backoff_ms = min(
-            self.options.retry_backoff_ms * 2 ** min(self.trouble.failures, 16),
-            self.options.retry_backoff_max_ms,
-        )
+        backoff_ms = self.options.backoff_ms(self.trouble.failures)
         self.timers.assign_at_ms = max(self.timers.assign_at_ms or 0, now_ms + backoff_ms)
 
     def _failed(self, now_ms: int, reason: str) -> None:
         was = self.trouble.quarantined
         self.trouble.failed(now_ms, reason)
         if self.trouble.quarantined and not was:
-            backoff_ms = self.trouble.not_before_ms - now_ms
-            self.records.append(
-                Record(
-                    "quarantined",
-                    self.name,
-                    {
-                        "reason": self.trouble.reason,
-                        "failures": self.trouble.failures,
-                        "backoff_ms": backoff_ms,
-                    },
-                )
-            )
+            detail = {
+                "reason": self.trouble.reason,
+                "failures": self.trouble.failures,
+                "backoff_ms": self.trouble.not_before_ms - now_ms,
+            }
+            self.records.append(Record("quarantined", self.name, detail))
 
     def _release(self, because: str) -> None:
         self.trouble.release()
@@ -328,49 +273,27 @@ class Group:
 
     def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
         """A write happened: the view takes its effects without reading them again."""
-        created = iter(nodes)
-        commands: dict[tuple[str, str], Command | Malformed | None] = {}
-        evicted = {op.member: None for op in ops if isinstance(op, DeleteRegistration)}
+        delta = effects(ops, nodes)
         for op in ops:
             if isinstance(op, Send):
-                node = next(created)
-                commands[(op.command.member, node)] = replace(op.command, node=node)
                 registered = self.view.members.get(op.command.member)
                 if registered is not None and registered.incarnation == op.command.incarnation:
                     self.log.sent(now_ms, op.command)
                     self.commander.wrote(op.command)
-            elif isinstance(op, DeleteCommand):
-                commands[(op.member, op.node)] = None
             elif isinstance(op, PutMetadata):
                 self.metadata = op.metadata
         self.timers.refusals = 0
-        self.evicting = ""
-        channels = {op.member: False for op in ops if isinstance(op, DeleteChannel)}
-        requests = {op.node: None for op in ops if isinstance(op, DeleteRequest)}
-        owners = {op.partition: None for op in ops if isinstance(op, DeleteOwner)}
-        self.changed(
-            now_ms,
-            GroupDelta(
-                members=evicted,
-                commands=commands,
-                channels=channels,
-                owners=owners,
-                requests=requests,
-            ),
-            evicted=bool(evicted),
-        )
+        self.removals.evicting = ""
+        self.changed(now_ms, delta, evicted=bool(delta.members))
 
     def refused(self, now_ms: int, unknown: bool) -> None:
         """A write was refused or is `unknown`: back off when that repeats (the caller reads the
         group before the next decision, and what was to be evicted is seen there).
         """
-        t, o = self.timers, self.options
-        self.perhaps_evicted, self.evicting = self.evicting if unknown else "", ""
-        t.refusals += 1
-        if t.refusals > 1:
-            t.retry_at_ms = now_ms + min(
-                o.retry_backoff_ms * 2 ** min(t.refusals, 16), o.retry_backoff_max_ms
-            )
+        self.removals.eviction_ended(unknown)
+        self.timers.refusals += 1
+        if self.timers.refusals > 1:
+            self.timers.retry_at_ms = now_ms + self.options.backoff_ms(self.timers.refusals)
 
     # what to do
 
@@ -394,15 +317,13 @@ class Group:
         if now_ms < self.timers.retry_at_ms:
             return ()
         self.timers.retry_at_ms = 0
-        for step in (self._evict, self._clean, self._free_orphans):
-            ops = step(now_ms)
-            if ops:
-                return ops
+        removed = self._remove(now_ms)
+        if removed:
+            return removed
         self._time_passed(now_ms)
         self._assign_when_due(now_ms)
         sends = self._commands(now_ms)
-        need = need_of(self.view, self.trouble.quarantined, self._settled)
-        state = next_state(self.state, need)
+        state = next_state(self.state, need_of(self.view, self.trouble.quarantined, self._settled))
         if state is not self.state:
             self.log.state(now_ms, state, self.view, self.result)
         self.state = state
@@ -420,7 +341,7 @@ class Group:
         return (
             ops
             or (self.sharing.rescue(now_ms) if self._settled else ())
-            or self._drop_channel(now_ms)
+            or self.removals.drop_channel(now_ms)
         )
 
     def _time_passed(self, now_ms: int) -> None:
@@ -447,50 +368,14 @@ class Group:
             return self.commander.quarantined(self.result, self.generation, self.trouble.reason)
         return self.commander.commands(now_ms, self.result, self.generation, self._settled)
 
-    def _evict(self, now_ms: int) -> tuple[WriteOp, ...]:
-        overdue = min(
-            [key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None
+    def _remove(self, now_ms: int) -> tuple[WriteOp, ...]:
+        """What is to be deleted before anything else is decided."""
+        removals = self.removals
+        return (
+            removals.evict(now_ms)
+            or removals.clean()
+            or (() if self.sharing.shared else removals.free_orphans(now_ms))
         )
-        if overdue is not None:
-            member, node = overdue
-            self.evicting = member
-            others = sorted(n for n in self.view.commands.get(member, {}) if n != node)[
-                : self.options.ops_per_write_max - 2
-            ]
-            return (
-                DeleteCommand(member, node),
-                DeleteRegistration(member),
-                *(DeleteCommand(member, n) for n in others),
-            )
-        deaf = min([m for m, at_ms in self.timers.deaf.items() if at_ms <= now_ms], default=None)
-        if deaf is not None:
-            self.evicting = deaf
-            return (DeleteRegistration(deaf),)
-        return ()
-
-    def _clean(self, _now_ms: int) -> tuple[WriteOp, ...]:
-        stale = sorted(self.view.stale)[: self.options.ops_per_write_max]
-        return tuple([DeleteCommand(member, node) for member, node in stale])
-
-    def _free_orphans(self, now_ms: int) -> tuple[WriteOp, ...]:
-        due = self.timers.gone_since and {
-            s
-            for s, since in self.timers.gone_since.items()
-            if since + self.options.orphan_wait_ms <= now_ms
-        }
-        if not due or self.sharing.shared:
-            # in a shared group nobody's node is deleted: between reading and deleting it may be an
-            # old consumer's
-            return ()
-        tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[
-            : self.options.ops_per_write_max
-        ]
-        ops = []
-        for tp in tps:
-            owner = self.view.owners[tp]
-            assert not isinstance(owner, Malformed)
-            ops.append(DeleteOwner(tp, owner.version))
-        return tuple(ops)
 
     def _assign_when_due(self, now_ms: int) -> None:
         t = self.timers
@@ -539,12 +424,10 @@ class Group:
     def _take_target(
         self, now_ms: int, result: TargetAssignment, held: Mapping[TopicPartition, Thread]
     ) -> None:
-        moved = (
-            0
-            if result.target == held
-            else sum(1 for tp, thread in result.target.items() if held.get(tp) != thread)
-            + sum(1 for tp in held if tp not in result.target)
-        )
+        moved = 0
+        if result.target != held:
+            moved = sum(1 for tp, thread in result.target.items() if held.get(tp) != thread)
+            moved += sum(1 for tp in held if tp not in result.target)
         if (moved or self.view.target) and dict(result.target) != self.view.target:
             self.generation += 1
         self.result = result
@@ -601,16 +484,17 @@ class Group:
             ),
         )
 
-    def _drop_channel(self, now_ms: int) -> tuple[WriteOp, ...]:
-        for member, at_ms in sorted(self.timers.empty_channels.items()):
-            if at_ms <= now_ms:
-                self.departed_names.discard(member)
-                self.timers.empty_channels[member] = now_ms + self.options.channel_orphan_ms
-                return (DeleteChannel(member),)
-        return ()
-
     def take_over(self, now_ms: int) -> None:
         """The world was read at the beginning of a term: assign at once, without a quiet window."""
         self.timers.assign_at_ms = self.timers.change_first_ms = now_ms
         self.cause = Cause(TAKEOVER, "")
         self.log.begin(now_ms, self.cause)
+
+
+def _cause_of(news: list[str], joined: list[str], left: list[str]) -> Cause:
+    """Why a target is wanted: the first that joined, else that left, else that changed."""
+    for names, why in ((joined, "member joined"), (left, "member left")):
+        first = next((n for n in news if n in names), None)
+        if first is not None:
+            return Cause(why, first)
+    return Cause("subscription changed", news[0])
