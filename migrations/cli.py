@@ -28,7 +28,7 @@ from migrations.steps import STEPS, step_named
 from zkcoord.admin.common import Progress, some
 from zkcoord.check.reader import group_names
 from zkcoord.cli.brokers import brokers
-from zkcoord.config.options import Use
+from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError

@@ -59,6 +59,12 @@ class GroupOutcome:
         }
 
 
+def _outcome_of(plan: MigrationPlan) -> str:
+    if plan.reasons:
+        return "refused"
+    return "to do" if plan.changes else "same"
+
+
 class Worker:
     """One worker's connections, and what it does with a batch. A context manager."""
 
@@ -87,14 +93,7 @@ class Worker:
     def plan(self, groups: Sequence[str], planner: Planner, choices: Choices) -> list[GroupOutcome]:
         """What would be done. Writes nothing."""
         plans = [planner(now, choices) for now in self.stores.read(groups)]
-        return [
-            GroupOutcome(
-                "refused" if plan.reasons else "to do" if plan.changes else "same",
-                plan,
-                plan.reasons,
-            )
-            for plan in plans
-        ]
+        return [GroupOutcome(_outcome_of(plan), plan, plan.reasons) for plan in plans]
 
     def apply(
         self,

@@ -26,7 +26,7 @@ def rig(zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     the commands are told.
     """
     monkeypatch.setattr(
-        "zkcoord.cli.offsets._logs",
+        "zkcoord.cli.offsets_reset._logs",
         lambda servers, partitions, aim: {tp: Log(0, 1_000) for tp in partitions},
     )
     with rigged(zk_hosts) as made:

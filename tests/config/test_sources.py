@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from zkcoord.config.options import (
-    CORE_INTERNAL,
-    TABLE,
-    OptionKind,
-    Use,
-    core_options,
-    markdown,
-    options_of,
-)
+from zkcoord.config.option_spec import OptionKind, Use
+from zkcoord.config.options import CORE_INTERNAL, TABLE, core_options, markdown, options_of
 from zkcoord.config.settings import (
     CoordinatorSettings,
     coordinator_settings,

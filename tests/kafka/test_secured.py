@@ -20,7 +20,7 @@ from tests.harness.wait import wait_until
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli.brokers import brokers
-from zkcoord.config.options import Use
+from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import resolve
 from zkcoord.core import model as ours

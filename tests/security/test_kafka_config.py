@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zkcoord.cli.brokers import Brokers, brokers
-from zkcoord.config.options import Use
+from zkcoord.config.option_spec import Use
 from zkcoord.config.sources import resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.paths import Layout

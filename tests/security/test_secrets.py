@@ -16,7 +16,8 @@ from consumer.spark.options import stream_options
 from tests.harness.command import Running
 from tests.harness.zookeeper import disconnect
 from tests.security.principals import PASSWORDS, client_as, flags, hashed
-from zkcoord.config.options import TABLE, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import TABLE
 from zkcoord.config.settings import coordinator_settings
 from zkcoord.config.sources import resolve
 from zkcoord.znodes.paths import Layout

@@ -16,7 +16,7 @@ from tests.harness.command import Running
 from tests.harness.zookeeper import disconnect
 from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest, flags
 from zkcoord.cli.main import main
-from zkcoord.config.options import ENVIRONMENT_PREFIX, Use
+from zkcoord.config.option_spec import ENVIRONMENT_PREFIX, Use
 from zkcoord.config.settings import coordinator_settings
 from zkcoord.config.sources import resolve
 from zkcoord.coordinator.acl_check import look_at_acls

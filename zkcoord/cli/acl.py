@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 from zkcoord.admin.common import Progress, some
-from zkcoord.config.options import BROKER_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError

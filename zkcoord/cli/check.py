@@ -24,7 +24,8 @@ from zkcoord.check.examination import Examination, ExaminationCounts
 from zkcoord.check.group_rules import GroupJudgement
 from zkcoord.check.rules import CheckFinding, Severity
 from zkcoord.cli.brokers import brokers
-from zkcoord.config.options import ACL_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from zkcoord.config.options import Use
+from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import coordinator_settings
 from zkcoord.config.sources import add_flags, resolve
 

@@ -18,7 +18,8 @@ from zkcoord.cli import groups_change as change
 from zkcoord.cli import groups_mode as mode
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.brokers import Brokers, brokers
-from zkcoord.config.options import ACL_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition

@@ -14,7 +14,8 @@ from zkcoord.admin.common import Progress, whoami
 from zkcoord.admin.delete_group import Deleted, Deletion
 from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
 from zkcoord.cli.groups_text import MISSING
-from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, RefusedError

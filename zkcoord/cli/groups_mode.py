@@ -13,7 +13,8 @@ from zkcoord.admin.common import Progress, whoami
 from zkcoord.admin.group_mode import SetMode, mode_of
 from zkcoord.admin.group_problems import judged
 from zkcoord.cli.groups_text import mode_json, mode_lines
-from zkcoord.config.options import BROKER_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.core.model import GroupMode

@@ -266,9 +266,12 @@ def _shares(group: GroupSnapshot) -> tuple[int, int, int, int]:
         for number in group.topics[topic].partitions:
             tp = TopicPartition(topic, number)
             member = group.members.get(group.holders.get(tp, ""))
-            counts[
-                2 if tp not in group.owners else 3 if member is None else 0 if member.legacy else 1
-            ] += 1
+            if tp not in group.owners:
+                counts[2] += 1
+            elif member is None:
+                counts[3] += 1
+            else:
+                counts[0 if member.legacy else 1] += 1
     return counts[0], counts[1], counts[2], counts[3]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zkcoord.config.options import Use
+from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import journal_dir
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.coordinator.journal import Reading, Record, journal_files

@@ -8,40 +8,28 @@ import argparse
 import json
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from zkcoord.admin.common import Progress, some
-from zkcoord.admin.offsets import reset_live as live
 from zkcoord.admin.offsets.accept import Accept
-from zkcoord.admin.offsets.log_offsets import NO_RECORD, LogOffsets
-from zkcoord.admin.offsets.reset import Reset, ResetResult, ResetRow
-from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, export, parse_file, parse_topics
+from zkcoord.admin.offsets.log_offsets import LogOffsets
+from zkcoord.admin.offsets.reset_plan import Aim, ResetKind, parse_topics
 from zkcoord.admin.offsets.stored import read_stored
-from zkcoord.admin.offsets.time_spec import parse_datetime, parse_duration, shown_time
+from zkcoord.cli import offsets_reset
 from zkcoord.cli import offsets_text as view
-from zkcoord.cli.brokers import Brokers, brokers
-from zkcoord.config.options import ACL_OPTIONS, Use
+from zkcoord.cli.brokers import brokers
+from zkcoord.cli.offsets_reset import chosen_partitions, refuse_both
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
-from zkcoord.core.model import Topic, TopicPartition
-from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError, UnknownGroupError
-from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.port import GetData, Node
-from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
+from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.zk.sync.reader import SyncReader
 from zkcoord.zk.sync.writer import SyncWriter
-from zkcoord.znodes.codec import decode_topic
-from zkcoord.znodes.names import shown, validate_group
-from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
-from zkcoord.znodes.paths import Layout, layout_named
-
-TIMEOUT_MS = 30_000
-LOOK_MS = 100
-FILE_BYTES_MAX = 64 * 1024 * 1024
+from zkcoord.znodes.names import validate_group
+from zkcoord.znodes.paths import layout_named
 
 EPILOG = """\
 examples:
@@ -53,24 +41,6 @@ EPILOG_SHOW = """\
 examples:
   zkcoord offsets show billing --zookeeper zk1:2181/kafka
   zkcoord offsets show billing --zookeeper zk1:2181/kafka --topic orders:0,1 --json
-"""
-EPILOG_RESET = """\
-examples:
-  # what would be written
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --all-topics --to-earliest
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka \\
-    --topic orders --to-datetime 2026-01-31T10:00:00Z --execute
-  # members stay, and seek
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka \\
-    --topic orders:0,2 --shift-by -100 --execute --live
-  # a copy of what is stored
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka \\
-    --all-topics --to-current --export > offsets.csv
-  # and back
-  zkcoord offsets reset billing --zookeeper zk1:2181/kafka --from-file offsets.csv --execute
-
-Offsets outside of a log are moved to its nearest end, with a warning. While members live a reset is
-refused, unless --live is given.
 """
 EPILOG_ACCEPT = """\
 examples:
@@ -107,7 +77,7 @@ def add_parser(subparsers: Any) -> None:
         "reset",
         help="store other offsets",
         description="Store other offsets. A dry run, unless --execute is given.",
-        epilog=EPILOG_RESET,
+        epilog=offsets_reset.EPILOG,
     )
     accept = commands.add_parser(
         "accept",
@@ -138,7 +108,7 @@ def add_parser(subparsers: Any) -> None:
             help="all topics that the group has offsets of or subscribes to",
         )
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
-    _add_aims(reset)
+    offsets_reset.add_arguments(reset)
     for command in (reset, accept):
         command.add_argument(
             "--execute", action="store_true", help="write; without it nothing is written"
@@ -146,55 +116,9 @@ def add_parser(subparsers: Any) -> None:
         command.add_argument(
             "--dry-run", action="store_true", help="only show what would be written (the default)"
         )
-    reset.add_argument(
-        "--live",
-        action="store_true",
-        help="also while members live: the owners seek to the new offsets",
-    )
-    reset.add_argument(
-        "--new-group",
-        action="store_true",
-        help="the group need not exist: its first member begins at these offsets",
-    )
-    reset.add_argument(
-        "--export",
-        action="store_true",
-        help="print topic,partition,offset lines instead of a table",
-    )
-    reset.add_argument(
-        "--timeout-ms",
-        type=int,
-        default=TIMEOUT_MS,
-        metavar="MS",
-        help=f"how long --live waits for the owners to go on from there (default: {TIMEOUT_MS})",
-    )
     add_flags(show, Use.GROUPS, ACL_OPTIONS)
     add_flags(reset, Use.GROUPS)
     add_flags(accept, Use.GROUPS, ACL_OPTIONS)
-
-
-def _add_aims(reset: argparse.ArgumentParser) -> None:
-    what = reset.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--to-earliest", action="store_true", help="the first offset that the log holds"
-    )
-    what.add_argument("--to-latest", action="store_true", help="the end of the log")
-    what.add_argument("--to-current", action="store_true", help="what is stored, for --export")
-    what.add_argument("--to-offset", type=int, metavar="N", help="this offset")
-    what.add_argument(
-        "--shift-by", type=int, metavar="N", help="N further, or back where it is negative"
-    )
-    what.add_argument(
-        "--to-datetime",
-        metavar="TIME",
-        help="the first record at or after YYYY-MM-DDThh:mm:ss.sss, UTC unless it ends with a zone",
-    )
-    what.add_argument(
-        "--by-duration", metavar="PnDTnHnMnS", help="the first record that is not older than this"
-    )
-    what.add_argument(
-        "--from-file", metavar="PATH", help="the offsets in a file of topic,partition,offset lines"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -249,260 +173,8 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
     return 0
 
 
-def _aim(args: argparse.Namespace, group: str, progress: Progress) -> Aim:
-    """What was asked for. Raises `ConfigurationError`."""
-    if args.to_earliest or args.to_latest or args.to_current:
-        return Aim(
-            ResetKind.EARLIEST
-            if args.to_earliest
-            else ResetKind.LATEST
-            if args.to_latest
-            else ResetKind.CURRENT
-        )
-    if args.to_offset is not None:
-        if not 0 <= args.to_offset <= OFFSET_MAX:
-            raise ConfigurationError(
-                f"--to-offset is {args.to_offset}: write an offset from 0 on, or --to-earliest"
-            )
-        return Aim(ResetKind.OFFSET, args.to_offset)
-    if args.shift_by is not None:
-        if abs(args.shift_by) > OFFSET_MAX:
-            raise ConfigurationError(
-                f"--shift-by is {args.shift_by}: write a number from -2^63+1 to 2^63-1"
-            )
-        return Aim(ResetKind.SHIFT, args.shift_by)
-    if args.from_file is not None:
-        return Aim(
-            ResetKind.FILE, offsets=parse_file(_read_file(args.from_file), group, args.from_file)
-        )
-    if args.to_datetime is not None:
-        at_ms, zoned = parse_datetime(args.to_datetime)
-        if not zoned:
-            progress.note(f"{shown(args.to_datetime)} has no zone and is taken as UTC")
-        return Aim(ResetKind.TIME, at_ms)
-    at_ms = max(0, wall_ms() - parse_duration(args.by_duration))
-    progress.note(f"{args.by_duration} ago was {shown_time(at_ms)}")
-    return Aim(ResetKind.TIME, at_ms)
-
-
-def _read_file(path: str) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-        if len(data) > FILE_BYTES_MAX:
-            raise ConfigurationError(f"{path} is larger than {FILE_BYTES_MAX} bytes: split it")
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be read ({error.strerror}): correct --from-file"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(
-            f"{path} is not UTF-8: write topic,partition,offset on each line, as --export does"
-        ) from error
-
-
-def _reset(args: argparse.Namespace, settings: Settings, group: str) -> int:
-    progress = Progress("zkcoord offsets")
-    _not_both(args)
-    if args.timeout_ms < 0:
-        raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 0 or more")
-    chosen = parse_topics(args.topic or ())
-    if bool(chosen) + args.all_topics + (args.from_file is not None) != 1:
-        raise ConfigurationError(
-            "which partitions? write --topic TOPIC[:0,1,2], or --all-topics, or --from-file PATH;"
-            " one of them"
-        )
-    aim = _aim(args, group, progress)
-    layout = layout_named(settings.text("layout"))
-    options = zk_options(settings)
-    with SyncWriter(options) as client:
-        found = _look(client, layout, group, args.new_group)
-        topics, tps = _partitions(client, layout, aim, chosen, found)
-        if args.live and found is not None:
-            live.may_stay(group, list(found.members.values()), found.mode)
-        logs = _logs(brokers(settings, client, layout), tps, aim)
-        reset = Reset(client, layout, group, aim, logs, topics, args.live, options.acl, progress)
-        if args.execute:
-            return _execute(args, reset, progress)
-        result = reset.plan()
-        _print(args, reset, result)
-        if found is not None and found.members and not args.live:
-            progress.note(
-                f"{some(sorted(found.members))} live: stop them before --execute, or add --live"
-            )
-        if not args.json and not args.export:
-            progress.note("nothing was written; add --execute")
-    return 0
-
-
-def _look(client: SyncReader, layout: Layout, group: str, may_be_new: bool) -> GroupSnapshot | None:
-    """The group as it is; None: it is a new one."""
-    try:
-        return describe_group(client, layout, group)
-    except UnknownGroupError as error:
-        if may_be_new:
-            return None
-        raise UnknownGroupError(
-            f"{error} (--new-group stores offsets for a group that does not exist yet)"
-        ) from error
-
-
-def _partitions(
-    client: SyncReader,
-    layout: Layout,
-    aim: Aim,
-    chosen: Mapping[str, tuple[int, ...] | None],
-    found: GroupSnapshot | None,
-) -> tuple[dict[str, Topic], list[TopicPartition]]:
-    """The topics and partitions that are meant. Raises `RefusedError` for what Kafka does not
-    have.
-    """
-    named = (
-        set(aim.offsets)
-        if aim.kind is ResetKind.FILE
-        else set()
-        if chosen or found is None
-        else set(found.partitions)
-    )
-    names = sorted({tp.topic for tp in named} | set(chosen))
-    topics: dict[str, Topic] = {}
-    for name, answer in zip(
-        names, client.read([GetData(layout.topic(name)) for name in names]), strict=False
-    ):
-        topic = (
-            decode_topic(name, answer.data, answer.stat)
-            if isinstance(answer, Node) and answer.data
-            else None
-        )
-        if isinstance(topic, Topic):
-            topics[name] = topic
-    gone = [name for name in names if name not in topics]
-    if gone and (chosen or aim.kind is ResetKind.FILE):
-        raise RefusedError(
-            f"Kafka has no topic {some(gone)}: correct the name, or the chroot at the end of"
-            " --zookeeper"
-        )
-    if not topics:
-        raise RefusedError(
-            "there is no topic to reset: the group has no offsets and subscribes to nothing that"
-            " exists; name topics with --topic"
-        )
-    tps = [tp for tp in sorted(named) if tp.topic in topics]
-    tps += [
-        TopicPartition(name, n)
-        for name, numbers in sorted(chosen.items())
-        for n in (topics[name].partitions if numbers is None else numbers)
-    ]
-    unknown = [tp for tp in tps if tp.partition not in topics[tp.topic].partitions]
-    if unknown:
-        raise RefusedError(f"Kafka has no partition {some(unknown)}: leave it out")
-    return topics, tps
-
-
-def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[TopicPartition, Log]:
-    """The logs of all of them. Raises `RefusedError`: a target that cannot be checked against its
-    log is not stored.
-    """
-    with LogOffsets(asked.servers, asked.security) as ends:
-        starts, stops = ends.starts_of(tps), ends.of(tps)
-        times = ends.at_time(tps, aim.number) if aim.kind is ResetKind.TIME else {}
-        missing = [
-            tp
-            for tp in tps
-            if tp not in starts
-            or tp not in stops
-            or (aim.kind is ResetKind.TIME and tp not in times)
-        ]
-        if missing:
-            raise RefusedError(
-                f"the logs of {some(missing)} are not known ({ends.warning.rpartition(': ')[0]}):"
-                " start their brokers, or name others with --bootstrap-servers"
-            )
-    return {
-        tp: Log(starts[tp], stops[tp], None if times.get(tp, NO_RECORD) == NO_RECORD else times[tp])
-        for tp in tps
-    }
-
-
-def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
-    until_ms = boot_ms() + args.timeout_ms
-    try:
-        result = reset.execute()
-    except KeyboardInterrupt:
-        done = sum(row.written for row in reset.rows.values())
-        progress.note(
-            f"interrupted: {done} of {len(reset.logs)} partitions are written; repeat the command"
-            " for the rest (not a --shift-by: it would shift these twice)"
-        )
-        raise
-    except UnavailableError as error:
-        done = sum(row.written for row in reset.rows.values())
-        raise UnavailableError(
-            f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord"
-            f" offsets show {reset.group})"
-        ) from error
-    _print(args, reset, result)
-    written = [row for row in result.rows if row.written]
-    if result.refusal:
-        raise RefusedError(
-            f"{result.refusal} ({len(written)} of {len(result.rows)} partitions were written)"
-        )
-    owned = [row for row in written if row.owner]
-    if owned:
-        rest = partial(threading.Event().wait, LOOK_MS / 1000)
-        late = live.await_taken(
-            reset.client,
-            reset.layout,
-            reset.group,
-            owned,
-            lambda: until_ms - boot_ms(),
-            rest,
-            progress,
-        )
-        if late:
-            progress.note(
-                f"stored, but the owners of {some(late)} have not committed from there yet: they"
-                f" seek as soon as they look; see zkcoord offsets show {reset.group}"
-            )
-    if not args.json and not args.export:
-        progress.note(
-            f"{len(written)} partitions were reset"
-            + (f", {len(owned)} of them under a live owner" if owned else "")
-        )
-    return 0
-
-
-def _print(args: argparse.Namespace, reset: Reset, result: ResetResult) -> None:
-    for row in result.rows:
-        if row.warning:
-            reset.progress.note(row.warning)
-    if args.export:
-        sys.stdout.write(export(_targets(result.rows)))
-    elif args.json:
-        sys.stdout.write(
-            json.dumps(
-                view.reset_json(reset.group, result.rows, bool(args.execute), result.refusal),
-                indent=1,
-            )
-            + "\n"
-        )
-    else:
-        sys.stdout.write(view.reset_table(reset.group, result.rows))
-    sys.stdout.flush()
-
-
-def _targets(rows: Iterable[ResetRow]) -> Iterable[tuple[TopicPartition, int]]:
-    return [(row.tp, row.new) for row in rows if row.new is not None]
-
-
-def _not_both(args: argparse.Namespace) -> None:
-    if args.execute and args.dry_run:
-        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
-
-
 def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
-    _not_both(args)
+    refuse_both(args)
     chosen = parse_topics(args.topic or ())
     if bool(chosen) + args.all_topics != 1 or any(
         numbers is not None for numbers in chosen.values()
@@ -514,7 +186,7 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord offsets")
     with SyncWriter(zk_options(settings)) as client:
-        topics, tps = _partitions(
+        topics, tps = chosen_partitions(
             client, layout, Aim(ResetKind.CURRENT), chosen, describe_group(client, layout, group)
         )
         accept = Accept(client, layout, group, topics, tps, progress)
@@ -534,20 +206,17 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
     if refusal:
         raise RefusedError(f"{refusal} ({len(done)} of {len(planned)} topics were accepted)")
     if not args.json:
-        progress.note(
-            "all stored offsets count already"
-            if not planned
-            else (
-                f"{len(done)} topics were accepted"
-                if args.execute
-                else "nothing was written; add --execute"
-            )
-        )
+        if not planned:
+            progress.note("all stored offsets count already")
+        elif args.execute:
+            progress.note(f"{len(done)} topics were accepted")
+        else:
+            progress.note("nothing was written; add --execute")
     return 0
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace, Settings, str], int]] = {
     "show": _show,
-    "reset": _reset,
+    "reset": offsets_reset.run,
     "accept": _accept,
 }

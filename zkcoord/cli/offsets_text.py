@@ -196,13 +196,9 @@ def _shown(
 
 def _incarnation(beside: OffsetsParent) -> str | None:
     value = beside.value
-    return (
-        value.incarnation
-        if isinstance(value, OffsetsOf)
-        else value.reason
-        if isinstance(value, Malformed)
-        else None
-    )
+    if isinstance(value, OffsetsOf):
+        return value.incarnation
+    return value.reason if isinstance(value, Malformed) else None
 
 
 def _dash(value: int | str | None) -> str:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zkcoord.config.options import Use
+from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import journal_dir
 from zkcoord.config.sources import resolve
 from zkcoord.coordinator.logging import timestamp

@@ -12,7 +12,8 @@ from typing import Any
 
 from zkcoord.admin.common import Progress
 from zkcoord.admin.step_down import is_same, name_of, step_down
-from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError

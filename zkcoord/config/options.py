@@ -14,132 +14,36 @@ granted.
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.assignors.pool import PROCESSES_MIN, AssignorOptions
+from zkcoord.config.option_spec import OptionSpec, Use, Value, number, switch, text
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.options import SASL_MECHANISMS, SESSION_TIMEOUT_MAX_MS, SESSION_TIMEOUT_MIN_MS
 from zkcoord.znodes.paths import LAYOUTS
 
-Value = str | int | bool | None
-
-ENVIRONMENT_PREFIX = "ZKCOORD_"
 HOUR_MS = 3_600_000
 COUNT_MAX = 1_000_000
 BYTES_MAX = 2**40
-
-
-class OptionKind(enum.Enum):
-    """What an option's text stands for."""
-
-    TEXT = "text"
-    INTEGER = "number"
-    SWITCH = "on or off"
-
-
-class Use(enum.Enum):
-    """Which commands take an option."""
-
-    COORDINATOR = "coordinator"
-    GROUPS = "groups"
-    JOURNAL = "journal"
-
-
-@dataclass(frozen=True, slots=True)
-class OptionSpec:
-    """One option. `default` None: not set. `low` and `high` bound an INTEGER; `choices` a TEXT;
-    `secret` values are never shown; `metavar` names the value in `--help`.
-    """
-
-    name: str
-    kind: OptionKind
-    default: Value
-    help: str
-    uses: tuple[Use, ...] = (Use.COORDINATOR,)
-    low: int = 0
-    high: int = 2**31 - 1
-    choices: tuple[str, ...] = ()
-    secret: bool = False
-    metavar: str = ""
-
-    @property
-    def flag(self) -> str:
-        """Its name on the command line."""
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """Its name in the environment."""
-        return ENVIRONMENT_PREFIX + self.name.upper()
-
-    @property
-    def unit(self) -> str:
-        """The unit that its name ends with, for people."""
-        return next((unit for suffix, unit in UNITS.items() if self.name.endswith(suffix)), "")
-
-
-UNITS = {
-    "_ms": "ms",
-    "_ms_max": "ms",
-    "_bytes_max": "bytes",
-    "_percent": "%",
-    "_max": "count",
-    "_max_ms": "ms",
-    "_mb": "MiB",
-}
 BOTH = (Use.COORDINATOR, Use.GROUPS)
 _CORE = CoordinatorOptions()
 _ASSIGNORS = AssignorOptions()
 
 
-def _text(
-    name: str,
-    default: str | None,
-    help: str,
-    uses: tuple[Use, ...] = (Use.COORDINATOR,),
-    choices: tuple[str, ...] = (),
-    secret: bool = False,
-    metavar: str = "TEXT",
-) -> OptionSpec:
-    return OptionSpec(
-        name, OptionKind.TEXT, default, help, uses, choices=choices, secret=secret, metavar=metavar
-    )
-
-
-def _number(
-    name: str,
-    default: int | None,
-    help: str,
-    low: int,
-    high: int,
-    uses: tuple[Use, ...] = (Use.COORDINATOR,),
-    metavar: str = "N",
-) -> OptionSpec:
-    return OptionSpec(name, OptionKind.INTEGER, default, help, uses, low, high, metavar=metavar)
-
-
-def _switch(
-    name: str, default: bool, help: str, uses: tuple[Use, ...] = (Use.COORDINATOR,)
-) -> OptionSpec:
-    return OptionSpec(name, OptionKind.SWITCH, default, help, uses)
-
-
 def _core(name: str, help: str, low: int, high: int, metavar: str = "N") -> OptionSpec:
-    return _number(name, getattr(_CORE, name), help, low, high, metavar=metavar)
+    return number(name, getattr(_CORE, name), help, low, high, metavar=metavar)
 
 
 CONNECTION = (
-    _text(
+    text(
         "zookeeper",
         None,
         "the ensemble and, where there is one, Kafka's chroot after the last server",
         BOTH,
         metavar="HOST:PORT,...[/CHROOT]",
     ),
-    _text(
+    text(
         "layout",
         "draft",
         "where zkcoord's nodes are: `draft` under /consumers, `isolated` under /zkcoord where old"
@@ -147,7 +51,7 @@ CONNECTION = (
         BOTH,
         tuple(LAYOUTS),
     ),
-    _number(
+    number(
         "session_timeout_ms",
         6_000,
         "asked of ZooKeeper; the server's limits decide",
@@ -156,7 +60,7 @@ CONNECTION = (
         BOTH,
         "MS",
     ),
-    _number(
+    number(
         "connect_timeout_ms",
         10_000,
         "how long the first connection may take; 0: keep trying for ever",
@@ -165,10 +69,10 @@ CONNECTION = (
         BOTH,
         "MS",
     ),
-    _text(
+    text(
         "zookeeper_user", None, "user for ZooKeeper's digest scheme or SASL", BOTH, metavar="NAME"
     ),
-    _text(
+    text(
         "zookeeper_password",
         None,
         "its password; prefer the file or the environment, since other users can read flags",
@@ -176,44 +80,44 @@ CONNECTION = (
         secret=True,
         metavar="PASSWORD",
     ),
-    _text(
+    text(
         "zookeeper_password_file",
         None,
         "a file whose first line is the password",
         BOTH,
         metavar="PATH",
     ),
-    _text(
+    text(
         "sasl_mechanism",
         None,
         "authenticate by SASL instead of the digest scheme",
         BOTH,
         SASL_MECHANISMS,
     ),
-    _switch(
+    switch(
         "tls", False, "reach ZooKeeper by TLS; certificate and host name are always verified", BOTH
     ),
-    _text(
+    text(
         "tls_ca_file",
         None,
         "PEM file of the authorities; without it, the system's",
         BOTH,
         metavar="PATH",
     ),
-    _text(
+    text(
         "tls_cert_file", None, "PEM file of our certificate, for mutual TLS", BOTH, metavar="PATH"
     ),
-    _text(
+    text(
         "tls_key_file",
         None,
         "PEM file of its key, where it is not in the certificate's file",
         BOTH,
         metavar="PATH",
     ),
-    _text("tls_key_password", None, "the key's password", BOTH, secret=True, metavar="PASSWORD"),
+    text("tls_key_password", None, "the key's password", BOTH, secret=True, metavar="PASSWORD"),
 )
 IDENTITY = (
-    _number(
+    number(
         "broker_id",
         None,
         "the broker that this process lives beside: it must be in /brokers/ids, and its loss is"
@@ -222,13 +126,13 @@ IDENTITY = (
         2**31 - 1,
         metavar="ID",
     ),
-    _text(
+    text(
         "host",
         None,
         "the host written into the leader node; without it, this machine's name",
         metavar="NAME",
     ),
-    _text(
+    text(
         "acl",
         "open",
         "ACL of the nodes that are created: `open`, or SCHEME:ID:PERMISSIONS,... with permissions"
@@ -236,7 +140,7 @@ IDENTITY = (
         BOTH,
         metavar="ACL",
     ),
-    _text(
+    text(
         "acl_coordinators",
         None,
         "coordinators and operators, as SCHEME:ID;SCHEME:ID...; with acl_members, each node gets"
@@ -244,23 +148,23 @@ IDENTITY = (
         BOTH,
         metavar="WHO",
     ),
-    _text("acl_members", None, "consumers, in the same form", BOTH, metavar="WHO"),
-    _text(
+    text("acl_members", None, "consumers, in the same form", BOTH, metavar="WHO"),
+    text(
         "acl_readers",
         None,
         "who may look, in the same form; world:anyone is everybody",
         BOTH,
         metavar="WHO",
     ),
-    _switch(
+    switch(
         "secure", False, "do not start where somebody may do more with a node than its place allows"
     ),
-    _switch(
+    switch(
         "guardian",
         True,
         "a companion process closes the session at once when this process is killed",
     ),
-    _text(
+    text(
         "guardian_report_path",
         None,
         "a file to which the guardian appends a JSON line for each session it closed",
@@ -268,20 +172,20 @@ IDENTITY = (
     ),
 )
 DECISIONS = (
-    _text(
+    text(
         "assignor",
         _CORE.default_assignor,
         "used where the members of a group name none",
         metavar="NAME",
     ),
-    _number(
+    number(
         "assignor_processes_max",
         _ASSIGNORS.processes_max,
         "processes that run custom assignors at once",
         PROCESSES_MIN,
         256,
     ),
-    _number(
+    number(
         "assignor_deadline_ms",
         _ASSIGNORS.deadline_ms,
         "how long a custom assignor may take; past it its process is killed, and the group's"
@@ -290,7 +194,7 @@ DECISIONS = (
         HOUR_MS,
         metavar="MS",
     ),
-    _number(
+    number(
         "assignor_memory_mb",
         _ASSIGNORS.memory_mb,
         "the address space of such a process",
@@ -438,15 +342,15 @@ DECISIONS = (
     ),
 )
 OUTPUT = (
-    _switch("http", True, "serve /live /ready /metrics /groups (GET only)"),
-    _text(
+    switch("http", True, "serve /live /ready /metrics /groups (GET only)"),
+    text(
         "http_host",
         "127.0.0.1",
         "address to serve on; there is no authentication, so anything but loopback needs a network"
         " that you trust",
         metavar="ADDRESS",
     ),
-    _number(
+    number(
         "http_port",
         0,
         "port to serve on; 0: any free one (the log and the leader node name it)",
@@ -454,15 +358,15 @@ OUTPUT = (
         65_535,
         metavar="PORT",
     ),
-    _switch("journal", True, "keep a journal of what happened to each group, and why"),
-    _text(
+    switch("journal", True, "keep a journal of what happened to each group, and why"),
+    text(
         "journal_dir",
         None,
         "where; without it, zkcoord/journal under $XDG_STATE_HOME or ~/.local/state",
         (Use.COORDINATOR, Use.JOURNAL),
         metavar="DIR",
     ),
-    _number(
+    number(
         "journal_file_bytes_max",
         16 * 1024 * 1024,
         "a journal file that has grown so far is followed by another",
@@ -470,14 +374,14 @@ OUTPUT = (
         BYTES_MAX,
         metavar="BYTES",
     ),
-    _number("journal_files_max", 8, "older journal files in the folder are deleted", 1, 10_000),
-    _switch(
+    number("journal_files_max", 8, "older journal files in the folder are deleted", 1, 10_000),
+    switch(
         "journal_inputs",
         False,
         "keep also every input of the decisions, one file per term beside the journal, for `zkcoord"
         " replay`",
     ),
-    _number(
+    number(
         "journal_inputs_bytes_max",
         256 * 1024 * 1024,
         "a term's inputs are recorded up to this size",
@@ -485,22 +389,22 @@ OUTPUT = (
         BYTES_MAX,
         metavar="BYTES",
     ),
-    _number(
+    number(
         "journal_inputs_terms_max", 8, "inputs of older terms in the folder are deleted", 1, 10_000
     ),
-    _text(
+    text(
         "log_level",
         "info",
         "what is logged on standard error",
         choices=("debug", "info", "warning", "error"),
     ),
-    _text(
+    text(
         "log_format",
         "text",
         "`text` is key=value, `json` one object per line",
         choices=("text", "json"),
     ),
-    _number(
+    number(
         "log_same_per_minute_max",
         20,
         "lines of one message per minute; what is left out is counted as suppressed=n",
@@ -509,14 +413,14 @@ OUTPUT = (
     ),
 )
 READING = (
-    _text(
+    text(
         "bootstrap_servers",
         None,
         "brokers to ask for the ends of partitions; without it, those in /brokers/ids",
         (Use.GROUPS,),
         metavar="HOST:PORT,...",
     ),
-    _text(
+    text(
         "kafka_config",
         None,
         "a .toml or .json file of kafka-python's options of security (security_protocol, ssl_*,"
@@ -585,18 +489,7 @@ def markdown() -> str:
         uses = ", ".join(use.value for use in option.uses)
         choices = f" ({' or '.join(option.choices)})" if option.choices else ""
         lines.append(
-            f"| `{option.name}` | {shown_default(option) or '-'} | {option.unit or '-'} | {uses} |"
+            f"| `{option.name}` | {option.default_text or '-'} | {option.unit or '-'} | {uses} |"
             f" {option.help}{choices} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def shown_default(option: OptionSpec) -> str:
-    """The default as one would write it; empty where there is none."""
-    if option.default is None:
-        return ""
-    return (
-        {True: "on", False: "off"}[option.default]
-        if isinstance(option.default, bool)
-        else str(option.default)
-    )

@@ -26,17 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zkcoord.config.options import (
-    ENVIRONMENT_PREFIX,
-    SECTIONS,
-    TABLE,
-    OptionKind,
-    OptionSpec,
-    Use,
-    Value,
-    options_of,
-    shown_default,
-)
+from zkcoord.config.option_spec import ENVIRONMENT_PREFIX, OptionKind, OptionSpec, Use, Value
+from zkcoord.config.options import SECTIONS, TABLE, options_of
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
 
@@ -101,7 +92,7 @@ def add_flags(parser: argparse.ArgumentParser, use: Use, leave_out: tuple[str, .
         section = parser.add_argument_group(title) if fitting else None
         for option in fitting:
             assert section is not None
-            default = shown_default(option)
+            default = option.default_text
             text = option.help.replace("%", "%%") + (f" (default: {default})" if default else "")
             if option.kind is OptionKind.SWITCH:
                 section.add_argument(

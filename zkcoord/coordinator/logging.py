@@ -182,13 +182,10 @@ def timestamp(wall_ms: int) -> str:
 
 
 def _quoted(value: Any) -> str:
-    text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, default=str)
-        if isinstance(value, (dict, list))
-        else str(value)
-    )
+    if isinstance(value, (dict, list)):
+        text = json.dumps(value, default=str)
+    else:
+        text = value if isinstance(value, str) else str(value)
     if len(text) > VALUE_CHARS_MAX and "\n" not in text:
         text = text[:VALUE_CHARS_MAX] + "..."
     return text if _PLAIN.fullmatch(text) else json.dumps(text)

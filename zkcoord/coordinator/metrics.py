@@ -52,7 +52,11 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        registry = self.registry
+        self._make_gauges(self.registry)
+        self._make_counters(self.registry)
+        self._begin()
+
+    def _make_gauges(self, registry: CollectorRegistry) -> None:
         Gauge(
             "zkcoord_info", "The version that runs; always 1.", ["version"], registry=registry
         ).labels(__version__).set(1)
@@ -93,6 +97,8 @@ class Metrics:
             "Journal records that could not be written.",
             registry=registry,
         )
+
+    def _make_counters(self, registry: CollectorRegistry) -> None:
         self.terms = Counter(
             "zkcoord_terms",
             "Terms begun, ready (all groups were read) and ended.",
@@ -146,7 +152,6 @@ class Metrics:
             ["outcome"],
             registry=registry,
         )
-        self._begin()
 
     def _begin(self) -> None:
         """Series exist from the start, so that a rate over them sees the first event."""

@@ -92,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    pace = TINY if args.tiny else FAST if args.fast else FULL
+    pace = FAST if args.fast else FULL
+    if args.tiny:
+        pace = TINY
     folder = (
         args.dir.absolute()
         if args.dir is not None

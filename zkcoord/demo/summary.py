@@ -30,13 +30,9 @@ def table(verdict: Verdict, succession_ms: float | None) -> list[str]:
     ]
     for step in verdict.steps:
         if step.balanced_ns is not None:
-            took = (
-                "NOT QUIET"
-                if step in verdict.noisy
-                else "no command, no move"
-                if step.quiet
-                else took_text(step.took_ms)
-            )
+            took = "no command, no move" if step.quiet else took_text(step.took_ms)
+            if step in verdict.noisy:
+                took = "NOT QUIET"
             lines.append(f"  {step.name:<64} {took:>22}")
     if succession_ms is not None:
         lines.append(

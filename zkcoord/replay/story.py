@@ -131,13 +131,10 @@ class Story:
 
     def _topic_notes(self, event: ev.TopicsChanged) -> Iterator[tuple[str, str]]:
         for name, topic in event.topics.items():
-            note = f"topic {name} " + (
-                f"has {len(topic.partitions)} partitions"
-                if isinstance(topic, Topic)
-                else "is gone"
-                if topic is None
-                else "is malformed"
-            )
+            if isinstance(topic, Topic):
+                note = f"topic {name} has {len(topic.partitions)} partitions"
+            else:
+                note = f"topic {name} is {'gone' if topic is None else 'malformed'}"
             yield from (
                 (group, note) for group in sorted(self.core.consumer_groups_per_topic.get(name, ()))
             )

@@ -79,6 +79,22 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--format", default="parquet", help="of the records, as Spark names it (default: parquet)"
     )
+    _add_judging(p)
+    p.add_argument("--json", action="store_true", help="a JSON document instead of the table")
+    p.add_argument(
+        "--master",
+        help=(
+            "Spark's master (default: what spark-submit says, else all processors of this machine)"
+        ),
+    )
+    p.add_argument(
+        "--memory", default="2g", help="of Spark's driver, where it runs here (default: 2g)"
+    )
+    return p
+
+
+def _add_judging(p: argparse.ArgumentParser) -> None:
+    """How records are searched, how ownerships are ordered, what is excused."""
     p.add_argument(
         "--plan",
         choices=[plan.value for plan in SearchPlan],
@@ -112,17 +128,6 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="excuse nothing: what a fenced or transactional sink promises",
     )
-    p.add_argument("--json", action="store_true", help="a JSON document instead of the table")
-    p.add_argument(
-        "--master",
-        help=(
-            "Spark's master (default: what spark-submit says, else all processors of this machine)"
-        ),
-    )
-    p.add_argument(
-        "--memory", default="2g", help="of Spark's driver, where it runs here (default: 2g)"
-    )
-    return p
 
 
 def main(argv: Sequence[str] | None = None) -> int:

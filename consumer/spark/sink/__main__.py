@@ -15,7 +15,8 @@ from consumer.spark.sink.effects import Keeper
 from consumer.spark.sink.files import Files, files_at, local_files
 from consumer.spark.sink.recovery import committed, recover
 from zkcoord.cli.main import BAD_USE, CANNOT, INTERRUPTED, OK, CliParser
-from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS, Use
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, ZkcoordError

@@ -167,13 +167,9 @@ class Reset:
         log = self.logs[tp]
         counts = stored.counts(self.topics[tp.topic])
         target: Target = target_of(self.aim, tp, stored.offset if counts else None, log)
-        owner = (
-            stored.owner.thread.member
-            if stored.owner is not None
-            else "(unknown)"
-            if stored.owned
-            else ""
-        )
+        owner = "(unknown)" if stored.owned else ""
+        if stored.owner is not None:
+            owner = stored.owner.thread.member
         return ResetRow(tp, stored.offset, target.offset, log.end, owner, target.warning)
 
     def _batch(self, tps: Sequence[TopicPartition]) -> int | str:

@@ -233,71 +233,10 @@ class _GroupReading:
             self._names(head, path) for head, path in zip(heads, parents, strict=False)
         )
         owned, stored = tuple(filter(names.is_topic, owned)), tuple(filter(names.is_topic, stored))
-        nodes: list[tuple[str, str]] = []
-        owner_tps: list[TopicPartition] = []
-        offset_tps: list[TopicPartition] = []
-        self._read(
-            [
-                *(
-                    (
-                        GetData(layout.registration(group, name)),
-                        self._taker(self.members, name, partial(_registration, name)),
-                    )
-                    for name in members
-                ),
-                *(
-                    (GetChildren(layout.channel(group, name)), partial(_add_nodes, nodes, name))
-                    for name in channels
-                ),
-                *(
-                    (
-                        GetChildren(layout.owner_topic(group, topic)),
-                        partial(_add_partitions, owner_tps, topic),
-                    )
-                    for topic in owned
-                ),
-                *(
-                    (
-                        GetChildren(layout.offset_topic(group, topic)),
-                        partial(_add_partitions, offset_tps, topic),
-                    )
-                    for topic in stored
-                ),
-            ]
-        )
+        nodes, owner_tps, offset_tps = self._read_lists(members, channels, owned, stored)
         subscribed = _subscribed(self.reader, layout, self.members)
-        wanted = (
-            {topic for topics in subscribed.values() for topic in topics} | set(owned) | set(stored)
-        )
-        self._read(
-            [
-                *(
-                    (GetData(layout.command(group, name, node)), partial(self._command, name, node))
-                    for name, node in nodes
-                ),
-                *(
-                    (
-                        GetData(layout.owner(group, tp)),
-                        self._taker(self.owners, tp, partial(_owner, tp)),
-                    )
-                    for tp in owner_tps
-                ),
-                *(
-                    (
-                        GetData(layout.offset(group, tp)),
-                        self._taker(self.offsets, tp, partial(_offset, tp)),
-                    )
-                    for tp in offset_tps
-                ),
-                *(
-                    (
-                        GetData(layout.topic(topic)),
-                        self._taker(self.topics, topic, partial(_topic, topic)),
-                    )
-                    for topic in sorted(wanted)
-                ),
-            ]
-        )
+        wanted = {topic for topics in subscribed.values() for topic in topics}
+        self._read_nodes(nodes, owner_tps, offset_tps, sorted(wanted | set(owned) | set(stored)))
         commands = {name: tuple(found) for name, found in self.commands.items()}
         return GroupSnapshot(
             group,
@@ -313,6 +252,60 @@ class _GroupReading:
             tuple(self.malformed),
             mode.get("mode"),
         )
+
+    def _read_lists(
+        self,
+        members: tuple[str, ...],
+        channels: tuple[str, ...],
+        owned: tuple[str, ...],
+        stored: tuple[str, ...],
+    ) -> tuple[list[tuple[str, str]], list[TopicPartition], list[TopicPartition]]:
+        """The registrations, and the names of commands (with their members), owner nodes and
+        offsets.
+        """
+        layout, group = self.layout, self.group
+        nodes: list[tuple[str, str]] = []
+        owner_tps: list[TopicPartition] = []
+        offset_tps: list[TopicPartition] = []
+        pairs: list[tuple[Read, Callable[[ReadAnswer], None]]] = []
+        for name in members:
+            keep = self._taker(self.members, name, partial(_registration, name))
+            pairs.append((GetData(layout.registration(group, name)), keep))
+        for name in channels:
+            listed = GetChildren(layout.channel(group, name))
+            pairs.append((listed, partial(_add_nodes, nodes, name)))
+        for topic in owned:
+            listed = GetChildren(layout.owner_topic(group, topic))
+            pairs.append((listed, partial(_add_partitions, owner_tps, topic)))
+        for topic in stored:
+            listed = GetChildren(layout.offset_topic(group, topic))
+            pairs.append((listed, partial(_add_partitions, offset_tps, topic)))
+        self._read(pairs)
+        return nodes, owner_tps, offset_tps
+
+    def _read_nodes(
+        self,
+        nodes: list[tuple[str, str]],
+        owner_tps: list[TopicPartition],
+        offset_tps: list[TopicPartition],
+        topics: list[str],
+    ) -> None:
+        """Commands, owners, offsets and topics."""
+        layout, group = self.layout, self.group
+        pairs: list[tuple[Read, Callable[[ReadAnswer], None]]] = []
+        for name, node in nodes:
+            keep = partial(self._command, name, node)
+            pairs.append((GetData(layout.command(group, name, node)), keep))
+        for tp in owner_tps:
+            keep_owner = self._taker(self.owners, tp, partial(_owner, tp))
+            pairs.append((GetData(layout.owner(group, tp)), keep_owner))
+        for tp in offset_tps:
+            keep_offset = self._taker(self.offsets, tp, partial(_offset, tp))
+            pairs.append((GetData(layout.offset(group, tp)), keep_offset))
+        for topic in topics:
+            keep_topic = self._taker(self.topics, topic, partial(_topic, topic))
+            pairs.append((GetData(layout.topic(topic)), keep_topic))
+        self._read(pairs)
 
     def _names(self, head: ReadAnswer, path: str) -> tuple[str, ...]:
         """The names below a node; none, and a note, where there are too many."""
@@ -341,15 +334,11 @@ class _GroupReading:
         self, into: dict[K, V], key: K, decode: Callable[[Node], V | Malformed | None]
     ) -> Callable[[ReadAnswer], None]:
         def take(answer: ReadAnswer) -> None:
-            value = (
-                decode(answer)
-                if isinstance(answer, Node)
-                else (
-                    Malformed("node", str(key), f"cannot be read ({answer.error.value})")
-                    if isinstance(answer, Denied)
-                    else None
-                )
-            )
+            value: V | Malformed | None = None
+            if isinstance(answer, Node):
+                value = decode(answer)
+            elif isinstance(answer, Denied):
+                value = Malformed("node", str(key), f"cannot be read ({answer.error.value})")
             if isinstance(value, Malformed):
                 self.malformed.append(value)
             elif value is not None:
@@ -439,14 +428,12 @@ def _subscribed(
     subscribed = {}
     for name, member in members.items():
         pattern, streams = member.subscription.pattern, member.subscription.streams
-        matched = matches.get(pattern) if pattern is not None else None
-        subscribed[name] = (
-            dict(member.subscription.topics)
-            if pattern is None
-            else dict.fromkeys(sorted(matched), streams)
-            if isinstance(matched, frozenset)
-            else {}
-        )
+        if pattern is None:
+            subscribed[name] = dict(member.subscription.topics)
+        else:
+            matched = matches.get(pattern)
+            known = matched if isinstance(matched, frozenset) else frozenset()
+            subscribed[name] = dict.fromkeys(sorted(known), streams)
     return subscribed
 
 
