@@ -626,7 +626,7 @@ class Histories(RuleBasedStateMachine):
             *group.commander.gathering,
             *(m for m, _ in group.timers.deadlines),
         }
-        assert remembered <= names and not group.view.starting and not group.timers.gone_since
+        assert remembered <= names and not group.view.start_pending and not group.timers.gone_since
         assert {p.instance for p in group.statics.promises.values()} == {
             m.instance for m in self.members.values()
         } - {None}

@@ -205,13 +205,13 @@ def _started_at_once(
         place, member = original(self, tp)
         want = self.target.get(tp)
         if (
-            place is PartitionPlace.WRONG
+            place is PartitionPlace.TO_REVOKE
             and want is not None
             and want.member in self.members
             and want.member != member
             and tp not in self.starting
         ):
-            return PartitionPlace.READY, want.member
+            return PartitionPlace.ASSIGNABLE, want.member
         return place, member
 
     return judge
@@ -333,8 +333,8 @@ def _started_twice(
         place, member = original(self, tp)
         want = self.target.get(tp)
         return (
-            (PartitionPlace.READY, want.member)
-            if place is PartitionPlace.STARTING and want is not None and want.member != member
+            (PartitionPlace.ASSIGNABLE, want.member)
+            if place is PartitionPlace.START_PENDING and want is not None and want.member != member
             else (place, member)
         )
 

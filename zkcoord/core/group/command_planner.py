@@ -53,7 +53,7 @@ class CommandPlanner:
         target is not about to change, so it may be told.
         """
         stopping = self._recall(result)
-        wanted = sorted({*self.view.wrong, *self._gathered(now_ms, stopping), *result.rejected})
+        wanted = sorted({*self.view.to_revoke, *self._gathered(now_ms, stopping), *result.rejected})
         sends = (
             self._within_limits(
                 self._command_for(m, result, generation, stopping) for m in self._free(wanted)
@@ -86,10 +86,10 @@ class CommandPlanner:
             return []
         self.gathering = {
             m: self.gathering.get(m, now_ms + self.options.start_gather_ms)
-            for m in view.ready
+            for m in view.assignable
             if m in view.coming and m not in view.live and not view.members[m].legacy
         }
-        due = [m for m in view.ready if self.gathering.get(m, now_ms) <= now_ms]
+        due = [m for m in view.assignable if self.gathering.get(m, now_ms) <= now_ms]
         for member in due:
             self.gathering.pop(member, None)
         return due
@@ -127,8 +127,8 @@ class CommandPlanner:
         stops = any(
             c.option is Option.STOP for nodes in self.view.live.values() for c in nodes.values()
         )
-        self.view.recall(bool(self.view.wrong) or (stops and self.view.recalled))
-        return bool(self.view.wrong) or stops
+        self.view.recall(bool(self.view.to_revoke) or (stops and self.view.recalled))
+        return bool(self.view.to_revoke) or stops
 
     def _free(self, names: list[str]) -> list[Member]:
         """Members that can be sent a command."""
@@ -161,7 +161,7 @@ class CommandPlanner:
         self, member: Member, result: TargetAssignment, generation: int, stopping: bool
     ) -> Command | None:
         rejected = result.rejected.get(member.name)
-        wrong = self.view.wrong.get(member.name)
+        wrong = self.view.to_revoke.get(member.name)
         data = self._data(member, result)
         if wrong:
             return replace(
@@ -177,7 +177,9 @@ class CommandPlanner:
                 message=rejected.message,
             )
         ready = [
-            tp for tp in sorted(self.view.ready.get(member.name, ())) if self._may_start(member, tp)
+            tp
+            for tp in sorted(self.view.assignable.get(member.name, ()))
+            if self._may_start(member, tp)
         ]
         if not ready or stopping or member.name in self.gathering:
             return None

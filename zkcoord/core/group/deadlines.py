@@ -19,26 +19,30 @@ from .view import GroupView
 
 
 class Deadlines:
-    """All in ms of the process's own clock; None = not running. `deadlines` are of outstanding
-    commands, by member and node; `gone_since` says when a session with owner nodes was first seen
-    without a registration (counted again when all is read again: while nobody was served, its lease
-    may have been prolonged); `empty_channels` when an idle channel is to be deleted; `deaf` when a
-    member without a channel, whom nobody can tell anything, is to be evicted. A `storm` begins with
-    many assignments in a short time and lasts until nothing has changed for that long.
-    """
+    """When what is due. All times are ms of the process's own clock; None = not running."""
 
     def __init__(self, options: CoordinatorOptions) -> None:
         self.options = options
+        # The first change since the last assignment, and the last change.
         self.change_first_ms: int | None = None
-        self.assign_at_ms: int | None = None
-        self.assigned_ms: list[int] = []
         self.changed_ms = 0
+        # When partitions are assigned anew.
+        self.assign_at_ms: int | None = None
+        # When they were, within the window that tells a storm.
+        self.assigned_ms: list[int] = []
+        # Many assignments in a short time; lasts until nothing has changed for that long.
         self.storm = False
-        self.retry_at_ms = 0
+        # After writes that were refused, how many in a row, and when to try again.
         self.refusals = 0
+        self.retry_at_ms = 0
+        # When each outstanding command, by member and node, is overdue.
         self.deadlines: dict[tuple[str, str], int] = {}
+        # When a session with owner nodes was first seen without a registration. Counted again when
+        # all is read again: while nobody was served, its lease may have been prolonged.
         self.gone_since: dict[int, int] = {}
+        # When an idle channel is to be deleted.
         self.empty_channels: dict[str, int] = {}
+        # When a member without a channel, to whom no command can be sent, is to be evicted.
         self.deaf: dict[str, int] = {}
 
     def changed(self, now_ms: int) -> bool:

@@ -331,8 +331,8 @@ class Group:
             not self._settled
             or self.trouble.quarantined
             or self.view.live
-            or self.view.wrong
-            or self.view.ready
+            or self.view.to_revoke
+            or self.view.assignable
         )
         self.trouble.rests(now_ms, not busy)
         self.records.extend(self.log.take_records(self.generation))

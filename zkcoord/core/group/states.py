@@ -59,12 +59,12 @@ def need_of(view: GroupView, quarantined: bool, settled: bool) -> Need:
         return Need.TARGET
     options = {c.option for nodes in view.live.values() for c in nodes.values()}
     if (
-        view.wrong
+        view.to_revoke
         or Option.STOP in options
-        or not view.target.keys().isdisjoint((*view.orphans, *view.blocked))
+        or not view.target.keys().isdisjoint((*view.orphans, *view.not_ours))
     ):
         return Need.STOPS
-    if view.ready or view.starting or Option.START in options:
+    if view.assignable or view.start_pending or Option.START in options:
         return Need.STARTS
     return Need.NOTHING
 

@@ -2,21 +2,9 @@
 everything.
 
 The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it
-as read and files each partition in exactly one place:
-
-* settled   owned by the thread that the target names (before there is a target: by any live
-  member's);
-* wrong     owned by a live member that shall not (or another thread of it shall, or it began before
-  the topic was made again, or everybody is recalled): to be stopped;
-* ready     free, wanted by a live member, and in nobody's outstanding start: to be started;
-* starting  free, and in somebody's outstanding start command;
-* orphan    its owner node belongs to a session that has no registration: left alone for a lease;
-* blocked   its owner node is not ours to judge (unreadable, a legacy member's, or of a registration
-  that is unreadable), or its topic was made again and not everybody has let go of the topic before;
-* unwanted  free, and nobody shall have it.
-
-A change of one owner or one command refiles only the partitions it names, so an ack costs what it
-changed, not the size of the group.
+as read and files each partition in exactly one place (`PartitionPlace`). A change of one owner or
+one command refiles only the partitions it names, so an ack costs what it changed, not the size of
+the group.
 """
 
 from __future__ import annotations
@@ -42,12 +30,21 @@ from zkcoord.core.model import (
 class PartitionPlace(enum.Enum):
     """Where a partition is filed."""
 
+    # Owned by the thread that the target names; before there is a target, by any live member's.
     SETTLED = "settled"
-    WRONG = "wrong"
-    READY = "ready"
-    STARTING = "starting"
+    # Owned by a live member that must give it up: the target names another member or thread, the
+    # ownership began before the topic was made again, or everybody is recalled.
+    TO_REVOKE = "to revoke"
+    # Free, wanted by a live member, and in nobody's outstanding start.
+    ASSIGNABLE = "assignable"
+    # Free, and in somebody's outstanding start command.
+    START_PENDING = "start pending"
+    # Its owner node belongs to a session that has no registration: left alone for a lease.
     ORPHAN = "orphan"
-    BLOCKED = "blocked"
+    # The owner node is not ours to judge (unreadable, a legacy member's, or of a registration that
+    # is unreadable), or the topic was made again and not everybody has let go of the one before.
+    NOT_OURS = "not ours"
+    # Free, and in no target.
     UNWANTED = "unwanted"
 
 
@@ -57,39 +54,54 @@ OWNER_VERSION_OURS = 1
 
 class GroupView:
     """The filed state of one group. Changed only by `apply`, `retarget`, `rename`, `recall`,
-    `refile_topics` and the local effects of our own writes. `topics` are those that exist, by name;
-    `recalled`: all of every member is to be stopped (the eager form). `outdated` holds, by topic,
-    the partitions that are owned or being started as those of a topic before; `misled` those owned
-    by a start that was written before the topic was made again. `coming` counts, by member, the
-    partitions that others have yet to give up for it.
+    `refile_topics` and the local effects of our own writes.
     """
 
     def __init__(self, epoch: int, topics: Mapping[str, Topic]) -> None:
         self.epoch = epoch
+        # The topics that exist, by name; shared with the coordinator, which changes it.
         self.topics = topics
-        self.recalled = False
-        self.outdated: dict[str, set[TopicPartition]] = {}
-        self.misled: set[TopicPartition] = set()
-        self.requests: dict[str, Request | Malformed] = {}
+
+        # As read from ZooKeeper.
         self.members: dict[str, Member] = {}
-        self.malformed: dict[tuple[str, str], Malformed] = {}
-        self.malformed_since: list[Malformed] = []
         self.channels: set[str] = set()
         self.commands: dict[str, dict[str, Command | Malformed]] = {}
-        self.live: dict[str, dict[str, Command]] = {}
-        self.stale: set[tuple[str, str]] = set()
         self.owners: dict[TopicPartition, Owner | Malformed] = {}
+        self.requests: dict[str, Request | Malformed] = {}
+        self.malformed: dict[tuple[str, str], Malformed] = {}
+        # Malformed nodes that have not been reported yet.
+        self.malformed_since: list[Malformed] = []
+
+        # What follows from it.
+        # Commands of this epoch for members that are there, by member and node.
+        self.live: dict[str, dict[str, Command]] = {}
+        # Commands to be deleted: of the gone, of other incarnations, of older epochs.
+        self.stale: set[tuple[str, str]] = set()
+        # Session -> the member that registered with it.
         self.by_session: dict[int, str] = {}
+        # How many members are old consumers.
+        self.legacy = 0
+        # By topic, what is owned or being started of the topic before it was made again.
+        self.outdated: dict[str, set[TopicPartition]] = {}
+        # What is owned by a start that was written before the topic was made again.
+        self.misled: set[TopicPartition] = set()
+
+        # The target, and whether there is one.
         self.target: dict[TopicPartition, Thread] = {}
         self.aimed = False
+        # Whether everybody gives up everything first (the eager form).
+        self.recalled = False
+
+        # Partitions by place. `place` has all that are not settled or unwanted, with the member
+        # concerned and the member that wants it; the others are indexes over it.
         self.place: dict[TopicPartition, tuple[PartitionPlace, str, str]] = {}
-        self.coming: dict[str, int] = {}
-        self.wrong: dict[str, set[TopicPartition]] = {}
-        self.ready: dict[str, set[TopicPartition]] = {}
-        self.starting: dict[TopicPartition, str] = {}
+        self.to_revoke: dict[str, set[TopicPartition]] = {}
+        self.assignable: dict[str, set[TopicPartition]] = {}
+        self.start_pending: dict[TopicPartition, str] = {}
         self.orphans: dict[TopicPartition, int] = {}
-        self.blocked: set[TopicPartition] = set()
-        self.legacy = 0
+        self.not_ours: set[TopicPartition] = set()
+        # By member, how many partitions others have yet to give up for it.
+        self.coming: dict[str, int] = {}
 
     def apply(self, delta: GroupDelta) -> tuple[str, ...]:
         """Take what was read. Returns the names of the members whose arrival, departure or change
@@ -237,8 +249,8 @@ class GroupView:
         if live is not None and live.pop(node, None) is not None:
             if isinstance(command, Command) and command.option is Option.START:
                 for tp in command.start:
-                    if self.starting.get(tp) == member:
-                        del self.starting[tp]
+                    if self.start_pending.get(tp) == member:
+                        del self.start_pending[tp]
             if not live:
                 del self.live[member]
 
@@ -255,7 +267,7 @@ class GroupView:
             return
         self.live.setdefault(member, {})[node] = command
         for tp in command.start:
-            self.starting[tp] = member
+            self.start_pending[tp] = member
 
     def _refile_commands(self, member: str) -> set[TopicPartition]:
         """A member came, went or changed: judge its commands anew."""
@@ -341,7 +353,7 @@ class GroupView:
     def refile_topics(self, topics: Set[str]) -> None:
         """Topics were made, made again or deleted."""
         self.refile(
-            [tp for tp in {*self.owners, *self.target, *self.starting} if tp.topic in topics]
+            [tp for tp in {*self.owners, *self.target, *self.start_pending} if tp.topic in topics]
         )
 
     def exists(self, tp: TopicPartition) -> bool:
@@ -366,7 +378,9 @@ class GroupView:
         owner, topic = self.owners.get(tp), self.topics.get(tp.topic)
         if isinstance(owner, Owner):
             return (topic is not None and 0 < owner.created < topic.created) or tp in self.misled
-        starts = (c for c in self.live.get(self.starting.get(tp, ""), {}).values() if tp in c.start)
+        starts = (
+            c for c in self.live.get(self.start_pending.get(tp, ""), {}).values() if tp in c.start
+        )
         return any(not self._is_now(tp.topic, c.incarnations.get(tp.topic)) for c in starts)
 
     def refile(self, partitions: Iterable[TopicPartition]) -> None:
@@ -391,42 +405,42 @@ class GroupView:
             want = self.target.get(tp)
             taker = want.member if want is not None else ""
             self.place[tp] = (place, member, taker)
-            if place is PartitionPlace.WRONG:
-                self.wrong.setdefault(member, set()).add(tp)
+            if place is PartitionPlace.TO_REVOKE:
+                self.to_revoke.setdefault(member, set()).add(tp)
                 self.coming[taker] = self.coming.get(taker, 0) + 1
-            elif place is PartitionPlace.READY:
-                self.ready.setdefault(member, set()).add(tp)
+            elif place is PartitionPlace.ASSIGNABLE:
+                self.assignable.setdefault(member, set()).add(tp)
             elif place is PartitionPlace.ORPHAN:
                 owner = self.owners[tp]
                 assert isinstance(owner, Owner)
                 self.orphans[tp] = owner.session
-            elif place is PartitionPlace.BLOCKED:
-                self.blocked.add(tp)
+            elif place is PartitionPlace.NOT_OURS:
+                self.not_ours.add(tp)
 
     def _unfile(self, tp: TopicPartition) -> None:
         filed = self.place.pop(tp, None)
         if filed is None:
             return
         place, member, taker = filed
-        if place is PartitionPlace.WRONG:
+        if place is PartitionPlace.TO_REVOKE:
             self.coming[taker] -= 1
             if not self.coming[taker]:
                 del self.coming[taker]
-        if place is PartitionPlace.WRONG or place is PartitionPlace.READY:
-            sets = self.wrong if place is PartitionPlace.WRONG else self.ready
+        if place is PartitionPlace.TO_REVOKE or place is PartitionPlace.ASSIGNABLE:
+            sets = self.to_revoke if place is PartitionPlace.TO_REVOKE else self.assignable
             sets[member].discard(tp)
             if not sets[member]:
                 del sets[member]
         elif place is PartitionPlace.ORPHAN:
             del self.orphans[tp]
-        elif place is PartitionPlace.BLOCKED:
-            self.blocked.discard(tp)
+        elif place is PartitionPlace.NOT_OURS:
+            self.not_ours.discard(tp)
 
     def _judge(self, tp: TopicPartition) -> tuple[PartitionPlace, str]:
         owner = self.owners.get(tp)
         want = self.target.get(tp)
         if isinstance(owner, Malformed):
-            return PartitionPlace.BLOCKED, ""
+            return PartitionPlace.NOT_OURS, ""
         if owner is not None:
             holder = self.by_session.get(owner.session)
             if holder is None:
@@ -435,7 +449,7 @@ class GroupView:
                 return (
                     PartitionPlace.ORPHAN
                     if owner.version == OWNER_VERSION_OURS and not unreadable
-                    else PartitionPlace.BLOCKED
+                    else PartitionPlace.NOT_OURS
                 ), ""
             stays = (
                 want is not None
@@ -445,14 +459,14 @@ class GroupView:
             )
             if stays and tp not in self.outdated.get(tp.topic, ()):
                 return PartitionPlace.SETTLED, holder
-            return (PartitionPlace.WRONG if self.aimed else PartitionPlace.SETTLED), holder
+            return (PartitionPlace.TO_REVOKE if self.aimed else PartitionPlace.SETTLED), holder
         if want is None or want.member not in self.members:
             return PartitionPlace.UNWANTED, ""
-        if tp in self.starting:
-            return PartitionPlace.STARTING, self.starting[tp]
+        if tp in self.start_pending:
+            return PartitionPlace.START_PENDING, self.start_pending[tp]
         if tp.topic in self.outdated:
-            return PartitionPlace.BLOCKED, ""
-        return PartitionPlace.READY, want.member
+            return PartitionPlace.NOT_OURS, ""
+        return PartitionPlace.ASSIGNABLE, want.member
 
     def held_by(self, member: str) -> tuple[TopicPartition, ...]:
         """The partitions whose owner nodes belong to a member's session."""
