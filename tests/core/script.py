@@ -191,7 +191,7 @@ class World:
         return actions
 
     def do_given(self, group: str) -> list[ev.Action]:
-        asked = self.core.groups[group].asked
+        asked = self.core.groups[group].assignor_call
         assert asked is not None, "nothing is asked"
         return [
             ev.Record(

@@ -171,7 +171,7 @@ class Histories(RuleBasedStateMachine):
                 "a new coordinator tells nobody again"
             )
             self.told.discard(command.member)
-            assert not (moving and self.group.trouble.quarantined), (
+            assert not (moving and self.group.quarantine.quarantined), (
                 "nothing is started or stopped in quarantine"
             )
             if command.option is Option.START:
@@ -331,7 +331,7 @@ class Histories(RuleBasedStateMachine):
         with its session.
         """
         self.goes_on(12, False)
-        due = sorted(self.group.timers.deadlines.items())
+        due = sorted(self.group.deadlines.overdue_ms.items())
         if due:
             self.now = max(self.now, due[which % len(due)][1])
             self.feed(ev.Tick(self.now))
@@ -364,7 +364,7 @@ class Histories(RuleBasedStateMachine):
     def fails(self) -> None:
         """Members stay silent until the group is quarantined; then the coordinator dies."""
         for _ in range(4):
-            if self.paused or self.group.trouble.quarantined:
+            if self.paused or self.group.quarantine.quarantined:
                 break
             self.join(0, {"t": 1, "u": 1}, None, 0, False)
             self.stays_silent(0)
@@ -603,7 +603,7 @@ class Histories(RuleBasedStateMachine):
         self.settle()
         group, names = self.group, self.members.keys()
         assert group.state is (GroupState.STABLE if names else GroupState.EMPTY), (
-            f"{group.state}: {group.trouble.reason}"
+            f"{group.state}: {group.quarantine.reason}"
         )
         wanted = {
             TopicPartition(t, n)
@@ -620,14 +620,16 @@ class Histories(RuleBasedStateMachine):
             "channels of the gone"
         )
         remembered = {
-            *group.commander.told,
-            *group.commander.told_data,
+            *group.planner.told,
+            *group.planner.told_data,
             *group.log.sent_ms,
-            *group.commander.gathering,
-            *(m for m, _ in group.timers.deadlines),
+            *group.planner.gathering,
+            *(m for m, _ in group.deadlines.overdue_ms),
         }
-        assert remembered <= names and not group.view.start_pending and not group.timers.gone_since
-        assert {p.instance for p in group.statics.promises.values()} == {
+        assert (
+            remembered <= names and not group.view.start_pending and not group.deadlines.gone_since
+        )
+        assert {p.instance for p in group.static_members.promises.values()} == {
             m.instance for m in self.members.values()
         } - {None}
 

@@ -101,7 +101,8 @@ def test_a_new_coordinator_counts_the_orphans_wait_again(rig: Rig) -> None:
     m = rig.member("m", "t").joined()
     first.wait(
         lambda: (
-            GROUP in first.driver.core.groups and first.driver.core.groups[GROUP].timers.gone_since
+            GROUP in first.driver.core.groups
+            and first.driver.core.groups[GROUP].deadlines.gone_since
         ),
         "the first to see the orphan",
     )

@@ -172,7 +172,7 @@ def test_a_text_that_names_another_member_does_not_take_a_partition_from_its_ses
     c.wait(
         lambda: (
             third.member in c.driver.core.groups[GROUP].view.members
-            and c.driver.core.groups[GROUP].timers.assign_at_ms is None
+            and c.driver.core.groups[GROUP].deadlines.assign_at_ms is None
         ),
         "a decision with three members",
     )

@@ -35,7 +35,7 @@ def at_rest(c: Coordinator, members: list[Member], partitions: int) -> None:
             and max(counts) - min(counts) <= 1
             and group.state is GroupState.STABLE
             and not c.driver.core.writing
-            and group.timers.assign_at_ms is None
+            and group.deadlines.assign_at_ms is None
             and group.metadata is not None
             and group.metadata.state is GroupState.STABLE
             and group.metadata.members == len(members)

@@ -72,7 +72,7 @@ def settled(second: Coordinator, members: int) -> None:
         lambda: (
             GROUP in second.driver.core.groups
             and len(second.driver.core.groups[GROUP].view.members) == members
-            and second.driver.core.groups[GROUP].timers.assign_at_ms is None
+            and second.driver.core.groups[GROUP].deadlines.assign_at_ms is None
             and second.driver.core.groups[GROUP].state is GroupState.STABLE
         ),
         "its decision",

@@ -341,7 +341,7 @@ def group_summary(group: Group) -> dict[str, object]:
     return {
         "group": group.name,
         "state": group.state.value,
-        "failure": group.trouble.reason if group.trouble.quarantined else "",
+        "failure": group.quarantine.reason if group.quarantine.quarantined else "",
         "protocol": group.result.protocol,
         "generation": group.generation,
         "members": len(view.members),

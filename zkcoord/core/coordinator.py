@@ -248,7 +248,7 @@ class Coordinator:
                 group.view.members
                 or group.view.owners
                 or group.view.commands
-                or group.statics.promises
+                or group.static_members.promises
             ):
                 group.take_over(now_ms)
             self._enqueue(name)
@@ -263,7 +263,7 @@ class Coordinator:
             else:
                 patterns.add(member.subscription.pattern)
                 topics.update(self.world.matches.get(member.subscription.pattern, ()))
-        self._reindex(name, topics | self.groups[name].statics.topics_away(), patterns)
+        self._reindex(name, topics | self.groups[name].static_members.topics_away(), patterns)
 
     def _reindex(self, name: str, topics: set[str], patterns: set[Pattern]) -> None:
         before_topics, before_patterns = self.indexed.pop(name, (set(), set()))

@@ -36,7 +36,7 @@ class Deadlines:
         self.refusals = 0
         self.retry_at_ms = 0
         # When each outstanding command, by member and node, is overdue.
-        self.deadlines: dict[tuple[str, str], int] = {}
+        self.overdue_ms: dict[tuple[str, str], int] = {}
         # When a session with owner nodes was first seen without a registration. Counted again when
         # all is read again: while nobody was served, its lease may have been prolonged.
         self.gone_since: dict[int, int] = {}
@@ -71,7 +71,7 @@ class Deadlines:
         computed when it is due; `orphans`: whether owner nodes of nobody are deleted.
         """
         times = [
-            *self.deadlines.values(),
+            *self.overdue_ms.values(),
             *self.empty_channels.values(),
             *self.deaf.values(),
             *others,
@@ -95,7 +95,7 @@ class Deadlines:
             view.live
             or view.orphans
             or view.legacy
-            or self.deadlines
+            or self.overdue_ms
             or self.gone_since
             or self.empty_channels
             or self.deaf
@@ -105,14 +105,14 @@ class Deadlines:
         if delta.full:
             touched.update(view.channels, self.empty_channels, self.deaf)
             self.gone_since.clear()
-        done = [key for key in self.deadlines if key[1] not in view.live.get(key[0], {})]
+        done = [key for key in self.overdue_ms if key[1] not in view.live.get(key[0], {})]
         for key in done:
-            del self.deadlines[key]
+            del self.overdue_ms[key]
         for member in touched:
             for node in view.live.get(member, {}):
-                if (member, node) not in self.deadlines:
+                if (member, node) not in self.overdue_ms:
                     wanted = view.members[member].rebalance_timeout_ms
-                    self.deadlines[(member, node)] = now_ms + min(
+                    self.overdue_ms[(member, node)] = now_ms + min(
                         wanted, self.options.rebalance_timeout_max_ms
                     )
         sessions = set(view.orphans.values())
@@ -166,7 +166,7 @@ class Removals:
     def evict(self, now_ms: int) -> tuple[WriteOp, ...]:
         """A member with a command older than its deadline, or without a channel for as long."""
         overdue = min(
-            [key for key, at_ms in self.timers.deadlines.items() if at_ms <= now_ms], default=None
+            [key for key, at_ms in self.timers.overdue_ms.items() if at_ms <= now_ms], default=None
         )
         if overdue is not None:
             member, node = overdue

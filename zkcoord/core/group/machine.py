@@ -15,7 +15,7 @@ another:
 
 A partition is started only when it has no owner node and is in nobody's outstanding start, so a
 stuck member delays only the partitions that it holds and those it shall get. A group that fails
-again and again is quarantined (`trouble`): 1 to 3 and 5 go on, nothing is started or stopped.
+again and again is quarantined: 1 to 3 and 5 go on, nothing is started or stopped.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from .legacy_group import LegacyGroup
 from .malformed_log import MalformedLog
 from .operator_requests import OPERATOR, OperatorRequests
 from .quarantine import Quarantine
-from .rebalance_log import TAKEOVER, RebalanceLog
+from .rebalance_log import TAKEOVER, RebalanceLog, membership_cause
 from .report import report, same_report
 from .states import need_of, next_state
 from .static_members import StaticMembers
@@ -87,23 +87,30 @@ class Group:
         self.view = GroupView(epoch, targets.topics)
         self.targets = targets
         self.next_token = next_token
-        self.commander = CommandPlanner(self.view, targets, options, next_seq)
-        self.statics = StaticMembers(options.grace_max_ms)
-        self.trouble = Quarantine(options)
+        self.planner = CommandPlanner(self.view, targets, options, next_seq)
+        self.static_members = StaticMembers(options.grace_max_ms)
+        self.quarantine = Quarantine(options)
+        self.deadlines = Deadlines(options)
+        self.removals = Removals(self.view, self.deadlines, options)
+        self.requests = OperatorRequests()
+        self.legacy = LegacyGroup(name, options)
+        self.log = RebalanceLog(name)
+        self.malformed_log = MalformedLog(name)
+        # What happened and was not handed on yet: for the journal, and calls of custom assignors.
+        self.records: list[Record | Assign] = []
+
+        # Counts the targets of this group; never goes back.
         self.generation = 0
         self.state = GroupState.EMPTY
+        # The report in the group's node; None until it is read.
         self.metadata: GroupMetadata | None = None
+        # The target, as the assignor made it, and why it was made.
         self.result: TargetAssignment = TargetAssignment({}, "", {}, (), ())
-        self.asked: PendingAssignorCall | None = None
-        self.moved: dict[TopicPartition, int] = {}
         self.cause = Cause()
-        self.timers = Deadlines(options)
-        self.log = RebalanceLog(name)
-        self.removals = Removals(self.view, self.timers, options)
-        self.flood = MalformedLog(name)
-        self.requests = OperatorRequests()
-        self.sharing = LegacyGroup(name, options)
-        self.records: list[Record | Assign] = []
+        # The question to a custom assignor that is out.
+        self.assignor_call: PendingAssignorCall | None = None
+        # How often each partition moved since the last calm.
+        self.moved: dict[TopicPartition, int] = {}
 
     # what happened
 
@@ -120,11 +127,11 @@ class Group:
         if delta.metadata is not None and self.metadata is None:
             self._inherit(now_ms, delta.metadata)
         self.removals.departed.update(n for n in names if n not in self.view.members)
-        for member in self.timers.watch(now_ms, delta, self.view, self.removals.departed):
+        for member in self.deadlines.watch(now_ms, delta, self.view, self.removals.departed):
             self.log.acked(now_ms, member)
-        self.records.extend(self.flood.report(now_ms, self.view.take_malformed()))
+        self.records.extend(self.malformed_log.report(now_ms, self.view.take_malformed()))
         self._take_up_requests(now_ms)
-        if self.sharing.take(delta.mode, delta.full):
+        if self.legacy.take(delta.mode, delta.full):
             self._mode_changed(now_ms)
         gone = [
             n
@@ -138,7 +145,7 @@ class Group:
             self.records.append(Record("evicted", self.name, detail))
             self._failed(now_ms, f"{name} did not answer a command in time and was evicted")
         if names:
-            self.trouble.membership_changed()
+            self.quarantine.membership_changed()
             self._membership(now_ms, before, names, gone)
 
     def _inherit(self, now_ms: int, metadata: GroupMetadata) -> None:
@@ -147,11 +154,11 @@ class Group:
         """
         self.metadata = metadata
         self.generation = metadata.generation
-        self.statics.load(metadata.departed)
-        self.statics.settle(now_ms, self.view.members)
+        self.static_members.load(metadata.departed)
+        self.static_members.settle(now_ms, self.view.members)
         if metadata.state is GroupState.QUARANTINED:
-            self.trouble.inherit(now_ms, metadata.failure)
-            self.commander.told = dict.fromkeys(self.view.members, REBALANCE_FAILED)
+            self.quarantine.inherit(now_ms, metadata.failure)
+            self.planner.told = dict.fromkeys(self.view.members, REBALANCE_FAILED)
 
     def _membership(
         self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], evicted: list[str]
@@ -164,13 +171,13 @@ class Group:
         joined = [n for n in names if n in members and n not in before]
         news = [n for n in names if n in members and n in before]
         for name in (*left, *news):
-            self.commander.forget(name)
+            self.planner.forget(name)
         arrived = set(joined)
         # who takes an instance over may be seen in one reading with the end of the one before
         stayed = {n: m for n, m in members.items() if n not in arrived} if left else {}
         for name in left:
             self.log.acked(now_ms, name)
-            if not self.sharing.shared and self.statics.left(
+            if not self.legacy.shared and self.static_members.left(
                 now_ms, before[name], name in evicted, stayed
             ):
                 self._static("left", before[name].instance, name)
@@ -178,7 +185,7 @@ class Group:
                 news.append(name)
         for name in joined:
             place = (
-                self.statics.joined(members[name], self.targets.topics_of)
+                self.static_members.joined(members[name], self.targets.topics_of)
                 if members[name].instance is not None
                 else None
             )
@@ -188,7 +195,7 @@ class Group:
                 self._static("returned", members[name].instance, name)
                 self._takes_place(place, name)
         if news:
-            self.wants_target(now_ms, _cause_of(news, joined, left))
+            self.wants_target(now_ms, membership_cause(news, joined, left))
 
     def _static(self, event: str, instance: str | None, name: str) -> None:
         detail = {"event": event, "instance": instance, "member": name}
@@ -199,31 +206,31 @@ class Group:
         and what it shall be told are about that.
         """
         self.view.rename(before, after)
-        if self.asked is not None:
-            self.asked = self.asked.renamed(before, after)
+        if self.assignor_call is not None:
+            self.assignor_call = self.assignor_call.renamed(before, after)
         self.result = self.result.renamed(before, after)
 
     def _take_up_requests(self, now_ms: int) -> None:
         """Operators' requests that were not seen before: assign at once, quarantined or not."""
         for request in self.requests.take_up(self.view.requests):
-            if self.trouble.quarantined:
+            if self.quarantine.quarantined:
                 self._release(OPERATOR)
             self.wants_target(now_ms, Cause(OPERATOR, request.by))
-            self.timers.assign_at_ms = now_ms
+            self.deadlines.assign_at_ms = now_ms
 
     def _mode_changed(self, now_ms: int) -> None:
         """An operator said whose the group is. Promises to static members are not kept where old
         consumers take part, who do not know them.
         """
-        self.records.append(self.sharing.news())
-        if self.sharing.shared:
-            self.statics.promises.clear()
-        self.wants_target(now_ms, Cause(OPERATOR, f"mode {self.sharing.said()}"))
-        self.timers.assign_at_ms = now_ms
+        self.records.append(self.legacy.news())
+        if self.legacy.shared:
+            self.static_members.promises.clear()
+        self.wants_target(now_ms, Cause(OPERATOR, f"mode {self.legacy.said()}"))
+        self.deadlines.assign_at_ms = now_ms
 
     def wants_target(self, now_ms: int, cause: Cause) -> None:
         """Members, subscriptions or partitions changed: assign anew after the quiet window."""
-        t, o = self.timers, self.options
+        t, o = self.deadlines, self.options
         if t.changed(now_ms):
             self.moved = {}
         window_ms = t.window_ms()
@@ -238,9 +245,13 @@ class Group:
 
     def answered(self, now_ms: int, token: int, answer: Assignment | None, failure: str) -> None:
         """A custom assignor answered, or failed."""
-        if self.asked is None or self.asked.token != token:
+        if self.assignor_call is None or self.assignor_call.token != token:
             return
-        prepared, fresh, self.asked = self.asked.prepared, self.asked.fresh, None
+        prepared, fresh, self.assignor_call = (
+            self.assignor_call.prepared,
+            self.assignor_call.fresh,
+            None,
+        )
         wrong = failure if answer is None else proposal_error(prepared, answer)
         if answer is not None and not wrong:
             self.requests.assigned(fresh)
@@ -251,24 +262,24 @@ class Group:
         )
         self._failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
         self.wants_target(now_ms, self.cause)
-        backoff_ms = self.options.backoff_ms(self.trouble.failures)
-        self.timers.assign_at_ms = max(self.timers.assign_at_ms or 0, now_ms + backoff_ms)
+        backoff_ms = self.options.backoff_ms(self.quarantine.failures)
+        self.deadlines.assign_at_ms = max(self.deadlines.assign_at_ms or 0, now_ms + backoff_ms)
 
     def _failed(self, now_ms: int, reason: str) -> None:
-        was = self.trouble.quarantined
-        self.trouble.failed(now_ms, reason)
-        if self.trouble.quarantined and not was:
+        was = self.quarantine.quarantined
+        self.quarantine.failed(now_ms, reason)
+        if self.quarantine.quarantined and not was:
             detail = {
-                "reason": self.trouble.reason,
-                "failures": self.trouble.failures,
-                "backoff_ms": self.trouble.not_before_ms - now_ms,
+                "reason": self.quarantine.reason,
+                "failures": self.quarantine.failures,
+                "backoff_ms": self.quarantine.not_before_ms - now_ms,
             }
             self.records.append(Record("quarantined", self.name, detail))
 
     def _release(self, because: str) -> None:
-        self.trouble.release()
+        self.quarantine.release()
         self.records.append(
-            Record("released", self.name, {"because": because, "reason": self.trouble.reason})
+            Record("released", self.name, {"because": because, "reason": self.quarantine.reason})
         )
 
     def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
@@ -279,10 +290,10 @@ class Group:
                 registered = self.view.members.get(op.command.member)
                 if registered is not None and registered.incarnation == op.command.incarnation:
                     self.log.sent(now_ms, op.command)
-                    self.commander.wrote(op.command)
+                    self.planner.wrote(op.command)
             elif isinstance(op, PutMetadata):
                 self.metadata = op.metadata
-        self.timers.refusals = 0
+        self.deadlines.refusals = 0
         self.removals.evicting = ""
         self.changed(now_ms, delta, evicted=bool(delta.members))
 
@@ -291,82 +302,85 @@ class Group:
         group before the next decision, and what was to be evicted is seen there).
         """
         self.removals.eviction_ended(unknown)
-        self.timers.refusals += 1
-        if self.timers.refusals > 1:
-            self.timers.retry_at_ms = now_ms + self.options.backoff_ms(self.timers.refusals)
+        self.deadlines.refusals += 1
+        if self.deadlines.refusals > 1:
+            self.deadlines.retry_at_ms = now_ms + self.options.backoff_ms(self.deadlines.refusals)
 
     # what to do
 
     def next_wake_ms(self) -> int | None:
         """When `decide` may have something to do though nothing changes; None = never."""
-        quarantined = self.trouble.release_at_ms()
-        assigning = quarantined is None and self.asked is None
+        quarantined = self.quarantine.release_at_ms()
+        assigning = quarantined is None and self.assignor_call is None
         others = [
             at
-            for at in (self.statics.next_wake_ms(), self.commander.next_wake_ms(), quarantined)
+            for at in (self.static_members.next_wake_ms(), self.planner.next_wake_ms(), quarantined)
             if at is not None
         ]
-        return self.timers.next_wake_ms(
-            assigning, not self.sharing.shared, others + self.sharing.wakes
+        return self.deadlines.next_wake_ms(
+            assigning, not self.legacy.shared, others + self.legacy.wakes
         )
 
     def decide(self, now_ms: int) -> tuple[WriteOp, ...]:
         """The next write, or nothing. Deterministic: members and partitions are taken in sorted
         order.
         """
-        if now_ms < self.timers.retry_at_ms:
+        if now_ms < self.deadlines.retry_at_ms:
             return ()
-        self.timers.retry_at_ms = 0
+        self.deadlines.retry_at_ms = 0
         removed = self._remove(now_ms)
         if removed:
             return removed
         self._time_passed(now_ms)
         self._assign_when_due(now_ms)
         sends = self._commands(now_ms)
-        state = next_state(self.state, need_of(self.view, self.trouble.quarantined, self._settled))
+        state = next_state(
+            self.state, need_of(self.view, self.quarantine.quarantined, self._settled)
+        )
         if state is not self.state:
             self.log.state(now_ms, state, self.view, self.result)
         self.state = state
         busy = (
             not self._settled
-            or self.trouble.quarantined
+            or self.quarantine.quarantined
             or self.view.live
             or self.view.to_revoke
             or self.view.assignable
         )
-        self.trouble.rests(now_ms, not busy)
+        self.quarantine.rests(now_ms, not busy)
         self.records.extend(self.log.take_records(self.generation))
-        self.records.extend(self.sharing.look(now_ms, self.view))
-        ops = sends + self._done_requests() + self._put_metadata(bool(sends))
+        self.records.extend(self.legacy.look(now_ms, self.view))
+        done = self.requests.deletions(self.view.requests) if self._settled else ()
+        ops = sends + done + self._put_metadata(bool(sends))
         return (
             ops
-            or (self.sharing.rescue(now_ms) if self._settled else ())
+            or (self.legacy.rescue(now_ms) if self._settled else ())
             or self.removals.drop_channel(now_ms)
         )
 
     def _time_passed(self, now_ms: int) -> None:
         """Graces and quarantines end."""
-        for instance in self.statics.expire(now_ms):
+        for instance in self.static_members.expire(now_ms):
             self.records.append(
                 Record("static", self.name, {"event": "expired", "instance": instance})
             )
             self.wants_target(now_ms, Cause("static member did not come back", instance))
-        at_ms = self.trouble.release_at_ms()
+        at_ms = self.quarantine.release_at_ms()
         if at_ms is not None and at_ms <= now_ms:
-            self._release("membership changed" if self.trouble.changed else "time")
+            self._release("membership changed" if self.quarantine.changed else "time")
             self.wants_target(now_ms, Cause("quarantine is over", ""))
-            self.timers.assign_at_ms = now_ms
+            self.deadlines.assign_at_ms = now_ms
 
     def _commands(self, now_ms: int) -> tuple[WriteOp, ...]:
-        left_alone = self.sharing.leaves_alone(self.view)
-        self.commander.seen = mark_of(self.view.members.values()) if self.sharing.shared else ""
-        if left_alone or self.trouble.quarantined:
-            self.commander.pause()
+        left_alone = self.legacy.leaves_alone(self.view)
+        self.planner.seen = mark_of(self.view.members.values()) if self.legacy.shared else ""
+        if left_alone or self.quarantine.quarantined:
+            self.planner.pause()
         if left_alone:
             return ()
-        if self.trouble.quarantined:
-            return self.commander.quarantined(self.result, self.generation, self.trouble.reason)
-        return self.commander.commands(now_ms, self.result, self.generation, self._settled)
+        if self.quarantine.quarantined:
+            return self.planner.quarantined(self.result, self.generation, self.quarantine.reason)
+        return self.planner.commands(now_ms, self.result, self.generation, self._settled)
 
     def _remove(self, now_ms: int) -> tuple[WriteOp, ...]:
         """What is to be deleted before anything else is decided."""
@@ -374,31 +388,31 @@ class Group:
         return (
             removals.evict(now_ms)
             or removals.clean()
-            or (() if self.sharing.shared else removals.free_orphans(now_ms))
+            or (() if self.legacy.shared else removals.free_orphans(now_ms))
         )
 
     def _assign_when_due(self, now_ms: int) -> None:
-        t = self.timers
+        t = self.deadlines
         if (
             t.assign_at_ms is None
             or now_ms < t.assign_at_ms
-            or self.asked is not None
-            or self.trouble.quarantined
+            or self.assignor_call is not None
+            or self.quarantine.quarantined
         ):
             return
         t.assign_at_ms = t.change_first_ms = None
         t.assigned_ms.append(now_ms)
         now_held, fresh = self._held(), self.requests.fresh
-        if self.sharing.shared:
+        if self.legacy.shared:
             self.requests.assigned(fresh)
             return self._take_target(
-                now_ms, self.sharing.target(now_ms, self.targets, self.view.members), now_held
+                now_ms, self.legacy.target(now_ms, self.targets, self.view.members), now_held
             )
         prepared = prepare(
             self.name,
             self.targets,
-            self._ours(),
-            self.statics.away(),
+            self.view.coordinated_members(),
+            self.static_members.away(),
             {} if fresh else now_held,
             dict(self.moved),
             self.options,
@@ -407,18 +421,14 @@ class Group:
             self.requests.assigned(fresh)
             self._take_target(now_ms, accept_proposal(prepared, assign(prepared)), now_held)
             return
-        self.asked = PendingAssignorCall(self.next_token(), prepared, fresh)
-        self.records.append(Assign(self.name, self.asked.token, prepared.assignor, prepared.given))
-
-    def _ours(self) -> dict[str, Member]:
-        """The members that can be assigned to."""
-        return {
-            n: m for n, m in self.view.members.items() if not m.legacy and n in self.view.channels
-        }
+        self.assignor_call = PendingAssignorCall(self.next_token(), prepared, fresh)
+        self.records.append(
+            Assign(self.name, self.assignor_call.token, prepared.assignor, prepared.given)
+        )
 
     def _held(self) -> dict[TopicPartition, Thread]:
         """Who has what now: owned, or promised to a static member."""
-        promised, owned = self.statics.held(self.view.members), self.view.current_owners()
+        promised, owned = self.static_members.held(self.view.members), self.view.current_owners()
         return {**promised, **owned} if promised else owned
 
     def _take_target(
@@ -432,9 +442,12 @@ class Group:
             self.generation += 1
         self.result = result
         self.view.count_moves(result.target, self.moved)
-        if not self.sharing.shared:
-            self.statics.promise(
-                result.target, self._ours(), result.rejected, self.targets.topics_of
+        if not self.legacy.shared:
+            self.static_members.promise(
+                result.target,
+                self.view.coordinated_members(),
+                result.rejected,
+                self.targets.topics_of,
             )
         self.view.retarget(result.target)
         self.log.assigned(now_ms, moved, result)
@@ -442,16 +455,12 @@ class Group:
     @property
     def _settled(self) -> bool:
         """Whether no other target is on its way."""
-        return self.timers.assign_at_ms is None and self.asked is None
-
-    def _done_requests(self) -> tuple[WriteOp, ...]:
-        """Operators' requests that led to a target by now."""
-        return self.requests.deletions(self.view.requests) if self._settled else ()
+        return self.deadlines.assign_at_ms is None and self.assignor_call is None
 
     def _put_metadata(self, beside_commands: bool) -> tuple[WriteOp, ...]:
         """The group's report: beside commands, and when the group comes to rest."""
         before = self.metadata or GroupMetadata()
-        said = (self.sharing.said(), self.sharing.reported) != (before.mode, before.problems)
+        said = (self.legacy.said(), self.legacy.reported) != (before.mode, before.problems)
         if (
             not beside_commands
             and not said
@@ -464,16 +473,16 @@ class Group:
             self.state,
             self.result,
             len(self.view.members),
-            self.statics.departed(),
+            self.static_members.departed(),
             self.cause,
-            self.trouble,
-            self.sharing,
+            self.quarantine,
+            self.legacy,
         )
         if (
-            self.timers.assign_at_ms is not None
+            self.deadlines.assign_at_ms is not None
             and not beside_commands
             and not said
-            and not self.trouble.quarantined
+            and not self.quarantine.quarantined
         ) or same_report(before, after):
             return ()
         return (
@@ -486,15 +495,6 @@ class Group:
 
     def take_over(self, now_ms: int) -> None:
         """The world was read at the beginning of a term: assign at once, without a quiet window."""
-        self.timers.assign_at_ms = self.timers.change_first_ms = now_ms
+        self.deadlines.assign_at_ms = self.deadlines.change_first_ms = now_ms
         self.cause = Cause(TAKEOVER, "")
         self.log.begin(now_ms, self.cause)
-
-
-def _cause_of(news: list[str], joined: list[str], left: list[str]) -> Cause:
-    """Why a target is wanted: the first that joined, else that left, else that changed."""
-    for names, why in ((joined, "member joined"), (left, "member left")):
-        first = next((n for n in news if n in names), None)
-        if first is not None:
-            return Cause(why, first)
-    return Cause("subscription changed", news[0])

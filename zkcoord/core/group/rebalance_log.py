@@ -125,3 +125,12 @@ def ranges(numbers: list[int]) -> str:
         else:
             parts.append([n, n])
     return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in parts)
+
+
+def membership_cause(news: list[str], joined: list[str], left: list[str]) -> Cause:
+    """Why a target is wanted: the first that joined, else that left, else that changed."""
+    for names, why in ((joined, "member joined"), (left, "member left")):
+        first = next((n for n in news if n in names), None)
+        if first is not None:
+            return Cause(why, first)
+    return Cause("subscription changed", news[0])

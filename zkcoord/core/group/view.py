@@ -468,6 +468,10 @@ class GroupView:
             return PartitionPlace.NOT_OURS, ""
         return PartitionPlace.ASSIGNABLE, want.member
 
+    def coordinated_members(self) -> dict[str, Member]:
+        """The members that can be assigned to."""
+        return {n: m for n, m in self.members.items() if not m.legacy and n in self.channels}
+
     def held_by(self, member: str) -> tuple[TopicPartition, ...]:
         """The partitions whose owner nodes belong to a member's session."""
         registered = self.members.get(member)
