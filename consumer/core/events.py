@@ -1,8 +1,8 @@
-"""What goes into the agent's core besides the fetching side's messages, and what comes out besides
+"""What goes into a member's core besides the fetching side's messages, and what comes out besides
 messages to it.
 
-The driver (consumer/member/driver.py) turns `AgentAction`s into reads and multis and their answers
-into `AgentEvent`s. Times are ms of the process's own clock.
+The driver (consumer/member/driver.py) turns `MemberAction`s into reads and multis and their answers
+into `MemberEvent`s. Times are ms of the process's own clock.
 """
 
 from __future__ import annotations
@@ -221,20 +221,25 @@ class FromApplication:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentTick:
+class MemberTick:
     """Time passed."""
 
     now_ms: int
 
 
-AgentEvent = (
+SessionEvent = (
     SessionOpened
     | SessionSuspended
     | SessionResumed
     | SessionOver
     | JoinFailed
     | Registered
-    | EpochRead
+    | NobodyServes
+)
+"""What became of the session and the registration."""
+
+NodeEvent = (
+    EpochRead
     | CommandsRead
     | CommandVanished
     | RegistrationTouched
@@ -244,10 +249,10 @@ AgentEvent = (
     | ModeRead
     | AroundTouched
     | AroundRead
-    | NobodyServes
-    | FromApplication
-    | AgentTick
 )
+"""What was read, how a write ended, and hints."""
+
+MemberEvent = SessionEvent | NodeEvent | FromApplication | MemberTick
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +397,7 @@ class Tell:
     message: ToFetcher
 
 
-AgentAction = (
+MemberAction = (
     OpenSession
     | CloseSession
     | Join

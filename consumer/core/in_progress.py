@@ -25,39 +25,65 @@ class CommandStage(enum.Enum):
 
 @dataclass(slots=True)
 class CommandInProgress:
-    """The command being carried out. `ask` is the token of the question that the fetching side has
-    not answered yet; `afresh` are partitions of topics that were made again; `marks` is what the
-    ack says of the offsets of whole topics; `stored` is what is stored where it does not decide,
-    because the fetching side keeps the offsets. `void`: nothing is to be taken any more.
-    """
+    """The command being carried out."""
 
     command: Command
-    stage: CommandStage
-    ask: int = 0
-    takes: dict[TopicPartition, StartPartition] = field(default_factory=dict)
-    unresolved: set[TopicPartition] = field(default_factory=set)
-    afresh: set[TopicPartition] = field(default_factory=set)
-    marks: dict[str, IncarnationMark] = field(default_factory=dict)
-    stored: dict[TopicPartition, int] = field(default_factory=dict)
-    resolve_again_ms: int | None = None
-    void: bool = False
+    """As it was read; without a node: a release that nobody commanded."""
 
-    def begin_anew(self) -> None:
+    stage: CommandStage
+    """How far it is."""
+
+    question: int = 0
+    """The token of the question that the fetching side has not answered yet."""
+
+    starts: dict[TopicPartition, StartPartition] = field(default_factory=dict)
+    """What the ack will start."""
+
+    unresolved: set[TopicPartition] = field(default_factory=set)
+    """Those of `starts` for which it is not known where they begin."""
+
+    afresh: set[TopicPartition] = field(default_factory=set)
+    """Those of `unresolved` whose topic was made again: they begin at the first record."""
+
+    marks: dict[str, IncarnationMark] = field(default_factory=dict)
+    """What the ack will say of the offsets of whole topics, by topic."""
+
+    stored: dict[TopicPartition, int] = field(default_factory=dict)
+    """Next offsets that are stored where that does not decide, because the fetching side keeps the
+    offsets.
+    """
+
+    resolve_again_ms: int | None = None
+    """When to ask again for what could not be resolved (ms; None: an answer is outstanding)."""
+
+    void: bool = False
+    """Nothing is to be started any more."""
+
+    def restart(self) -> None:
         """Everything was read again: forget what was made of an earlier reading."""
-        for found in (self.takes, self.unresolved, self.afresh, self.marks, self.stored):
+        for found in (self.starts, self.unresolved, self.afresh, self.marks, self.stored):
             found.clear()
+
+    def waits_for(self, stage: CommandStage, token: int) -> bool:
+        """Whether the answer to this question is what it waits for in this stage."""
+        return self.stage is stage and self.question == token
 
 
 @dataclass(slots=True)
 class CommitIntent:
-    """Offsets to store for the application (`token`), or at the end of a member's life (None).
-    `overruled`: taken out, because an operator reset them meanwhile.
-    """
+    """Offsets to store for the application, or for the member itself."""
 
     token: int | None
+    """The application's token, which the answer names; None: nobody waits for an answer."""
+
     offsets: dict[TopicPartition, int]
+    """Next offsets that are still to be stored."""
+
     tries: int = 0
+    """How many writes of it did not end well."""
+
     overruled: set[TopicPartition] = field(default_factory=set)
+    """Partitions that are not stored, because an operator reset them meanwhile."""
 
     def done(self) -> CommitDone:
         """The answer when nothing is left to store. Only for a commit of the application."""
@@ -71,7 +97,7 @@ class CommitIntent:
 
 @dataclass(frozen=True, slots=True)
 class DropIntent:
-    """Delete our owner node of a partition that shall be started anew: its offset node was deleted
+    """Delete our owner node of a partition that is to be started anew: its offset node was deleted
     by somebody, or it was started for a topic that is gone.
     """
 
@@ -79,7 +105,7 @@ class DropIntent:
 
 
 class DueWrite(enum.Enum):
-    """Writes without parameters of their own."""
+    """Writes without parameters."""
 
     ACK = "ack"
     RESUBSCRIBE = "resubscribe"
@@ -92,12 +118,12 @@ class InFlightKind(enum.Enum):
     """What the request under way is for."""
 
     DOUBT = "settle a doubt"
-    START = "look before a start"
-    TOPICS = "look at the topics of what was started"
+    START = "read before a start"
+    TOPICS = "read the topics of what was started"
     EPOCH = "learn the epoch"
     CHANNEL = "read the channel"
-    LEADER = "look for a coordinator"
-    AROUND = "look at the registrations of a shared group"
+    LEADER = "read whether a coordinator leads"
+    AROUND = "read the registrations of a shared group"
     ACK = "ack"
     COMMIT = "commit"
     RENEW = "prove membership"
@@ -109,8 +135,17 @@ class InFlightKind(enum.Enum):
 class RequestInFlight:
     """The one request under way."""
 
-    asked: InFlightKind
+    kind: InFlightKind
+    """What it is for."""
+
     token: int
+    """The token by which its answer is known."""
+
     intent: Intent | None = None
+    """The due write that it carries out: due again where the outcome is not known."""
+
     values: dict[TopicPartition, int] = field(default_factory=dict)
+    """The next offsets that a commit stores."""
+
     ack: Ack | None = None
+    """What was requested, where it is an ack."""

@@ -1,10 +1,10 @@
-"""What the agent (the ZooKeeper side of a consumer) and the fetching side say to each other.
+"""What the member (the ZooKeeper side of a consumer) and the fetching side say to each other.
 
-The agent decides what this member may fetch; the fetching side (kafka-python behind the shim,
+The member decides what this member may fetch; the fetching side (kafka-python behind the shim,
 Spark's source, or the simulator's application) fetches, hands out and processes. They share no
 state but the lease and talk through two queues of the values below. Messages that change what may
 be fetched, or from where (`Assigned`, `Lost`, `Seek`), carry a rising *era*; the fetching side
-remembers the latest that it took and names it when it asks for the lease (`Agent.lease_until(era)`,
+remembers the latest that it took and names it when it asks for the lease (`Lease.until(era)`,
 before every hand-out) and when it commits. So nothing is handed out while a `Lost` waits to be
 taken, however new the lease, and no commit speaks of an earlier assignment of a partition, or
 overrules an operator's reset that the application has not heard of. Contracts:
@@ -127,7 +127,7 @@ class CommitDone:
 class Stored:
     """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an
     operator). `given`: it gave the partitions up with them. Told only where
-    `AgentOptions.tells_stored` asks for it; nothing to obey.
+    `MemberOptions.tells_stored` asks for it; nothing to obey.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -146,7 +146,7 @@ class Failed:
 
 
 class FailureCode(enum.Enum):
-    """Why an agent gave up for good."""
+    """Why a member gave up for good."""
 
     REJECTED = "rejected by the coordinator"
     DUPLICATE_CONSUMER_ID = "the consumer id is in use"

@@ -4,7 +4,7 @@ that its next write must name.
 After an outcome that is not known nothing is concluded; owner and offset nodes are read again
 (after a sync) and judged here. Since a member has one write under way at most, and each write moves
 the version by one, two readings are its own doing: what it held (the write did not happen), or the
-value sent at the next version (it did). So is a value that it foresaw (`Foresee`) at the next
+value sent at the next version (it did). So is a value that it foresaw (`ExpectCommit`) at the next
 version: its sink stored it. Any other pair of value and version is an operator's reset, also one to
 the very value that was stored before.
 """
@@ -18,8 +18,8 @@ from zkcoord.core.model import Thread
 
 from .events import PartitionReading, Whose
 
-NOT_TOLD = 1 << 62
-"""Later than every era."""
+NOT_ANNOUNCED = 1 << 62
+"""Later than every assignment epoch."""
 
 
 class OwnedStep(enum.Enum):
@@ -34,29 +34,45 @@ class OwnedStep(enum.Enum):
 
 @dataclass(slots=True)
 class OwnedPartition:
-    """One partition of ours. `committed` is what is stored, as far as we know, at `version`; `sent`
-    is the value of a write whose outcome is not known (yet); `value` is what the stop ack shall
-    store; `reset` says that an operator overruled it; `foreseen` is what the member's sink may
-    store at the next version. `era`: when the fetching side was told to fetch it (`NOT_TOLD`: not
-    yet, so it cannot speak of it); `reset_era`: when it was told of an operator's reset.
-    """
+    """One partition of ours. Offsets are next offsets."""
 
     thread: Thread
-    committed: int
-    version: int
-    sent: int | None = None
-    foreseen: int | None = None
-    step: OwnedStep = OwnedStep.ACTIVE
-    value: int = 0
-    reset: bool = False
-    era: int = NOT_TOLD
-    reset_era: int = 0
+    """The stream of this member that owns it, as the owner node says."""
 
-    def overrules(self, era: int) -> bool:
-        """Was an operator's reset found that the application had not heard of when it spoke in
-        `era`? While the partition is given up it is not told at all.
+    committed: int
+    """The offset that is stored, as far as we know."""
+
+    version: int
+    """The version of the offset node with `committed`, which the next write must name."""
+
+    sent: int | None = None
+    """The offset of a write whose outcome is not known (yet)."""
+
+    foreseen: int | None = None
+    """The offset that the member's sink may store at the next version."""
+
+    step: OwnedStep = OwnedStep.ACTIVE
+    """Whether it is fetched or being given up."""
+
+    value: int = 0
+    """The offset that the stop ack stores, once it is `RELEASED`."""
+
+    reset: bool = False
+    """An operator's reset was found that the fetching side has not heard of."""
+
+    assignment_epoch: int = NOT_ANNOUNCED
+    """When it was announced to the fetching side; `NOT_ANNOUNCED`: not yet, so that no message of
+    it speaks of this partition.
+    """
+
+    reset_epoch: int = 0
+    """The assignment epoch of the latest `Seek`."""
+
+    def overrules(self, assignment_epoch: int) -> bool:
+        """Whether an operator's reset was found that the application had not heard of in
+        `assignment_epoch`. While the partition is given up it does not hear of it at all.
         """
-        return self.reset or era < self.reset_era
+        return self.reset or assignment_epoch < self.reset_epoch
 
     def stored(self, value: int, version: int) -> None:
         """Our write happened. What was foreseen was so for the version before."""
@@ -75,7 +91,7 @@ class OwnershipReading(enum.Enum):
 
 
 def judge_owner(read: PartitionReading) -> OwnershipReading:
-    """The same where offsets are kept elsewhere: only the owner node counts."""
+    """As `judge` where offsets are kept elsewhere: only the owner node counts."""
     return OwnershipReading.KEPT if read.whose is Whose.MINE else OwnershipReading.LOST
 
 

@@ -1,9 +1,9 @@
 """A member without its threads: session, registration, channel and offsets, driven by events.
 
 Single-threaded and deterministic, as the coordinator's driver: every method runs on the loop's
-thread. The core (`consumer.core.agent`) decides; this turns its actions into reads and multis
-through the port, and their answers into events. Every write of a member is one multi that begins
-with a check of its own registration.
+thread. The core (`consumer.core.group_member`) decides; this turns its actions into reads and
+multis through the port, and their answers into events. Every write of a member is one multi that
+begins with a check of its own registration.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Protocol
 
 from consumer.core import events as ev
 from consumer.core import messages as msg
-from consumer.core.agent import GroupMember
+from consumer.core.group_member import GroupMember
 from consumer.core.options import MemberOptions
+from consumer.core.phases import Phase
 from zkcoord.core.model import Malformed, Subscription, TopicPartition
 from zkcoord.zk.backoff import at_once_then, delay_ms
 from zkcoord.zk.port import (
@@ -145,7 +146,7 @@ class MemberDriver:
             self._open()
         wake = self.core.next_wake_ms()
         if wake is not None and now >= wake:
-            self._feed(ev.AgentTick(now))
+            self._feed(ev.MemberTick(now))
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do; None = only after an event."""
@@ -155,24 +156,24 @@ class MemberDriver:
     @property
     def lease_until_ms(self) -> int:
         """Hand out records only before this time (0: not at all). Safe to read from any thread."""
-        return self.core.lease_until_ms
+        return self.core.lease.until_ms
 
     def lease_until(self, era: int) -> int:
         """Hand out what was assigned in `era` only before this time (0: not at all). Safe to ask
         from any thread.
         """
-        return self.core.lease_until(era)
+        return self.core.lease.until(era)
 
     @property
     def finished(self) -> bool:
         """Closed for good, its session over."""
-        return self.core.phase.value in ("closed", "failed") and self.port is None
+        return self.core.state.phase in (Phase.CLOSED, Phase.FAILED) and self.port is None
 
-    def _feed(self, event: ev.AgentEvent) -> None:
+    def _feed(self, event: ev.MemberEvent) -> None:
         for action in self.core.step(event):
             self._act(action)
 
-    def _act(self, action: ev.AgentAction) -> None:
+    def _act(self, action: ev.MemberAction) -> None:
         if isinstance(action, ev.Tell):
             self._note(action.message)
             self.to_fetcher(action.message)
@@ -227,7 +228,7 @@ class MemberDriver:
         elif isinstance(event, Suspended):
             self.connected = False
             self._feed(ev.SessionSuspended(now))
-            if self.outage is not None and self.core.proof_ms is not None:
+            if self.outage is not None and self.core.session.proof_ms is not None:
                 self.outage.begin(self._nobody_serves)
         elif isinstance(event, Fired):
             self._fired(event)
@@ -294,7 +295,7 @@ class MemberDriver:
 
     # requests
 
-    def _request(self, port: Port, action: ev.AgentAction) -> None:
+    def _request(self, port: Port, action: ev.MemberAction) -> None:
         if isinstance(action, ev.Join):
             self._join(port, action)
         elif isinstance(action, ev.ReadPartitions):
@@ -453,7 +454,7 @@ class MemberDriver:
 
     # writes
 
-    def _write(self, port: Port, action: ev.AgentAction) -> None:
+    def _write(self, port: Port, action: ev.MemberAction) -> None:
         group, lay = self.options.group, self.layout
         ops: list[Op] = [Check(lay.registration(group, self.name), 0)]
         stores: dict[int, TopicPartition] = {}

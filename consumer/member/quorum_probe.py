@@ -4,7 +4,7 @@ all.
 Who is cut off alone must stop with its lease: others are about to own what it has. But without a
 quorum nobody's session ends, and nobody can take anything; when there is one again, its leader
 gives every session its whole timeout. So each proof that there was no quorum at some moment is as
-good as a proof of membership, and prolongs the lease (`consumer.core.member_writes`).
+good as a proof of membership, and prolongs the lease (`consumer.core.parts.lease_proofs`).
 
 A proof is two looks in a row in which most servers of the connect string serve nobody and none
 serves (`zkcoord.zk.quorum_probe`); it counts from the beginning of the first. Two, since the

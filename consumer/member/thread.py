@@ -169,14 +169,9 @@ class MemberThread:
 
     def standing(self) -> MemberMetrics:
         """The member now."""
-        core = self.driver.core
+        now = self.driver.core.snapshot
         return MemberMetrics(
-            core.phase,
-            self.driver.name,
-            core.generation,
-            max(core.known_epoch, core.seen_epoch),
-            core.proof_ms,
-            core.current is not None or bool(core.pending),
+            now.phase, self.driver.name, now.generation, now.epoch, now.proof_ms, now.busy
         )
 
     @property

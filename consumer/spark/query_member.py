@@ -178,10 +178,10 @@ class QueryMember:
             return QuerySnapshot(
                 driver.name,
                 driver.session_id,
-                core.incarnation,
-                core.generation,
-                max(core.known_epoch, core.seen_epoch),
-                {tp: (held.committed, held.version) for tp, held in core.held.items()},
+                core.session.incarnation,
+                core.snapshot.generation,
+                core.snapshot.epoch,
+                {tp: (held.committed, held.version) for tp, held in core.session.held.items()},
             )
 
         return self.agent.look(at, LOOK_S)

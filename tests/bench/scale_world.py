@@ -340,12 +340,12 @@ class Member:
     @property
     def joined(self) -> bool:
         """Whether it is registered."""
-        return self.driver.core.phase.value == "member"
+        return self.driver.core.state.phase.value == "member"
 
     @property
     def held(self) -> frozenset[TopicPartition]:
         """What it owns by its own account."""
-        return frozenset(self.driver.core.held)
+        return frozenset(self.driver.core.session.held)
 
     def leave(self) -> None:
         """Close, as an application does."""

@@ -65,13 +65,13 @@ def test_a_group_is_shared_and_comes_back(rig: Rig, capsys: pytest.CaptureFixtur
     )
     member = rig.member("m", "t").joined()
     rig.coordinator()
-    member.wait(lambda: len(member.driver.core.held) == 2, "its half of four partitions")
+    member.wait(lambda: len(member.driver.core.session.held) == 2, "its half of four partitions")
     status, out, err = command(rig, capsys, "mode", GROUP, "coordinated")
     assert (
         status != 0 and f"{GROUP}_a" in err and "stop them first" in err and "Traceback" not in err
     )
     old.stop()  # type: ignore[attr-defined]
-    member.wait(lambda: len(member.driver.core.held) == 4, "everything")
+    member.wait(lambda: len(member.driver.core.session.held) == 4, "everything")
     status, out, _ = command(rig, capsys, "mode", GROUP, "coordinated", "--json")
     said = json.loads(out)
     assert (

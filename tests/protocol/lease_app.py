@@ -56,13 +56,7 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
     names = iter(range(10**8))
     driver: MemberDriver
     clock = (
-        StandStill(
-            lambda: (
-                driver.core.waiting is not None and driver.core.waiting.asked is InFlightKind.ACK
-            )
-        )
-        if late
-        else boot_ms
+        StandStill(lambda: driver.core.session.is_in_flight(InFlightKind.ACK)) if late else boot_ms
     )
     driver = MemberDriver(
         ensemble,

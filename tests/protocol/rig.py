@@ -308,7 +308,7 @@ class Member(Proc):
     def fetches(self, *partitions: TopicPartition) -> Member:
         """Wait until it fetches exactly these."""
         self.wait(
-            lambda: self.driver.core.held.keys() == set(partitions) == set(self.fetching()),
+            lambda: self.driver.core.session.held.keys() == set(partitions) == set(self.fetching()),
             f"the partitions {[str(tp) for tp in partitions]}",
         )
         return self

@@ -244,10 +244,18 @@ def test_a_start_ack_of_unknown_outcome_whose_partition_went_to_another_is_dropp
     rig.owner(rig.client(), T0, "other-0")
     proxy.heal()
     m.wait(
-        lambda: m.driver.connected and m.driver.core.current is None and not m.driver.core.doubt,
+        lambda: (
+            m.driver.connected
+            and m.driver.core.session.current is None
+            and not m.driver.core.session.doubt
+        ),
         "its look at what became of the ack",
     )
-    assert m.said(msg.Assigned) == [] and m.driver.core.held == {} and list(rig.owners("t")) == [0]
+    assert (
+        m.said(msg.Assigned) == []
+        and m.driver.core.session.held == {}
+        and list(rig.owners("t")) == [0]
+    )
     rig.command(m.member, 3, start=(T2,))
     m.fetches(T2)
 
@@ -263,7 +271,8 @@ def test_a_stop_ack_that_happened_is_dropped_when_its_answer_was_lost(rig: Rig) 
     rig.command(m.member, 2, stop=(T0,))
     m.fetches(T1)
     m.wait(
-        lambda: not m.driver.core.doubt and m.driver.core.current is None, "the end of its doubt"
+        lambda: not m.driver.core.session.doubt and m.driver.core.session.current is None,
+        "the end of its doubt",
     )
     assert len(m.spy.multis(stops)) == 1 and m.said(msg.Resumed) == [] and rig.offset(T0) == (40, 1)
     looked_after_a_sync(m)

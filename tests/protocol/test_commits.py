@@ -106,7 +106,11 @@ def test_a_value_of_ones_own_is_no_reset(rig: Rig) -> None:
     # it may have happened: the application may try again
     assert m.commit({T0: 60}).outcome is msg.CommitOutcome.UNAVAILABLE
     m.wait(
-        lambda: m.driver.connected and not m.driver.core.doubt and m.driver.core.waiting is None,
+        lambda: (
+            m.driver.connected
+            and not m.driver.core.session.doubt
+            and m.driver.core.session.in_flight is None
+        ),
         "its look at what became of the commit",
     )
     assert m.commit({T0: 61}).outcome is msg.CommitOutcome.OK

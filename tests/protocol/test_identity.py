@@ -237,14 +237,14 @@ def test_a_changed_subscription_deletes_the_commands_of_the_old_one(rig: Rig, be
     m.wait(lambda: m.said(msg.Revoke), "the revocation")
     if not begun:
         rig.command(m.member, 3, stop=(T1,))
-        m.wait(lambda: m.driver.core.pending, "the second command")
+        m.wait(lambda: m.driver.core.session.pending, "the second command")
     nodes = rig.commands(m.member)
     m.subscribe("t", "u")
     resubscribed(rig, 2)
     m.wait(lambda: m.said(msg.Resumed), "the end of the revocation")
     (change,) = m.spy.multis(creates("/ids/"))[1:]
     assert sorted(op.path.rsplit("/", 1)[1] for op in change.ops if "/channel/" in op.path) == nodes
-    assert rig.commands(m.member) == [] and m.driver.core.held.keys() == {T0, T1}
+    assert rig.commands(m.member) == [] and m.driver.core.session.held.keys() == {T0, T1}
 
 
 def test_two_changes_of_mind_at_once_end_with_the_last(rig: Rig) -> None:

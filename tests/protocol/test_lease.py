@@ -48,7 +48,7 @@ def test_a_lease_is_the_smaller_of_two_thirds_of_the_session_and_lease_max(
         m.spy.before(
             stores("/offsets/"),
             lambda: wait_until(
-                lambda: boot_ms() > m.driver.core.proof_ms, WAIT_S, "the next millisecond"
+                lambda: boot_ms() > m.driver.core.session.proof_ms, WAIT_S, "the next millisecond"
             ),
         )
         assert m.commit({T0: value}).outcome is msg.CommitOutcome.OK
@@ -63,7 +63,7 @@ def test_a_lease_is_the_smaller_of_two_thirds_of_the_session_and_lease_max(
             )
         )  # type: ignore[misc]
         assert until <= proofs[-1] + lease_ms
-    assert m.driver.core.lease_ms == lease_ms
+    assert m.driver.core.proofs.lease_ms == lease_ms
 
 
 def test_without_proof_nothing_is_handed_out(rig: Rig) -> None:
@@ -76,7 +76,7 @@ def test_without_proof_nothing_is_handed_out(rig: Rig) -> None:
     m.wait(m.may_hand_out, "its lease")
     proxy.black_hole()
     m.wait(lambda: not m.may_hand_out(), "the end of its lease")
-    assert m.said(msg.Lost) == [] and m.driver.core.held.keys() == {T0, T1}
+    assert m.said(msg.Lost) == [] and m.driver.core.session.held.keys() == {T0, T1}
     wait_until(lambda: rig.owners("t") == {}, WAIT_S, "the end of its session at the server")
     assert not m.may_hand_out()
     proxy.heal()
@@ -147,17 +147,19 @@ def test_commits_and_acks_renew_it(rig: Rig) -> None:
     """Each is a multi with the check."""
     rig.reign(lease_max_ms=60_000)
     m = fetching(rig, rig.member("m", "t", session_ms=60_000))
-    proof = m.driver.core.proof_ms
+    proof = m.driver.core.session.proof_ms
     assert proof is not None
     wait_until(lambda: boot_ms() > proof, WAIT_S, "the next millisecond")
-    assert m.commit({T0: 5}).outcome is msg.CommitOutcome.OK and m.driver.core.proof_ms > proof
-    proof = m.driver.core.proof_ms
+    assert (
+        m.commit({T0: 5}).outcome is msg.CommitOutcome.OK and m.driver.core.session.proof_ms > proof
+    )
+    proof = m.driver.core.session.proof_ms
     wait_until(lambda: boot_ms() > proof, WAIT_S, "the next millisecond")
     rig.command(m.member, 2, stop=(T1,))
     m.fetches(T0)
     assert (
-        m.driver.core.proof_ms > proof
-        and m.driver.lease_until_ms == m.driver.core.proof_ms + 40_000
+        m.driver.core.session.proof_ms > proof
+        and m.driver.lease_until_ms == m.driver.core.session.proof_ms + 40_000
         and m.spy.multis(renews) == []
     )
 

@@ -251,7 +251,7 @@ def commit(rig: Rig, m: Member) -> None:
     """
     m.subscribe("t").fetches(T0, T1)
     assert m.commit({T0: 7}).outcome is msg.CommitOutcome.UNAVAILABLE and rig.offset(T0) == (7, 1)
-    m.wait(lambda: m.driver.connected and not m.driver.core.doubt, "the end of its doubt")
+    m.wait(lambda: m.driver.connected and not m.driver.core.session.doubt, "the end of its doubt")
     assert (
         m.commit({T0: 8}).outcome is msg.CommitOutcome.OK
         and rig.offset(T0) == (8, 2)
@@ -327,7 +327,7 @@ def test_of_a_member(rig: Rig, kind: str) -> None:
     if kind not in ("renewal", "parents", "commit"):
         loss.was_one()
     assert len(m.sessions) == 1 == len(m.names)
-    m.wait(lambda: m.driver.connected and not m.driver.core.doubt, "the end of its doubt")
+    m.wait(lambda: m.driver.connected and not m.driver.core.session.doubt, "the end of its doubt")
     assert {n: session for n, (_, session) in rig.owners("t").items()} == dict.fromkeys(
         (0, 1), m.sessions[0]
     )

@@ -139,7 +139,7 @@ def test_what_a_member_tells_an_assignor_is_in_its_registration_and_can_change(r
         return str(json.loads(node[0])["user_data"])
 
     assert said() == "rack-0"
-    m.tell(msg.Subscribe(m.driver.core.wanted.subscription, "rack-1"))
+    m.tell(msg.Subscribe(m.driver.core.state.wanted.subscription, "rack-1"))
     m.wait(lambda: said() == "rack-1", "the new registration")
     assert m.fetching() == [T0, T1] and m.said(msg.Revoke) == [] and len(m.names) == 1
 

@@ -51,7 +51,9 @@ def shared(rig: Rig, name: str = "m", **options: object) -> Member:
     """A member that knows that its group is shared, and has looked at the registrations."""
     member = rig.member(name, "t", **options).joined()
     member.wait(
-        lambda: member.driver.core.shared and member.driver.core.around is not None,
+        lambda: (
+            member.driver.core.session.shared and member.driver.core.session.group_seen is not None
+        ),
         "its look at the registrations",
     )
     return member
@@ -78,7 +80,7 @@ def test_everything_is_given_up_when_the_registrations_change_and_nobody_leads(r
     registers(rig)
     wait_until(lambda: not rig.owners("t"), WAIT_S, "all owner nodes gone")
     assert {rig.offset(tp)[0] for tp in tps if rig.offset(tp) is not None} == {7}
-    member.wait(lambda: not member.driver.core.held, "that it knows")
+    member.wait(lambda: not member.driver.core.session.held, "that it knows")
     assert not member.said(msg.Lost)
 
 
@@ -233,7 +235,7 @@ def test_without_a_mode_a_group_with_an_old_consumer_is_left_alone(rig: Rig) -> 
     )
     assert (
         not any(r.get("cause") == "member joined" for r in coordinator.records("rebalance")[1:])
-        and len(member.driver.core.held) == 2
+        and len(member.driver.core.session.held) == 2
     )
     say(rig, GroupMode.LEGACY)
     member.wait(

@@ -197,7 +197,7 @@ def test_only_a_coordinator_fills_an_empty_epoch_node_and_epochs_go_on_rising(
         c.stop()
         rig.zk.set(layout.epoch, b"")
         late = rig.member("late", "t").joined()
-        assert rig.node(layout.epoch)[0] == b"" and late.driver.core.known_epoch == 0  # type: ignore[index]
+        assert rig.node(layout.epoch)[0] == b"" and late.driver.core.session.known_epoch == 0  # type: ignore[index]
         d = rig.coordinator("d")
         assert epoch_of(rig).epoch == d.driver.core.epoch > first.epoch
 
@@ -216,12 +216,12 @@ def test_a_lease_that_a_new_coordinator_publishes_reaches_the_members(rig: Rig) 
     rig.topic("t", 1)
     first = rig.coordinator("first", lease_max_ms=9_000)
     m = rig.member("m", "t").fetches(T0)
-    assert m.driver.core.lease_ms == 9_000
+    assert m.driver.core.proofs.lease_ms == 9_000
     first.stop()
     rig.coordinator("second", lease_max_ms=4_000)
     rig.topic("t", 2)
     m.fetches(T0, T1)
-    m.wait(lambda: m.driver.core.lease_ms == 4_000, "the new lease")
+    m.wait(lambda: m.driver.core.proofs.lease_ms == 4_000, "the new lease")
 
 
 def test_a_lost_answer_of_the_election_is_no_second_epoch(rig: Rig) -> None:

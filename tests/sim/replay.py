@@ -1,9 +1,9 @@
 """I12: the same events give the same actions.
 
-While `recording()` is on, every core (coordinator and agent) keeps its own journal of events and of
-the actions that it answered with. `replayed` feeds each journal to a fresh core and compares. A
+While `recording()` is on, every core (coordinator and member) keeps its own journal of events and
+of the actions that it answered with. `replayed` feeds each journal to a fresh core and compares. A
 coordinator's journal goes through the text of a recording and the product's own replay, so that
-every simulator run is also a test of those; an agent's through the same encoding. What a core
+every simulator run is also a test of those; a member's through the same encoding. What a core
 changed in a value after it took it would be recorded as changed, and would not repeat itself.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer.core.agent import GroupMember
-from consumer.core.events import AgentAction, AgentEvent
+from consumer.core.events import MemberAction, MemberEvent
+from consumer.core.group_member import GroupMember
 from zkcoord.coordinator.input_recorder import end_line, header_line, step_line
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Elected
@@ -101,7 +101,7 @@ def replayed(journals: dict[int, Journal]) -> Replayed:
             for term in terms(journal):
                 _count(Replay(term).run(), found)
         else:
-            found.differences += _agent_differences(journal)
+            found.differences += _member_differences(journal)
     return found
 
 
@@ -116,13 +116,13 @@ def _count(verdict: ReplayResult, found: Replayed) -> None:
         )
 
 
-def _agent_differences(journal: Journal) -> list[str]:
+def _member_differences(journal: Journal) -> list[str]:
     fresh = GroupMember(journal.core.options)
-    events, out = codec(AgentEvent), codec(AgentAction)
+    events, out = codec(MemberEvent), codec(MemberAction)
     for number, (event, actions) in enumerate(journal.steps):
         said = fresh.step(events.decode(json.loads(json.dumps(events.encode(event)))))
         if [out.encode(action) for action in said] != json.loads(
             json.dumps([out.encode(action) for action in actions])
         ):
-            return [f"Agent step {number}: {event} gave {actions}, again {said}"]
+            return [f"Member step {number}: {event} gave {actions}, again {said}"]
     return []

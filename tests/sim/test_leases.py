@@ -41,7 +41,7 @@ def test_what_a_cut_off_member_holds_is_left_alone_for_the_longest_lease_that_it
         assert not world.unsettled()
     victim = max(world.members("g0"), key=lambda m: len(m.app.fetching()))
     theirs = set(victim.app.fetching())
-    assert theirs and victim.driver.core.lease_ms == LONG_MS
+    assert theirs and victim.driver.core.proofs.lease_ms == LONG_MS
     cut_ms = world.kernel.now
     world.zk.cut_link(victim.host, PATIENCE_MS)
     world.zk.commit([Delete(f"{world.places.ids('g0')}/{victim.driver.name}")], 0, "operator")
@@ -82,10 +82,10 @@ def stranded_through_an_outage(seed: int) -> World:
     world.kernel.run_until(world.kernel.now + CUT_MS // 2, stop=lambda: False)
     world.zk.outage(OUTAGE_MS)
     world.kernel.run_until(world.kernel.now + OUTAGE_MS - 10, stop=lambda: False)
-    assert victim.driver.core.unserved and victim.app.fetching()
+    assert victim.driver.core.session.failsafe and victim.app.fetching()
     world.zk.cut_link(victim.host, PATIENCE_MS)
     world.kernel.run_until(world.kernel.now + PATIENCE_MS, stop=lambda: False)
-    assert not victim.app.fetching() or victim.driver.core.lapsed
+    assert not victim.app.fetching() or victim.driver.core.session.lapsed
     return world
 
 

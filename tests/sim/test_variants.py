@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.core.agent import GroupMember
+from consumer.core.group_member import GroupMember
 from tests.sim import replay
 from tests.sim.runner import run_seed
 from tests.sim.variants import VARIANTS

@@ -13,12 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.core import agent, topic_incarnations
-from consumer.core.agent import GroupMember
+from consumer.core import topic_incarnations
 from consumer.core.events import Ending, PartitionsRead, Store, Whose, Wrote
-from consumer.core.legacy_group import LegacyGroupRules
-from consumer.core.member import MemberProtocol
-from consumer.core.member_writes import MemberWrites
+from consumer.core.lease import Lease
+from consumer.core.parts import starts
+from consumer.core.parts.announcements import Announcements
+from consumer.core.parts.commands import Commands
+from consumer.core.parts.commits import Commits
+from consumer.core.parts.lease_proofs import LeaseProofs
+from consumer.core.parts.legacy_group import LegacyGroupRules
+from consumer.core.parts.requests import Requests
+from consumer.core.parts.sessions import Sessions
+from consumer.core.parts.starts import Starts
 from consumer.member import driver
 from consumer.member.driver import MemberDriver
 from tests.sim.invariants import Violation
@@ -91,12 +97,12 @@ FOREVER_MS = 10**12
 
 
 def _lease_never_ends(
-    original: Callable[[MemberProtocol, int], int],
-) -> Callable[[MemberProtocol, int], int]:
-    def lease_until(self: MemberProtocol, era: int) -> int:
+    original: Callable[[Lease, int], int],
+) -> Callable[[Lease, int], int]:
+    def until(self: Lease, assignment_epoch: int) -> int:
         return FOREVER_MS
 
-    return lease_until
+    return until
 
 
 def _read_renews(original: Callable[..., None]) -> Callable[..., None]:
@@ -164,9 +170,9 @@ def _any_version(original: type[SetData]) -> Callable[[str, bytes, int], SetData
 
 
 def _nothing_adopted(
-    original: Callable[[GroupMember, PartitionsRead], None],
-) -> Callable[[GroupMember, PartitionsRead], None]:
-    def judge_start(self: GroupMember, e: PartitionsRead) -> None:
+    original: Callable[[Starts, PartitionsRead], None],
+) -> Callable[[Starts, PartitionsRead], None]:
+    def judge(self: Starts, e: PartitionsRead) -> None:
         original(
             self,
             replace(
@@ -174,14 +180,14 @@ def _nothing_adopted(
             ),
         )
 
-    return judge_start
+    return judge
 
 
 def _not_resumed(
-    original: Callable[[GroupMember, Any], None],
-) -> Callable[[GroupMember, Any], None]:
-    def withdraw(self: GroupMember, current: Any) -> None:
-        self._drop_current()
+    original: Callable[[Commands, Any], None],
+) -> Callable[[Commands, Any], None]:
+    def withdraw(self: Commands, current: Any) -> None:
+        self.drop()
 
     return withdraw
 
@@ -245,9 +251,9 @@ def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _foreign_is_free(
-    original: Callable[[GroupMember, PartitionsRead], None],
-) -> Callable[[GroupMember, PartitionsRead], None]:
-    def judge_start(self: GroupMember, e: PartitionsRead) -> None:
+    original: Callable[[Starts, PartitionsRead], None],
+) -> Callable[[Starts, PartitionsRead], None]:
+    def judge(self: Starts, e: PartitionsRead) -> None:
         original(
             self,
             replace(
@@ -259,7 +265,7 @@ def _foreign_is_free(
             ),
         )
 
-    return judge_start
+    return judge
 
 
 def _cooperative_always(original: Callable[..., bool]) -> Callable[..., bool]:
@@ -353,28 +359,28 @@ def _many_commands(original: Callable[..., list[Any]]) -> Callable[..., list[Any
 
 
 def _unheard(
-    original: Callable[[MemberProtocol, int], int],
-) -> Callable[[MemberProtocol, int], int]:
-    def lease_until(self: MemberProtocol, era: int) -> int:
-        return self.lease_until_ms
+    original: Callable[[Lease, int], int],
+) -> Callable[[Lease, int], int]:
+    def until(self: Lease, assignment_epoch: int) -> int:
+        return self.until_ms
 
-    return lease_until
+    return until
 
 
 def _no_last_place(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda members, options: original(members, replace(options, members_per_group_max=10**6))
 
 
-def _first_always(original: Callable[[MemberProtocol], None]) -> Callable[[MemberProtocol], None]:
-    def ask_to_join(self: MemberProtocol) -> None:
-        self.registered_before = False
+def _first_always(original: Callable[[Sessions], None]) -> Callable[[Sessions], None]:
+    def join(self: Sessions) -> None:
+        self.state.registered_before = False
         original(self)
 
-    return ask_to_join
+    return join
 
 
 def _automatic_always(original: Callable[..., Any]) -> Callable[..., Any]:
-    def write(self: MemberProtocol, *arguments: Any) -> Any:
+    def write(self: Commands | Commits, *arguments: Any) -> Any:
         given, self.options = self.options, replace(self.options, auto_commit=True)
         try:
             return original(self, *arguments)
@@ -385,12 +391,12 @@ def _automatic_always(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whenever(original: Callable[..., None]) -> Callable[..., None]:
-    def let_go(self: LegacyGroupRules, now_ms: int) -> None:
+    def release_all(self: LegacyGroupRules, now_ms: int) -> None:
         original(self, now_ms)
-        if self.release_by_ms is not None:
-            self.release_by_ms = FOREVER_MS
+        if self.state.session.release_by_ms is not None:
+            self.state.session.release_by_ms = FOREVER_MS
 
-    return let_go
+    return release_all
 
 
 def _announced_late(original: Callable[..., None]) -> Callable[..., None]:
@@ -398,10 +404,11 @@ def _announced_late(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _obeyed_late(original: Callable[..., None]) -> Callable[..., None]:
-    def advance(self: GroupMember, now_ms: int) -> None:
-        lapsed, self.lapsed = self.lapsed, False
+    def advance(self: Requests, now_ms: int) -> None:
+        session = self.state.session
+        lapsed, session.lapsed = session.lapsed, False
         original(self, now_ms)
-        self.lapsed = lapsed
+        session.lapsed = lapsed
 
     return advance
 
@@ -418,18 +425,18 @@ _ALL = (
     Variant(
         "no_lease",
         "a member hands records out whatever its lease says",
-        (Patch(MemberProtocol, "lease_until", _lease_never_ends),),
+        (Patch(Lease, "until", _lease_never_ends),),
     ),
     Variant(
         "announced_late",
         "a member says what it has started whatever its lease says",
-        (Patch(MemberWrites, "_announce", _announced_late),),
+        (Patch(Announcements, "announce_started", _announced_late),),
         by=("I3",),
     ),
     Variant(
         "obeyed_late",
         "a member takes up a command whatever its lease says",
-        (Patch(GroupMember, "_advance", _obeyed_late),),
+        (Patch(Requests, "advance", _obeyed_late),),
         by=("I3",),
     ),
     Variant(
@@ -467,7 +474,7 @@ _ALL = (
     Variant(
         "failsafe_revives",
         "a lease that is over comes back when nobody serves",
-        (Patch(MemberWrites, "_may_prolong", _always),),
+        (Patch(LeaseProofs, "_may_prolong", _always),),
         "failsafe",
         ("I3",),
     ),
@@ -479,12 +486,12 @@ _ALL = (
     Variant(
         "no_adoption",
         "after an unknown start, owner nodes of one's own are not adopted",
-        (Patch(GroupMember, "_judge_start", _nothing_adopted),),
+        (Patch(Starts, "judge", _nothing_adopted),),
     ),
     Variant(
         "no_resume",
         "a stop that was withdrawn is not resumed",
-        (Patch(MemberWrites, "_withdraw", _not_resumed),),
+        (Patch(Commands, "withdraw", _not_resumed),),
     ),
     Variant(
         "no_ack_check",
@@ -507,7 +514,7 @@ _ALL = (
         " written whatever their version",
         (
             Patch(GroupView, "_judge", _started_at_once),
-            Patch(GroupMember, "_judge_start", _foreign_is_free),
+            Patch(Starts, "judge", _foreign_is_free),
             Patch(MemberDriver, "_ack_ops", _claims_unfenced),
             Patch(driver, "SetData", _any_version),
         ),
@@ -558,13 +565,13 @@ _ALL = (
     Variant(
         "no_look_back",
         "a member does not look back at the topics of what it started",
-        (Patch(MemberWrites, "_prove_later", _nothing),),
+        (Patch(Commands, "prove_topic_later", _nothing),),
         "moments",
     ),
     Variant(
         "no_meaning",
         "a member starts partitions of a topic whatever incarnation of it the command means",
-        (Patch(agent, "is_meant", _always),),
+        (Patch(starts, "is_meant", _always),),
         "moments",
     ),
     Variant(
@@ -595,7 +602,7 @@ _ALL = (
     Variant(
         "no_floor",
         "a lease counts also for what was lost and not heard of",
-        (Patch(MemberProtocol, "lease_until", _unheard),),
+        (Patch(Lease, "until", _unheard),),
     ),
     Variant(
         "no_rename",
@@ -606,7 +613,7 @@ _ALL = (
     Variant(
         "no_replaced_process",
         "a process whose instance was taken over takes it back when it returns",
-        (Patch(MemberProtocol, "_ask_to_join", _first_always),),
+        (Patch(Sessions, "_join", _first_always),),
         "static",
     ),
     Variant(
@@ -627,8 +634,8 @@ _ALL = (
         "stores_unasked",
         "what is given up is stored at the position also where the application commits by itself",
         (
-            Patch(MemberProtocol, "_revoked", _automatic_always),
-            Patch(MemberWrites, "_write_ack", _automatic_always),
+            Patch(Commands, "revoked", _automatic_always),
+            Patch(Commands, "write_ack", _automatic_always),
         ),
         "default",
         ("I18",),
@@ -636,7 +643,7 @@ _ALL = (
     Variant(
         "leaves_unasked",
         "a member that leaves stores its positions also where the application commits by itself",
-        (Patch(MemberProtocol, "_leave", _automatic_always),),
+        (Patch(Commits, "store_positions", _automatic_always),),
         "default",
         ("I18",),
     ),
@@ -644,14 +651,14 @@ _ALL = (
         "no_release",
         "a member of a shared group lets go when the coordinator says so, not when the"
         " registrations change",
-        (Patch(LegacyGroupRules, "_let_go", _nothing),),
+        (Patch(LegacyGroupRules, "_release_all", _nothing),),
         "mixed",
         ("C3",),
     ),
     Variant(
         "no_release_deadline",
         "it waits for its application as long as that takes",
-        (Patch(LegacyGroupRules, "_let_go", _whenever),),
+        (Patch(LegacyGroupRules, "_release_all", _whenever),),
         "mixed",
         ("C3",),
     ),
@@ -672,7 +679,7 @@ _ALL = (
     Variant(
         "no_partial_stop",
         "what the application is working on is given up with the rest",
-        (Patch(MemberProtocol, "_revoked", _whole_at_once),),
+        (Patch(Commands, "revoked", _whole_at_once),),
         "members",
         ("I13",),
     ),

@@ -396,10 +396,10 @@ class HostileMember:
             )
             port, change = world.ports[0], rng.choice(list(Change))
             world.post(lambda: port.on_event(Fired(change, path)))
-        if rng.random() < 0.2 and self.driver.core.held:
-            offsets = {rng.choice(sorted(self.driver.core.held)): rng.randrange(10)}
+        if rng.random() < 0.2 and self.driver.core.session.held:
+            offsets = {rng.choice(sorted(self.driver.core.session.held)): rng.randrange(10)}
             self.driver.tell(msg.Commit(world.now_ms, offsets, self.era))
-        world.gentle = self.driver.core.phase is not Phase.MEMBER and rng.random() < 0.9
+        world.gentle = self.driver.core.state.phase is not Phase.MEMBER and rng.random() < 0.9
         if rng.random() < 0.02:
             self.driver.tell(msg.Subscribe(Subscription({rng.choice(("t", "orders", "a-b")): 1})))
         world.now_ms += rng.choice((0, 1, 1, 20, 20, 400, 3_000))

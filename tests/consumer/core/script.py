@@ -37,7 +37,7 @@ from collections.abc import Callable, Mapping
 
 from consumer.core import events as ev
 from consumer.core import messages as msg
-from consumer.core.agent import GroupMember
+from consumer.core.group_member import GroupMember
 from consumer.core.options import MemberOptions
 from consumer.core.topic_incarnations import TopicNote
 from zkcoord.core.model import Command, Malformed, Option, Subscription, Thread, TopicPartition
@@ -100,10 +100,10 @@ def word_in(words: tuple[str, ...], name: str) -> str | None:
 
 
 class World:
-    """An agent, and what it has asked for and not been answered."""
+    """A member, and what it has requested and not been answered."""
 
     def __init__(self) -> None:
-        self.agent = GroupMember(MemberOptions(group="g"))
+        self.member = GroupMember(MemberOptions(group="g"))
         self.now = 0
         self.incarnation = 1
         self.name = ""
@@ -118,15 +118,15 @@ class World:
     def run(self, line: str) -> list[str]:
         """Carry out one line of input; what the core answered, as text."""
         word, *rest = line.split()
-        method: Callable[..., list[str] | ev.AgentEvent | None] = getattr(self, f"do_{word}")
+        method: Callable[..., list[str] | ev.MemberEvent | None] = getattr(self, f"do_{word}")
         answer = method(*rest)
         if answer is None or isinstance(answer, list):
             return answer or []
-        return [self.text(action) for action in self.agent.step(answer)]
+        return [self.text(action) for action in self.member.step(answer)]
 
     # what the core says
 
-    def text(self, action: ev.AgentAction) -> str:
+    def text(self, action: ev.MemberAction) -> str:
         """One action on one line."""
         if isinstance(action, ev.Tell):
             return f"tell {self.told(action.message)}"
@@ -222,13 +222,13 @@ class World:
             k: {"true": True, "false": False}[v] if v in ("true", "false") else int(v)
             for k, v in (p.split("=") for p in pairs)
         }
-        self.agent = GroupMember(MemberOptions(group="g", **given))  # type: ignore[arg-type]
+        self.member = GroupMember(MemberOptions(group="g", **given))  # type: ignore[arg-type]
 
-    def do_opened(self, name: str, *words: str) -> ev.AgentEvent:
+    def do_opened(self, name: str, *words: str) -> ev.MemberEvent:
         self.name = name
         return ev.SessionOpened(self.now, name, options_in(words, "timeout", TIMEOUT_MS))
 
-    def do_registered(self, incarnation: str, *words: str) -> ev.AgentEvent:
+    def do_registered(self, incarnation: str, *words: str) -> ev.MemberEvent:
         self.incarnation = int(incarnation)
         return ev.Registered(
             self.now,
@@ -238,19 +238,19 @@ class World:
             self.now,
         )
 
-    def do_joinfailed(self, code: str, *words: str) -> ev.AgentEvent:
+    def do_joinfailed(self, code: str, *words: str) -> ev.MemberEvent:
         return ev.JoinFailed(self.now, msg.FailureCode[code], " ".join(words))
 
-    def do_suspended(self) -> ev.AgentEvent:
+    def do_suspended(self) -> ev.MemberEvent:
         return ev.SessionSuspended(self.now)
 
-    def do_nobodyserves(self, ago_ms: str) -> ev.AgentEvent:
+    def do_nobodyserves(self, ago_ms: str) -> ev.MemberEvent:
         return ev.NobodyServes(self.now, self.now - int(ago_ms))
 
-    def do_resumed(self) -> ev.AgentEvent:
+    def do_resumed(self) -> ev.MemberEvent:
         return ev.SessionResumed(self.now)
 
-    def do_over(self) -> ev.AgentEvent:
+    def do_over(self) -> ev.MemberEvent:
         return ev.SessionOver(self.now)
 
     # what is read
@@ -289,26 +289,26 @@ class World:
             incarnations=incarnations,
         )
 
-    def do_command(self, node: str, option: str, *words: str) -> ev.AgentEvent:
+    def do_command(self, node: str, option: str, *words: str) -> ev.MemberEvent:
         return ev.CommandsRead(self.now, (self._command(node, option, words),))
 
-    def do_malformed(self, node: str) -> ev.AgentEvent:
+    def do_malformed(self, node: str) -> ev.MemberEvent:
         return ev.CommandsRead(self.now, (Malformed("command", f"{self.name}/{node}", "not JSON"),))
 
     def do_has(self, node: str, option: str, *words: str) -> None:
         self.there.append(self._command(node, option, words))
 
-    def do_channel(self) -> ev.AgentEvent:
+    def do_channel(self) -> ev.MemberEvent:
         there, self.there = tuple(self.there), []
         return ev.CommandsRead(self.now, there, True)
 
-    def do_vanished(self, node: str) -> ev.AgentEvent:
+    def do_vanished(self, node: str) -> ev.MemberEvent:
         return ev.CommandVanished(self.now, node)
 
-    def do_touched(self) -> ev.AgentEvent:
+    def do_touched(self) -> ev.MemberEvent:
         return ev.RegistrationTouched(self.now)
 
-    def do_read(self, *words: str) -> ev.AgentEvent:
+    def do_read(self, *words: str) -> ev.MemberEvent:
         holdings: dict[TopicPartition, ev.PartitionReading] = {}
         for word in (w for w in words if "-" in w and "~" not in w and "!" not in w):
             name, what = word.split("=")
@@ -343,54 +343,58 @@ class World:
             {t: now for t, now in topics.items() if now != "bad"},
         )
 
-    def do_epoch(self, epoch: str, lease: str) -> ev.AgentEvent:
+    def do_epoch(self, epoch: str, lease: str) -> ev.MemberEvent:
         return ev.EpochRead(self.now, int(epoch), int(lease))
 
-    def do_leader(self, alive: str, state: str = "Stable") -> ev.AgentEvent:
+    def do_leader(self, alive: str, state: str = "Stable") -> ev.MemberEvent:
         return ev.LeaderSeen(self.now, alive == "alive", state)
 
     # how writes end
 
-    def do_ok(self, *words: str) -> ev.AgentEvent:
+    def do_ok(self, *words: str) -> ev.MemberEvent:
         versions = {tp_of(k): int(v) for k, v in (w.split("@") for w in words if "@" in w)}
         return ev.Wrote(
             self.now, self.written, ev.Ending.OK, self.now - options_in(words, "ago", 0), versions
         )
 
-    def do_evicted(self) -> ev.AgentEvent:
+    def do_evicted(self) -> ev.MemberEvent:
         return ev.Wrote(self.now, self.written, ev.Ending.EVICTED, self.now)
 
-    def do_refused(self) -> ev.AgentEvent:
+    def do_refused(self) -> ev.MemberEvent:
         return ev.Wrote(self.now, self.written, ev.Ending.REFUSED, self.now)
 
-    def do_unknown(self) -> ev.AgentEvent:
+    def do_unknown(self) -> ev.MemberEvent:
         return ev.Wrote(self.now, self.written, ev.Ending.UNKNOWN, self.now)
 
     # the fetching side
 
-    def _told(self, message: msg.FromFetcher) -> ev.AgentEvent:
+    def _told(self, message: msg.FromFetcher) -> ev.MemberEvent:
         return ev.FromApplication(self.now, message)
 
-    def do_subscribe(self, topics: str, *words: str) -> ev.AgentEvent:
+    def do_subscribe(self, topics: str, *words: str) -> ev.MemberEvent:
         return self._told(
             msg.Subscribe(
                 Subscription(dict.fromkeys(topics.split(","), 1)), word_in(words, "data") or ""
             )
         )
 
-    def do_polled(self) -> ev.AgentEvent:
+    def do_polled(self) -> ev.MemberEvent:
         return self._told(msg.Polled())
 
-    def do_foresee(self, *words: str) -> ev.AgentEvent:
+    def do_foresee(self, *words: str) -> ev.MemberEvent:
         return self._told(msg.ExpectCommit(offsets_of(words)))
 
-    def do_commit(self, token: str, *words: str) -> ev.AgentEvent:
+    def do_commit(self, token: str, *words: str) -> ev.MemberEvent:
         given = tuple(w for w in words if not w.startswith("era="))
         return self._told(
-            msg.Commit(int(token), offsets_of(given), options_in(words, "era", self.agent.era))
+            msg.Commit(
+                int(token),
+                offsets_of(given),
+                options_in(words, "era", self.member.state.assignment_epoch),
+            )
         )
 
-    def do_revoked(self, *words: str) -> ev.AgentEvent:
+    def do_revoked(self, *words: str) -> ev.MemberEvent:
         return self._told(
             msg.Revoked(
                 self.revoke,
@@ -399,24 +403,30 @@ class World:
             )
         )
 
-    def do_resolved(self, *words: str) -> ev.AgentEvent:
+    def do_resolved(self, *words: str) -> ev.MemberEvent:
         return self._told(msg.Resolved(self.resolve, offsets_of(words)))
 
-    def do_giveup(self, code: str, *words: str) -> ev.AgentEvent:
+    def do_giveup(self, code: str, *words: str) -> ev.MemberEvent:
         return self._told(msg.GiveUp(msg.FailureCode[code], " ".join(words)))
 
-    def do_close(self, *words: str) -> ev.AgentEvent:
+    def do_close(self, *words: str) -> ev.MemberEvent:
         given = tuple(w for w in words if not w.startswith("era="))
-        return self._told(msg.Close(offsets_of(given), options_in(words, "era", self.agent.era)))
+        return self._told(
+            msg.Close(
+                offsets_of(given), options_in(words, "era", self.member.state.assignment_epoch)
+            )
+        )
 
     # time, and a look inside
 
-    def do_tick(self, ms: str) -> ev.AgentEvent:
+    def do_tick(self, ms: str) -> ev.MemberEvent:
         self.now += int(ms)
-        return ev.AgentTick(self.now)
+        return ev.MemberTick(self.now)
 
     def do_lease(self, *words: str) -> list[str]:
-        until = self.agent.lease_until(options_in(words, "era", self.agent.era))
+        until = self.member.lease.until(
+            options_in(words, "era", self.member.state.assignment_epoch)
+        )
         if until == 0:
             return ["lease none"]
         return ["lease over" if until <= self.now else f"lease for {until - self.now} ms"]
@@ -425,9 +435,9 @@ class World:
         held = {
             tp: f"{h.committed}@{h.version}"
             + ("" if h.step.value == "active" else f" ({h.step.value})")
-            for tp, h in self.agent.held.items()
+            for tp, h in self.member.session.held.items()
         }
-        return [f"{self.agent.phase.value}, holds {shown(held)}"]
+        return [f"{self.member.state.phase.value}, holds {shown(held)}"]
 
 
 def replay(text: str) -> str:

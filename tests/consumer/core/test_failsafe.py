@@ -22,18 +22,18 @@ def member(*lines: str) -> World:
 
 def test_old_consumers_share_the_group() -> None:
     world = member()
-    world.agent.shared = True
-    before = world.agent.lease_until_ms
+    world.member.session.shared = True
+    before = world.member.lease.until_ms
     for line in ("suspended", "tick 5000", "nobodyserves 0"):
         world.run(line)
-    assert world.agent.lease_until_ms == before
+    assert world.member.lease.until_ms == before
 
 
 def test_one_that_is_no_member_gets_no_lease() -> None:
     world = member("over", "nobodyserves 0")
-    assert world.agent.lease_until_ms == 0
+    assert world.member.lease.until_ms == 0
     assert not [
         action
-        for action in world.agent.step(ev.NobodyServes(world.now, world.now))
+        for action in world.member.step(ev.NobodyServes(world.now, world.now))
         if isinstance(action, ev.Tell)
     ]

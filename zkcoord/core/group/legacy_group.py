@@ -5,8 +5,8 @@ itself, deletes its own owner nodes and makes those that it computed. It hears o
 change below ids and of its topics; a partition that somebody else holds makes its attempt fail, and
 after four attempts, two seconds apart, it owns nothing until the next change. So a group with such
 members is assigned by their maths over all registrations, old and ours; ours let go at once when
-the registrations change (`consumer.core.legacy_group`), and nobody's owner node is ever deleted by
-the coordinator.
+the registrations change (`consumer.core.parts.legacy_group`), and nobody's owner node is ever
+deleted by the coordinator.
 
 A group's mode is an operator's word: `legacy` (ours are sent away, the coordinator only watches and
 reports), `mixed` (both, as above), `coordinated` (ours alone). Without one, and in a coordinated

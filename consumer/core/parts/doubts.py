@@ -1,0 +1,138 @@
+"""A doubt, and the synced read that settles it.
+
+Doubt is raised by every outcome that is not OK and by a command that vanished. Nothing is concluded
+from a command's absence: a stop whose command is gone while the owner node is still ours is
+withdrawn (`Resumed`), a start whose owner node turns out to be ours has happened (`Assigned`).
+"""
+
+from __future__ import annotations
+
+from consumer.core import events as ev
+from consumer.core.in_progress import DropIntent, DueWrite, InFlightKind, RequestInFlight
+from consumer.core.options import MemberOptions
+from consumer.core.outbox import Outbox
+from consumer.core.owned_partitions import (
+    OwnedPartition,
+    OwnedStep,
+    OwnershipReading,
+    judge,
+    judge_owner,
+)
+from consumer.core.state import MemberState
+from zkcoord.core.model import Option, TopicPartition
+
+from .announcements import Announcements
+from .commands import Commands
+from .commits import Commits
+from .legacy_group import LegacyGroupRules
+from .sessions import Sessions
+
+
+class Doubts:
+    """What a synced read says of all that is held."""
+
+    def __init__(
+        self,
+        options: MemberOptions,
+        state: MemberState,
+        outbox: Outbox,
+        announcements: Announcements,
+        commits: Commits,
+        commands: Commands,
+        sessions: Sessions,
+        legacy: LegacyGroupRules,
+    ) -> None:
+        self.options = options
+        self.state = state
+        self.outbox = outbox
+        self.announcements = announcements
+        self.commits = commits
+        self.commands = commands
+        self.sessions = sessions
+        self.legacy = legacy
+
+    def read_partitions(self) -> None:
+        """Read, after a sync, what the current command and everything that is held look like."""
+        session = self.state.session
+        current = session.current
+        wanted = set(session.held) | {
+            i.partition for i in session.intents if isinstance(i, DropIntent)
+        }
+        node, topics = "", {}
+        if current is not None:
+            wanted.update(current.command.partitions)
+            node = current.command.node
+            topics = dict(sorted(current.command.incarnations.items()))
+        token = self.outbox.token()
+        session.in_flight = RequestInFlight(InFlightKind.DOUBT, token)
+        self.outbox.request(ev.ReadPartitions(token, tuple(sorted(wanted)), node, True, topics))
+
+    def settle(self, e: ev.PartitionsRead) -> None:
+        """Keep what is ours, drop what is not, and withdraw what was withdrawn."""
+        session = self.state.session
+        session.doubt = False
+        self._settle_held(e)
+        for drop in [
+            i
+            for i in session.intents
+            if isinstance(i, DropIntent)
+            and i.partition in e.holdings
+            and e.holdings[i.partition].whose is not ev.Whose.MINE
+        ]:
+            # it happened, and the node is another session's by now (version 1 says that a node is
+            # one of ours, not whose)
+            session.intents.remove(drop)
+        if e.incarnation is not None and e.incarnation != session.incarnation:
+            self._registered_anew(e.incarnation)
+        current = session.current
+        if current is None or current.command.option is Option.START:
+            return
+        if current.command.node and not e.command_there:
+            self.commands.withdraw(current)
+
+    def _settle_held(self, e: ev.PartitionsRead) -> None:
+        held = self.state.session.held
+        known = {tp: owned.committed for tp, owned in held.items()}
+        for tp in sorted(held):
+            if tp in e.holdings:
+                self._settle_one(tp, held[tp], e.holdings[tp])
+        self.announcements.report_stored(
+            {
+                tp: owned.committed
+                for tp, owned in sorted(held.items())
+                if tp in known and known[tp] != owned.committed
+            }
+        )
+
+    def _registered_anew(self, incarnation: int) -> None:
+        """The subscription was changed: commands to the registration before are void."""
+        state, session = self.state, self.state.session
+        session.incarnation = incarnation
+        state.registered = state.requested
+        session.pending.clear()
+        session.channel_read_due = True
+        session.discard(DueWrite.RESUBSCRIBE)
+        self.sessions.resubscribe()
+        if session.current is not None:
+            self.commands.withdraw(session.current)
+
+    def _settle_one(
+        self, tp: TopicPartition, owned: OwnedPartition, read: ev.PartitionReading
+    ) -> None:
+        session, ours = self.state.session, owned.committed
+        reading = judge(owned, read) if self.options.stores_offsets else judge_owner(read)
+        if reading is OwnershipReading.RESET and session.shared:
+            self.legacy.overwrite_foreign(tp, owned, ours)
+        elif reading is OwnershipReading.RESET:
+            owned.value = owned.committed
+            self.commits.overrule(tp)
+            if owned.step is OwnedStep.ACTIVE:
+                owned.reset = False
+                self.announcements.seek(tp)
+        elif reading is OwnershipReading.LOST:
+            del session.held[tp]
+            self.announcements.report_lost((tp,), "another member owns it")
+        elif reading is OwnershipReading.OFFSET_GONE:
+            del session.held[tp]
+            session.intents.append(DropIntent(tp))
+            self.announcements.report_lost((tp,), "its stored offset was deleted")

@@ -1,0 +1,255 @@
+"""The start of partitions: what of a start command can be done, where each partition begins, and
+whether its topic was the one that was meant.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from consumer.core import events as ev
+from consumer.core import messages as msg
+from consumer.core.in_progress import (
+    CommandInProgress,
+    CommandStage,
+    DropIntent,
+    InFlightKind,
+    RequestInFlight,
+)
+from consumer.core.options import MemberOptions
+from consumer.core.outbox import Outbox
+from consumer.core.owned_partitions import OwnedPartition
+from consumer.core.state import MemberState
+from consumer.core.topic_incarnations import Fate, counts, fate, is_meant, mark
+from zkcoord.core.model import Malformed, TopicPartition
+
+from .announcements import Announcements
+from .commands import Commands
+
+
+class Starts:
+    """The current start command, from the first reading to what its ack will say."""
+
+    def __init__(
+        self,
+        options: MemberOptions,
+        state: MemberState,
+        outbox: Outbox,
+        announcements: Announcements,
+        commands: Commands,
+    ) -> None:
+        self.options = options
+        self.state = state
+        self.outbox = outbox
+        self.announcements = announcements
+        self.commands = commands
+
+    # before the ack
+
+    def read_partitions(self, current: CommandInProgress) -> None:
+        """Read owner and offset nodes of all that the command starts and this member does not
+        hold.
+        """
+        session, command = self.state.session, current.command
+        token = self.outbox.token()
+        session.in_flight = RequestInFlight(InFlightKind.START, token)
+        self.outbox.request(
+            ev.ReadPartitions(
+                token,
+                tuple(sorted(tp for tp in set(command.partitions) if tp not in session.held)),
+                command.node,
+                False,
+                dict(sorted(command.incarnations.items())),
+            )
+        )
+
+    def judge(self, e: ev.PartitionsRead) -> None:
+        """What of the current start can be done, and what of it was done already."""
+        session = self.state.session
+        current = session.current
+        assert current is not None
+        adopted: dict[TopicPartition, int] = {}
+        current.restart()
+        for tp in sorted(current.command.start):
+            read = e.holdings.get(tp)
+            if read is None or tp in session.held:
+                continue
+            if isinstance(read.offset, Malformed):
+                self._report_malformed(read.offset)
+            if read.whose is ev.Whose.MINE:
+                offset = self._adopt(current, tp, read)
+                if offset is not None:
+                    adopted[tp] = offset
+            elif (
+                read.whose is ev.Whose.NOBODY
+                and not current.void
+                and is_meant(current.command.incarnations.get(tp.topic), e.topics.get(tp.topic))
+            ):
+                self._plan_start(current, tp, read, e)
+        session.intents = deque(
+            i for i in session.intents if not (isinstance(i, DropIntent) and i.partition in adopted)
+        )
+        self.announcements.report_stored(adopted)
+        session.unannounced.update(adopted)
+        self._report_recreated(current, e)
+        if not e.command_there:
+            return self.commands.drop()
+        if current.unresolved:
+            self.resolve(current)
+        else:
+            self.commands.ready(current)
+
+    def _adopt(
+        self, current: CommandInProgress, tp: TopicPartition, read: ev.PartitionReading
+    ) -> int | None:
+        """An owner node that is ours already: the offset at which the start happened; None where it
+        has to be done anew.
+        """
+        session = self.state.session
+        if (
+            isinstance(read.offset, int)
+            and self.options.stores_offsets
+            and read.version is not None
+        ):
+            session.held[tp] = OwnedPartition(current.command.start[tp], read.offset, read.version)
+            self.commands.prove_topic_later(current.command, tp)
+            return read.offset
+        # the ack happened, and then somebody deleted or spoilt its offset: let it be started anew
+        # (so it is where offsets are kept elsewhere)
+        session.intents.append(DropIntent(tp))
+        return None
+
+    def _plan_start(
+        self,
+        current: CommandInProgress,
+        tp: TopicPartition,
+        read: ev.PartitionReading,
+        e: ev.PartitionsRead,
+    ) -> None:
+        """A partition that can be started: at its stored offset, if that counts for the topic as it
+        is now.
+        """
+        now, beside = current.command.incarnations.get(tp.topic), e.beside.get(tp.topic)
+        found = fate(now, beside)
+        stored = (
+            read.offset
+            if isinstance(read.offset, int) and counts(found, read.written, beside)
+            else None
+        )
+        current.starts[tp] = ev.StartPartition(
+            tp, current.command.start[tp], stored or 0, read.version
+        )
+        if not self.options.stores_offsets:
+            current.unresolved.add(tp)
+            if stored is not None:
+                current.stored[tp] = stored
+            return
+        if stored is None:
+            current.unresolved.add(tp)
+            if found in (Fate.PAST, Fate.NEWER_COUNT):
+                current.afresh.add(tp)
+        incarnation_mark = mark(tp.topic, now, beside)
+        if incarnation_mark is not None:
+            current.marks[tp.topic] = incarnation_mark
+
+    def _report_malformed(self, bad: Malformed) -> None:
+        self.outbox.notice(
+            msg.NoticeKind.MALFORMED, what=bad.what, name=bad.name, reason=bad.reason
+        )
+
+    def _report_recreated(self, current: CommandInProgress, e: ev.PartitionsRead) -> None:
+        """Report once which stored offsets do not count any more, and which notes of whose they are
+        cannot be read.
+        """
+        recreated = self.state.recreated
+        for topic in sorted({tp.topic for tp in current.starts}):
+            beside, now = e.beside.get(topic), current.command.incarnations.get(topic, "")
+            ignored = [
+                f"{tp}={e.holdings[tp].offset}"
+                for tp in sorted(current.afresh)
+                if tp.topic == topic and isinstance(e.holdings[tp].offset, int)
+            ]
+            if isinstance(beside, Malformed):
+                self._report_malformed(beside)
+            elif beside is not None and ignored and (topic, now) not in recreated:
+                recreated.add((topic, now))
+                unknown = beside.newer_only and topic not in current.marks
+                self.outbox.notice(
+                    msg.NoticeKind.TOPIC_RECREATED,
+                    topic=topic,
+                    was="" if unknown else beside.incarnation,
+                    now=now,
+                    ignored=" ".join(ignored),
+                )
+
+    # where partitions begin that have no stored offset
+
+    def resolve(self, current: CommandInProgress) -> None:
+        """Ask the fetching side where the unresolved partitions begin."""
+        current.stage = CommandStage.RESOLVING
+        current.question, current.resolve_again_ms = self.outbox.token(), None
+        unresolved = current.unresolved
+        self.outbox.send(
+            msg.Resolve(
+                current.question,
+                tuple(sorted(unresolved)),
+                tuple(sorted(unresolved & current.afresh)),
+                {tp: o for tp, o in sorted(current.stored.items()) if tp in unresolved},
+            )
+        )
+
+    def resolved(self, now_ms: int, answer: msg.Resolved) -> None:
+        """Where some of them begin; the others are asked for again."""
+        current = self.state.session.current
+        if current is None or not current.waits_for(CommandStage.RESOLVING, answer.token):
+            return
+        for tp, offset in answer.offsets.items():
+            if tp in current.unresolved:
+                current.unresolved.discard(tp)
+                version = current.starts[tp].version
+                current.starts[tp] = ev.StartPartition(
+                    tp, current.command.start[tp], offset, version
+                )
+        if current.unresolved:
+            current.resolve_again_ms = now_ms + self.options.resolve_retry_ms
+        else:
+            self.commands.ready(current)
+
+    def resolve_overdue(self, now_ms: int) -> None:
+        """Ask again for what could not be resolved a while ago."""
+        current = self.state.session.current
+        if (
+            current is not None
+            and current.stage is CommandStage.RESOLVING
+            and current.resolve_again_ms is not None
+            and current.resolve_again_ms <= now_ms
+        ):
+            self.resolve(current)
+
+    # after the ack
+
+    def read_topics(self) -> None:
+        """Read which incarnation each topic is for which something was started."""
+        session = self.state.session
+        token = self.outbox.token()
+        session.in_flight = RequestInFlight(InFlightKind.TOPICS, token)
+        topics = {tp.topic: meant for tp, meant in sorted(session.unproved.items())}
+        self.outbox.request(ev.ReadPartitions(token, (), "", False, topics))
+
+    def prove_topics(self, e: ev.PartitionsRead) -> None:
+        """Read after the start acks: whether each topic was still the one that was meant. One that
+        is made again later than this is younger than the owner node, which the coordinator sees.
+        """
+        session = self.state.session
+        unproved, session.unproved = session.unproved, {}
+        wrong = tuple(
+            tp
+            for tp, meant in sorted(unproved.items())
+            if tp in session.held
+            and e.topics.get(tp.topic)
+            and not is_meant(meant, e.topics[tp.topic])
+        )
+        for tp in wrong:
+            del session.held[tp]
+            session.intents.append(DropIntent(tp))
+        if wrong:
+            self.announcements.report_lost(wrong, "it was started while its topic was made again")
