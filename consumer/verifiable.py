@@ -39,7 +39,6 @@ from kafka.structs import TopicPartition
 
 from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.core.messages import Notice, NoticeKind
-from consumer.observer import Observer
 from zkcoord.errors import ConfigurationError, ZkcoordError
 
 POLL_MS = 200
@@ -69,9 +68,9 @@ def named(tp: tuple[str, int]) -> str:
     return f"{tp[0]}-{tp[1]}"
 
 
-class Reporter(Observer):
-    """Writes what the consumer's internals see. Offsets of an assignment are what is stored there,
-    so a line is enough to check hand-overs.
+class Reporter:
+    """An `AssignmentObserver` that writes what it sees. Offsets of an assignment are what is stored
+    there, so a line is enough to check hand-overs.
     """
 
     def __init__(self, journal: EventLines) -> None:

@@ -61,7 +61,7 @@ STILL_INHERITS = frozenset(
     DualOffsetStore KafkaOffsetStore StreamOptions BatchOptions FencedParquet Fenced ZkcoordReader
     ZkcoordStreamReader WarmUpSource WhiteList BlackList StreamsMembership StreamsConsumer
     StreamQueues LiveView SparkCast ZooKeeperServer KafkaServer KafkaBroker AclClient GroupDraft
-    SyncWriter DroppingConsumer RepeatingConsumer Reporter MemberLog RebalanceMetrics""".split()
+    SyncWriter DroppingConsumer RepeatingConsumer""".split()
 )
 
 # A class name that two modules share, and why.

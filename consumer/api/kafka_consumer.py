@@ -47,7 +47,7 @@ from consumer.member.broker_discovery import BrokerDiscovery, BrokerReader, find
 from consumer.member.log import MemberLog
 from consumer.member.metrics import RebalanceMetrics
 from consumer.member.thread import MemberThread, agent_options, zk_options
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver, Observer
 from consumer.offsets.committer import Committer
 from consumer.offsets.dual_store import DualOffsetStore
 from consumer.offsets.initial_offsets import InitialOffsets
@@ -93,7 +93,7 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
         )
         self._layout = layout_named(options.config["zookeeper_layout"])
         self.config: dict[str, Any] = dict(options.config)
-        self._observer: Observer = options.config["observer"] or Observer()
+        self._observer: AssignmentObserver = options.config["observer"] or Observer()
         if self.config["bootstrap_servers"] is None:
             assert self._zk is not None
             self.config["bootstrap_servers"] = find_brokers(

@@ -45,7 +45,7 @@ from consumer.core import messages as msg
 from consumer.errors import ConsumerRebalanceFailedException, MembershipError, failure
 from consumer.fetch.client import FetchClient
 from consumer.fetch.record_iterator import RecordIterator
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver, Observer
 from zkcoord.core.model import TopicPartition as ModelPartition
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class AssignmentState:
         listening: RebalanceListenerInvoker,
         tell: Tell,
         auto_commit: bool,
-        observer: Observer | None = None,
+        observer: AssignmentObserver | None = None,
         raises: bool = False,
     ) -> None:
         self.data = data

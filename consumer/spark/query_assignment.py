@@ -27,7 +27,7 @@ from consumer.core import messages as msg
 from consumer.core.messages import NoticeKind
 from consumer.errors import MembershipError, failure
 from consumer.fetch.client import FetchClient
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
 
@@ -58,7 +58,9 @@ class QueryAssignment:
     `consumer.offsets.initial_offsets` asks for.
     """
 
-    def __init__(self, data: FetchClient, observer: Observer, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, data: FetchClient, observer: AssignmentObserver, changed: Callable[[], None]
+    ) -> None:
         self.data = data
         self.observer = observer
         self.lock = threading.Condition(threading.RLock())

@@ -36,7 +36,7 @@ from consumer.member.broker_discovery import find_brokers
 from consumer.member.driver import MemberDriver
 from consumer.member.log import MemberLog
 from consumer.member.thread import MemberThread, zk_options
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from consumer.offsets.initial_offsets import InitialOffsets
 from consumer.spark.decode.errors import DataLossError
 from consumer.spark.end_offsets import EndOffsets
@@ -87,7 +87,7 @@ class QueryMember:
     begin.
     """
 
-    def __init__(self, options: StreamOptions, observer: Observer) -> None:
+    def __init__(self, options: StreamOptions, observer: AssignmentObserver) -> None:
         self.options = options
         configs = options.consumer()
         self.config = configs.config
