@@ -19,15 +19,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import kafka.errors
 from kafka.structs import TopicPartition
 
-from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
-from consumer.fetch.group_offsets import RETRY_MS, GroupOffsets
-from consumer.offsets.store import REFRESH_S, ZooKeeperOffsetStore
+from consumer.fetch.group_offsets import RETRY_MS
+from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
 from zkcoord.core.model import TopicPartition as ModelPartition
 
 log = logging.getLogger(__name__)
@@ -36,24 +36,27 @@ GIVE_UP_AFTER_S = 10.0
 Offsets = dict[TopicPartition, int]
 
 
-class KafkaOffsetStore(ZooKeeperOffsetStore):
-    """The storage of one membership. Tasks run on the IO thread, one after the other; each knows
-    how much had been lost when it was asked for, so that what is lost since is left out. `_last` is
-    by partition what was to be committed last, or was committed when it began: what is committed
-    anew is never more than the application has asked for.
-    """
+class KafkaOffsetStore:
+    """The store of one membership. Fields that are changed later are under `_lock`."""
 
-    def __init__(
-        self, offsets: GroupOffsets, member: AssignmentState, lease_holds: Callable[[], bool]
-    ) -> None:
-        super().__init__(offsets, member, lease_holds)
+    def __init__(self, links: OffsetStoreLinks) -> None:
+        self._links = links
+        self.offsets = links.offsets
+        self.state = links.state
         self._lock = threading.Lock()
+        # Token of a `Commit` that the member has not answered yet: what it is to store.
         self._asked: dict[int, Offsets] = {}
+        # They run on the IO thread, one after the other. Each knows how much had been lost when it
+        # was asked for (`_losses` of then), so that what is lost since is left out.
         self._tasks: deque[Callable[[], Awaitable[None]]] = deque()
+        # Set while no task runs.
         self._idle = threading.Event()
         self._idle.set()
+        # How many `Lost` have come, and by partition the number of the last that names it.
         self._losses = 0
         self._lost_at: dict[TopicPartition, int] = {}
+        # By partition what was to be committed last, or was committed when it began: what is
+        # committed anew is never more than the application has asked for.
         self._last: Offsets = {}
 
     def begin(self) -> None:
@@ -84,9 +87,9 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
                 offsets, losses = self._asked.pop(message.token, {}), self._losses
             if message.outcome is CommitOutcome.OK and offsets:
                 return self._queue(lambda: self._commit_async(message.token, offsets, losses))
-        self.member.receive(message)
+        self._links.deliver(message)
 
-    def tell(self, message: msg.FromFetcher) -> None:
+    def send(self, message: msg.FromFetcher) -> None:
         """A commit is remembered until it is permitted; what is given up is committed first.
         Everything else passes.
         """
@@ -97,7 +100,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
             with self._lock:
                 losses = self._losses
             return self._queue(lambda: self._give_async(message, losses))
-        self.to_agent(message)
+        self._links.send(message)
 
     def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
         """Commit the last positions, after what was asked for before, and wait for it."""
@@ -106,6 +109,13 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
             losses = self._losses
         self._queue(lambda: self._store_async(dict(positions), losses, deadline))
         self._idle.wait(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing: see `leave`."""
+
+    def figures(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
     def _queue(self, task: Callable[[], Awaitable[None]]) -> None:
         with self._lock:
@@ -117,7 +127,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
 
     def _ended(self, error: Exception) -> None:
         log.log(
-            logging.DEBUG if self.member.closed else logging.WARNING,
+            logging.DEBUG if self.state.closed else logging.WARNING,
             "commits of group %s ended: %r; they begin again with the next one",
             self.offsets.group,
             error,
@@ -145,39 +155,39 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
         """The application's commit, answered as Kafka answers it."""
         named = tuple(sorted(ModelPartition(*tp) for tp in offsets))
         lost = self._lost_since(offsets, losses)
-        if lost or not self.lease_holds():
+        if lost or not self._links.lease_holds():
             done = (
                 CommitDone(token, CommitOutcome.NOT_OWNED, lost)
                 if lost
                 else CommitDone(token, CommitOutcome.UNAVAILABLE, named)
             )
-            return self.member.receive(done)
+            return self._links.deliver(done)
         with self._lock:
             self._last.update(offsets)
         try:
             await self.offsets.commit_async(offsets)
         except kafka.errors.RetriableError as e:
-            self.member.receive(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _said(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _said(e)))
         except kafka.errors.KafkaError as e:
-            self.member.receive(CommitDone(token, CommitOutcome.REFUSED, named, _said(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, _said(e)))
         else:
-            self.member.receive(CommitDone(token, CommitOutcome.OK))
+            self._links.deliver(CommitDone(token, CommitOutcome.OK))
 
     async def _give_async(self, m: msg.Revoked, losses: int) -> None:
         """What is given up is committed where it stands (automatic commits), and the agent hears of
         it in any case.
         """
         await self._store_async(_public(m.positions), losses, time.monotonic() + GIVE_UP_AFTER_S)
-        self.to_agent(m)
+        self._links.send(m)
 
     async def _refresh_async(self) -> None:
-        while not self.member.closed:
+        while not self.state.closed:
             await self.offsets.sleep(REFRESH_S)
             self._queue(self._again_async)
 
     async def _again_async(self) -> None:
-        with self.member.lock:
-            owned = self.member.data.assigned()
+        with self.state.lock:
+            owned = self.state.data.assigned()
         with self._lock:
             last, losses = (
                 {tp: offset for tp, offset in self._last.items() if tp in owned},
@@ -190,7 +200,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
         delivered again.
         """
         why = "the lease is over"
-        while wanted and self.lease_holds() and time.monotonic() < deadline:
+        while wanted and self._links.lease_holds() and time.monotonic() < deadline:
             for tp in self._lost_since(wanted, losses):
                 del wanted[TopicPartition(*tp)]
             with self._lock:

@@ -1,4 +1,4 @@
-"""Where a group's offsets are stored: what stands between the agent, which speaks with ZooKeeper,
+"""Where a group's offsets are stored: what stands between the member, which speaks with ZooKeeper,
 and the fetching side. `offsets_storage` chooses.
 
 | offsets_storage | class | |
@@ -15,49 +15,84 @@ Kafka 2.0 one day) after that was stored last. So what is owned is stored there 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from kafka.structs import TopicPartition
 
-from consumer.assignment.state import AssignmentState
+from consumer.assignment.state import AssignmentState, Send
 from consumer.core import messages as msg
 from consumer.fetch.group_offsets import GroupOffsets
 
 REFRESH_S = 3_600.0
 
 
-class ZooKeeperOffsetStore:
-    """Of one membership. `offsets` is the group in Kafka; `lease_holds` says whether this member
-    may speak for its partitions now (any thread); `to_agent` is set before the agent is started.
-    """
+@dataclass(frozen=True)
+class OffsetStoreLinks:
+    """What an offset store of one membership speaks with."""
 
-    def __init__(
-        self, offsets: GroupOffsets, member: AssignmentState, lease_holds: Callable[[], bool]
-    ) -> None:
-        self.offsets = offsets
-        self.member = member
-        self.lease_holds = lease_holds
-        self.to_agent: Callable[[msg.FromFetcher], None] = lambda message: None
+    # The group in Kafka.
+    offsets: GroupOffsets
+    state: AssignmentState
+    # Whether this member may speak for its partitions now; any thread.
+    lease_holds: Callable[[], bool]
+    # Sends a message to the member's thread; any thread.
+    send: Send
+    # Passes a message of the member on to the fetching side.
+    deliver: Callable[[msg.ToFetcher], None]
+
+
+class OffsetStore(Protocol):
+    """Where one membership's offsets are stored."""
 
     def begin(self) -> None:
-        """The agent was started."""
+        """The member's thread was started."""
+        ...
 
     def receive(self, message: msg.ToFetcher) -> None:
-        """What the agent says, on its thread."""
-        self.member.receive(message)
+        """Take a message of the member, on its thread."""
+        ...
 
-    def tell(self, message: msg.FromFetcher) -> None:
-        """What the fetching side says, on any thread."""
-        self.to_agent(message)
+    def send(self, message: msg.FromFetcher) -> None:
+        """Take a message of the fetching side for the member; any thread."""
+        ...
 
     def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Before the agent says goodbye: nothing is handed out any more, and this is to be
-        stored.
-        """
+        """Before the member leaves: nothing is handed out any more, and this is to be stored."""
+        ...
 
     def close(self, timeout_s: float) -> None:
-        """After the agent has gone."""
+        """After the member has left."""
+        ...
 
     def figures(self) -> dict[str, Any]:
         """As metrics."""
+        ...
+
+
+class ZooKeeperOffsetStore:
+    """The member stores offsets itself: all messages pass."""
+
+    def __init__(self, links: OffsetStoreLinks) -> None:
+        self._links = links
+
+    def begin(self) -> None:
+        """Nothing."""
+
+    def receive(self, message: msg.ToFetcher) -> None:
+        """Passed on."""
+        self._links.deliver(message)
+
+    def send(self, message: msg.FromFetcher) -> None:
+        """Passed on."""
+        self._links.send(message)
+
+    def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Nothing: the member stores the last positions when it leaves."""
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing."""
+
+    def figures(self) -> dict[str, Any]:
+        """None."""
         return {}
