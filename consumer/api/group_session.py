@@ -127,7 +127,7 @@ class GroupSession:
         # The membership; None while the group is not joined. Changed by the thread that polls, read
         # by any: read it once.
         self.joined: JoinedMember | None = None
-        # When the member was last told of a poll (`boot_ms`).
+        # When a poll was last reported to the member (`boot_ms`).
         self._polled_ms = 0
         # Each membership has its own state, committer and metrics; before the first, and after one
         # that was left, they are those of nobody.
@@ -222,7 +222,7 @@ class GroupSession:
 
     def leased_in(self, assignment_epoch: int) -> bool:
         """Whether what was assigned in this epoch may be handed out. Any thread. The clock is read
-        last: whoever stood still before that is told so.
+        last: for whoever stood still before that the answer is no.
         """
         if self.alone:
             return True
@@ -234,11 +234,11 @@ class GroupSession:
         """Whether offsets stored by this member may be mirrored. Any thread."""
         return self.leased_in(self.state.assignment_epoch)
 
-    # what is reported and asked
+    # what is reported and read
 
     def report_poll(self, now_ms: int) -> int:
-        """The application polls: tell the member, not more often than every `POLLED_EVERY_MS`. When
-        (`boot_ms`) it is due again.
+        """Report to the member that the application polls, at most every `POLLED_EVERY_MS`. When
+        (`boot_ms`) the next report is due.
         """
         if now_ms - self._polled_ms >= POLLED_EVERY_MS:
             self._warn_if_late(now_ms - self._polled_ms)

@@ -5,9 +5,9 @@ member's thread (`consumer.member.thread`) keeps the membership; its messages ta
 `consumer.assignment.state`. kafka-python's IO thread (`consumer.fetch.fetcher`) fetches.
 
 The consumer holds parts, and its methods pass on to them: `GroupSession` (the membership and its
-lease), `Subscriptions`, `PollLoop` (poll and iteration), `Offsets` (commits and positions). What is
-asked of the brokers goes to `FetchClient` at once. `Lifetime.check` comes first in every method: it
-refuses a closed consumer and one that was carried into a forked child.
+lease), `Subscriptions`, `PollLoop` (poll and iteration), `Offsets` (commits and positions).
+Questions for the brokers go to `FetchClient` at once. `Lifetime.check` comes first in every method:
+it refuses a closed consumer and one that was carried into a forked child.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class KafkaConsumer:
         self._session = GroupSession(setup, records, listener)
         duties = Duties(setup, self._session, listener)
         self._polling = PollLoop(setup, self._lifetime, self._session, duties, records)
-        # Called for each record: looked up once.
+        # Called for each record, so resolved once.
         self._step = self._polling.step
         self._subscriptions = Subscriptions(setup, self._session, listener, records)
         self._offsets = Offsets(setup, self._session, records)
@@ -243,7 +243,7 @@ class KafkaConsumer:
         return self._session.group_metadata()
 
     def assignment_user_data(self) -> str:
-        """What a custom assignor said to this member last; "" for nothing."""
+        """What a custom assignor sent to this member last; "" for nothing."""
         self._lifetime.check()
         return self._session.state.user_data
 

@@ -86,7 +86,7 @@ class Offsets:
             found = self._data.kafka.position(
                 partition, self._config["request_timeout_ms"] if timeout_ms is None else timeout_ms
             )
-        except KeyError as e:  # it left between kafka-python's check and its look
+        except KeyError as e:  # it left between kafka-python's check and its use
             raise IllegalStateError("Partition is not assigned") from e
         # the broker that was asked went away meanwhile: as where the time is over
         except KafkaError as e:

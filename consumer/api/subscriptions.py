@@ -1,10 +1,10 @@
 """What a consumer chooses to consume: topics in a group, or partitions (or all partitions of
 topics) without one.
 
-With a `group_id` topics are chosen and the group says which partitions. Without one kafka-python's
-own subscription is used, and nothing is registered or stored. The two are not mixed: nothing would
-fence the offsets of a consumer that has a group's name and no membership. `subscribe` and `assign`
-replace what was chosen before; `add_topics` and `add_partitions` add to it.
+With a `group_id` topics are chosen and the group decides which partitions. Without one
+kafka-python's own subscription is used, and nothing is registered or stored. The two are not mixed:
+nothing would fence the offsets of a consumer that has a group's name and no membership. `subscribe`
+and `assign` replace what was chosen before; `add_topics` and `add_partitions` add to it.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class AssignmentState:
         self.failure: MembershipError | None = None
         # Whether poll raises that the group cannot be rebalanced.
         self.raises = raises
-        # What the coordinator says while it cannot rebalance the group; "" while it can.
+        # The coordinator's message while it cannot rebalance the group; "" while it can.
         self.rebalance_failure = ""
         # The error of `rebalance_failure` that poll has still to raise, once.
         self.unraised: ConsumerRebalanceFailedException | None = None
@@ -117,7 +117,7 @@ class AssignmentState:
         # this, so a commit for a partition that was lost and came back meanwhile is refused.
         self.seen_assignment_epoch = 0
         # What went without notice since the application polled last, and why: a commit of the
-        # records handed out then is refused, and says so.
+        # records handed out then is refused with this.
         self.lost: dict[TopicPartition, str] = {}
 
     # the member's thread

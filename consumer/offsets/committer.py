@@ -40,7 +40,7 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Any], Any
 
 
 class Pending:
-    """One commit under way; `answer` once `answered` is set."""
+    """One commit under way."""
 
     def __init__(
         self,
@@ -48,14 +48,19 @@ class Pending:
         assignment_epoch: int,
         then: Callable[[Pending], None] | None = None,
     ) -> None:
+        # Next offsets to be stored.
         self.offsets = offsets
+        # The assignment that they are of.
         self.assignment_epoch = assignment_epoch
+        # Set once `answer` is.
         self.answered = threading.Event()
+        # On the member's thread; None while there is none.
         self.answer: msg.CommitDone | None = None
+        # Called after that, on the member's thread.
         self.then = then
 
     def error(self, lost: Mapping[TopicPartition, str] | None = None) -> Exception | None:
-        """What the application is told; None when the commit happened. `lost`: what it lost since
+        """What the application gets; None when the commit happened. `lost`: what it lost since
         it polled, and why.
         """
         done = self.answer
@@ -109,14 +114,23 @@ class Committer:
         timeout_ms: int,
     ) -> None:
         self.state = state
+        # Called where the application gives no callback, and for automatic commits.
         self.default_callback = default_callback
+        # Of automatic commits; None where there are none.
         self.interval_ms = interval_ms
+        # For how long a commit is waited for, where the application does not say.
         self.timeout_ms = timeout_ms
+        # When the next automatic commit is due (`boot_ms`).
         self.due_ms: int | None = None if interval_ms is None else boot_ms() + interval_ms
         self._tokens = itertools.count(1)
+        # Commits under way by token. Added to by the application's thread, taken out by whichever
+        # answers.
         self._pending: dict[int, Pending] = {}
+        # Callbacks of commits that ended, for the application's thread.
         self._finished: deque[Callable[[], Any]] = deque()
+        # The last automatic commit.
         self._automatic: Pending | None = None
+        # Whether the last automatic commit was not stored, which is logged once.
         self._unstored = False
 
     def answered(self, done: msg.CommitDone) -> None:
@@ -181,8 +195,8 @@ class Committer:
                 threading.Event().wait(min(RETRY_MS / 1000, left))
 
     def _refuse_lost(self) -> None:
-        """A commit of everything would say nothing of the records that the application has just
-        processed.
+        """Raises `NotOwnedError` where a commit of everything would silently leave out the records
+        that the application has just processed.
         """
         lost = self.state.lost_of(self.state.handed_out)
         if lost and self.state.failure is None:
@@ -203,7 +217,7 @@ class Committer:
         `numbers_of` raises.
         """
         future = Future()
-        told = callback or self.default_callback
+        report = callback or self.default_callback
         assignment_epoch = self.state.seen_assignment_epoch
         lost: dict[TopicPartition, str] = {}
         if given is None:
@@ -215,7 +229,7 @@ class Committer:
             error = lost_error(lost) if lost else pending.error(self.state.lost_of(pending.offsets))
             future.failure(error) if error is not None else future.success(pending.answer)
             self._finished.append(
-                lambda: told(offsets, error if error is not None else pending.answer)
+                lambda: report(offsets, error if error is not None else pending.answer)
             )
 
         pending = Pending(numbers, assignment_epoch, finish)

@@ -36,14 +36,24 @@ class DualOffsetStore:
     def __init__(self, links: OffsetStoreLinks) -> None:
         self._links = links
         self.offsets = links.offsets
+        # Requests that failed.
         self.failures = 0
+        # Of what follows, but for the event.
         self._lock = threading.Lock()
+        # The stored next offset of each partition that is owned.
         self._owned: dict[TopicPartition, int] = {}
+        # Next offsets to be mirrored by the next request, and those of the request that is out.
         self._waiting: dict[TopicPartition, int] = {}
         self._sent: dict[TopicPartition, int] = {}
+        # Set while nothing runs on the IO thread.
         self._idle = threading.Event()
         self._idle.set()
-        self._closing = self._closed = self._failing = False
+        # The group was left, so the lease does not count any more.
+        self._closing = False
+        # Nothing more is mirrored.
+        self._closed = False
+        # Whether the last request failed, which is logged once.
+        self._failing = False
 
     def begin(self) -> None:
         """From now on what is owned is mirrored again before Kafka forgets it."""
@@ -62,10 +72,14 @@ class DualOffsetStore:
 
     def receive(self, message: msg.ToFetcher) -> None:
         """Take what concerns the mirror, pass the rest on."""
-        if isinstance(message, msg.Stored):
-            return self._stored(message)
-        if isinstance(message, msg.Lost):
-            self._lost(message.partitions)
+        match message:
+            case msg.Stored():
+                self._stored(message)
+                return
+            case msg.Lost():
+                self._lost(message.partitions)
+            case _:
+                pass
         self._links.deliver(message)
 
     def _stored(self, m: msg.Stored) -> None:

@@ -78,7 +78,7 @@ class StartingMember(Protocol):
 
 class InitialOffsets:
     """Answers the `Resolve`s of one membership. `offsets` is the group in Kafka. `always`: its
-    offsets are kept in Kafka alone, so Kafka is asked at each start, and `initial` speaks of what
+    offsets are kept in Kafka alone, so Kafka is asked at each start, and `initial` decides for what
     is not there: with "kafka" what is stored in ZooKeeper counts, as left by a group that kept its
     offsets there before.
     """
@@ -106,8 +106,8 @@ class InitialOffsets:
 
     @property
     def _over(self) -> bool:
-        """Has the member ended? Then its connections close under whoever asks, which is nothing to
-        speak of.
+        """Whether the member has ended. Then its connections close under whoever asks, which is not
+        worth a warning.
         """
         return self.member.closed or self.member.failure is not None
 

@@ -1,5 +1,5 @@
 """Offsets in Kafka alone (`offsets_storage="kafka"`): a commit goes to the broker that coordinates
-the group there, once the agent has said that this member owns the partitions and its lease holds.
+the group there, once the member has answered that it owns the partitions and its lease holds.
 
 The guarantee is weaker than ZooKeeper's: nothing fences the broker's side. A commit that was sent
 while the lease held may reach the broker after somebody else has gone on, and move the offset back:
@@ -67,39 +67,46 @@ class KafkaOffsetStore:
 
     def receive(self, message: msg.ToFetcher) -> None:
         """A permission becomes a commit; everything else passes."""
-        if isinstance(message, msg.Lost):
-            with self._lock:
-                self._losses += 1
-                self._lost_at.update(
-                    dict.fromkeys((TopicPartition(*tp) for tp in message.partitions), self._losses)
-                )
-        elif isinstance(message, msg.Assigned):
-            with self._lock:
-                self._last.update(
-                    {
-                        tp: offset
-                        for tp, offset in _public(message.offsets).items()
-                        if self.offsets.seen.get(tp) == offset
-                    }
-                )
-        elif isinstance(message, CommitDone):
-            with self._lock:
-                offsets, losses = self._asked.pop(message.token, {}), self._losses
-            if message.outcome is CommitOutcome.OK and offsets:
-                return self._queue(lambda: self._commit_async(message.token, offsets, losses))
+        match message:
+            case msg.Lost():
+                lost = [TopicPartition(*tp) for tp in message.partitions]
+                with self._lock:
+                    self._losses += 1
+                    self._lost_at.update(dict.fromkeys(lost, self._losses))
+            case msg.Assigned():
+                with self._lock:
+                    self._last.update(
+                        {
+                            tp: offset
+                            for tp, offset in _public(message.offsets).items()
+                            if self.offsets.seen.get(tp) == offset
+                        }
+                    )
+            case msg.CommitDone():
+                with self._lock:
+                    offsets, losses = self._asked.pop(message.token, {}), self._losses
+                if message.outcome is CommitOutcome.OK and offsets:
+                    self._queue(lambda: self._commit_async(message.token, offsets, losses))
+                    return
+            case _:
+                pass
         self._links.deliver(message)
 
     def send(self, message: msg.FromFetcher) -> None:
         """A commit is remembered until it is permitted; what is given up is committed first.
         Everything else passes.
         """
-        if isinstance(message, msg.Commit):
-            with self._lock:
-                self._asked[message.token] = _public(message.offsets)
-        elif isinstance(message, msg.Revoked):
-            with self._lock:
-                losses = self._losses
-            return self._queue(lambda: self._give_async(message, losses))
+        match message:
+            case msg.Commit():
+                with self._lock:
+                    self._asked[message.token] = _public(message.offsets)
+            case msg.Revoked():
+                with self._lock:
+                    losses = self._losses
+                self._queue(lambda: self._give_up_async(message, losses))
+                return
+            case _:
+                pass
         self._links.send(message)
 
     def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
@@ -167,15 +174,15 @@ class KafkaOffsetStore:
         try:
             await self.offsets.commit_async(offsets)
         except kafka.errors.RetriableError as e:
-            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _said(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _described(e)))
         except kafka.errors.KafkaError as e:
-            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, _said(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, _described(e)))
         else:
             self._links.deliver(CommitDone(token, CommitOutcome.OK))
 
-    async def _give_async(self, m: msg.Revoked, losses: int) -> None:
-        """What is given up is committed where it stands (automatic commits), and the agent hears of
-        it in any case.
+    async def _give_up_async(self, m: msg.Revoked, losses: int) -> None:
+        """What is given up is committed where it stands (automatic commits), and the member gets
+        its answer in any case.
         """
         await self._store_async(_public(m.positions), losses, time.monotonic() + GIVE_UP_AFTER_S)
         self._links.send(m)
@@ -183,9 +190,9 @@ class KafkaOffsetStore:
     async def _refresh_async(self) -> None:
         while not self.state.closed:
             await self.offsets.sleep(REFRESH_S)
-            self._queue(self._again_async)
+            self._queue(self._store_again_async)
 
-    async def _again_async(self) -> None:
+    async def _store_again_async(self) -> None:
         with self.state.lock:
             owned = self.state.data.assigned()
         with self._lock:
@@ -209,7 +216,7 @@ class KafkaOffsetStore:
                 await self.offsets.commit_async(wanted)
                 return
             except kafka.errors.KafkaError as e:
-                why = _said(e)
+                why = _described(e)
                 if not isinstance(e, kafka.errors.RetriableError):
                     break
             await self.offsets.sleep(RETRY_MS / 1000)
@@ -223,7 +230,7 @@ class KafkaOffsetStore:
             )
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,10 +1,10 @@
-"""Where a group's offsets are stored: what stands between the member, which speaks with ZooKeeper,
+"""Where a group's offsets are stored: what stands between the member, which writes to ZooKeeper,
 and the fetching side. `offsets_storage` chooses.
 
 | offsets_storage | class | |
 |---|---|---|
 | zookeeper | `ZooKeeperOffsetStore` | the member stores them, behind its fence |
-| dual | `dual_store.DualOffsetStore` | the same, and what is stored is mirrored to Kafka |
+| dual | `dual_store.DualOffsetStore` | as before, and what is stored is mirrored to Kafka |
 | kafka | `kafka_store.KafkaOffsetStore` | Kafka stores what the member allows |
 
 Kafka knows no members of such a group, and forgets each of its offsets some time (7 days; before
@@ -29,12 +29,12 @@ REFRESH_S = 3_600.0
 
 @dataclass(frozen=True)
 class OffsetStoreLinks:
-    """What an offset store of one membership speaks with."""
+    """The neighbours of an offset store, for one membership."""
 
     # The group in Kafka.
     offsets: GroupOffsets
     state: AssignmentState
-    # Whether this member may speak for its partitions now; any thread.
+    # Whether offsets stored by this member may be written elsewhere now; any thread.
     lease_holds: Callable[[], bool]
     # Sends a message to the member's thread; any thread.
     send: Send

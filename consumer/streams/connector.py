@@ -8,8 +8,8 @@ Python's spelling, on a member that the coordinator serves.
             # work: for message in stream: handle(message)
 
 Each stream is an iterator for one thread. A partition belongs to one stream, that of the thread id
-`<consumer id>-<n>` in its owner node. How threads, queues and the hand-over work together is said
-in `consumer.streams.queues` and `consumer.streams.poller`.
+`<consumer id>-<n>` in its owner node. How threads, queues and the hand-over work together is
+described in `consumer.streams.queues` and `consumer.streams.poller`.
 """
 
 from __future__ import annotations

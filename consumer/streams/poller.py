@@ -101,7 +101,7 @@ class StreamsConsumer:
         return lines
 
     def owned(self) -> dict[TopicPartition, int]:
-        """What this consumer owns and has heard of, and which stream gets it."""
+        """Number of the stream of each partition that this consumer owns and has seen."""
         with self._data.lock:
             return {tp: self.queues.route[tp].number for tp in self._session.state.announced()}
 
@@ -161,7 +161,7 @@ class StreamsConsumer:
         try:
             self._duties.run()
             data.housekeeping(False)
-            took, enough = self._fill()
+            filled, enough = self._fill()
         except ListenerError:
             return  # logged with its cause; the hand-over happened
         except MembershipError:
@@ -170,7 +170,7 @@ class StreamsConsumer:
             self.queues.report(error)
             self._stopping.wait(ERROR_PAUSE_S)
             return
-        if took:
+        if filled:
             if not enough:
                 data.fetcher.fetch_soon()
             return

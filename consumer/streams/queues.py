@@ -14,7 +14,7 @@ of streams. Everything here is under the fetching side's lock.
   on; half empty, it gets more. While all are full nothing is taken from the fetching side, and
   nothing is paused.
 * Nothing is handed out without the lease, nor of a partition that is being given up: its records
-  leave the queue at the moment when that is heard.
+  leave the queue when its `Revoke` takes effect.
 """
 
 from __future__ import annotations
@@ -70,14 +70,22 @@ class Line:
     """One stream's queue."""
 
     def __init__(self, queues: StreamQueues, number: int) -> None:
+        # Which of its topic's streams this is, from 0.
         self.number = number
         self._queues = queues
+        # Records of one partition each, in the order in which they came.
         self._chunks: deque[_StreamChunk] = deque()
+        # Notified when there may be something for the stream's thread.
         self.waiting = threading.Condition(queues.lock)
+        # How many records are queued.
         self.count = 0
+        # Whether it has been full, and is not half empty since.
         self.full = False
+        # Whether its partitions are paused.
         self.paused = False
+        # What the stream's thread works on.
         self.hand: Hand | None = None
+        # What fetching raised: the next call of `next` raises it, once.
         self.error: Exception | None = None
 
     def next(self, timeout_s: float) -> Any:
@@ -256,7 +264,7 @@ class StreamQueues:
             self.idle.notify_all()
 
     def processed_by(self, thread: threading.Thread) -> None:
-        """What this thread has in hand is processed: it says so itself."""
+        """What this thread, which calls, has in hand is processed."""
         with self.lock:
             for line in self.all_lines():
                 if (
@@ -267,8 +275,8 @@ class StreamQueues:
                     self.processed(line)
 
     def stale(self, thread: threading.Thread) -> set[TopicPartition]:
-        """Partitions that were given up or lost while this thread worked on their record: what it
-        makes of them says nothing of the assignment now.
+        """Partitions that were given up or lost while this thread worked on their record: its
+        commits of them are of an earlier assignment.
         """
         with self.lock:
             hands = [
@@ -293,7 +301,7 @@ class StreamQueues:
             self._data.put_back(tp, offset)
 
     def void(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Nobody waits any more for what is in hand of these; gives where it was."""
+        """Nobody waits any more for what is in hand of these; the offsets of those records."""
         found = {tp: self.in_hand.pop(tp).offset for tp in partitions if tp in self.in_hand}
         if found:
             self._out_of_hand()

@@ -1,5 +1,5 @@
-"""A consumer of the demo: `consumer.verifiable`, unless it is told to wait before it begins, or to
-be broken.
+"""A consumer of the demo: `consumer.verifiable`, unless an option makes it wait before it begins,
+or break something.
 
     python -m zkcoord.demo.actor [--wait] [--fault lost|duplicate] -- options of consumer.verifiable
 

@@ -1,5 +1,5 @@
-"""The desk between the agent's thread and the application's: what takes effect at once, what waits,
-and what cancels out.
+"""The assignment between the member's thread and the application's: what takes effect at once, what
+waits, and what cancels out.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Bench:
         self.turn()
 
     def arrive(self, number: int, *offsets: int) -> None:
-        """Records of a partition, as the pump takes them."""
+        """Records of a partition, as the poller takes them."""
         with self.data.lock:
             self.data.at[tp(number)] = offsets[-1] + 1
             self.queues.fill({tp(number): [Record(o) for o in offsets]})
@@ -279,7 +279,7 @@ def test_a_full_queue_pauses_its_own_partitions_until_it_is_half_empty() -> None
     assert bench.queues.have_room() and bench.data.kafka.now == {tp(0), tp(2), tp(3)}
     take(bench.line(0))
     take(bench.line(0))
-    assert bench.data.wakeup.is_set(), "the pump is told that there is room"
+    assert bench.data.wakeup.is_set(), "the poller is woken when there is room"
     assert bench.queues.have_room() and bench.data.kafka.now == set()
 
 
