@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka.structs import ConsumerGroupMetadata
 
+from consumer.api.lifetime import Lifetime, open_consumers
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.assignment.state import AssignmentState, model_offsets
@@ -107,9 +108,9 @@ class JoinedMember:
 
 
 class GroupSession:
-    """A consumer in its group, joined or not. `in_hand_ms` is for how long records in hand may
-    delay a revocation; it is cut to half of `rebalance_timeout_ms`, after which the coordinator
-    would evict this member.
+    """A consumer in its group, joined or not, until it is closed. `in_hand_ms` is for how long
+    records in hand may delay a revocation; it is cut to half of `rebalance_timeout_ms`, after which
+    the coordinator would evict this member.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class GroupSession:
         self._listener = listener
         self.in_hand_ms = min(in_hand_ms, setup.options.rebalance_timeout_ms // 2)
         self.alone = setup.alone
+        self.lifetime = Lifetime()
         # The membership; None while the group is not joined. Changed by the thread that polls, read
         # by any: read it once.
         self.joined: JoinedMember | None = None
@@ -206,6 +208,20 @@ class GroupSession:
         self.joined = None
         self.committer.abandon()
         self.committer.run_callbacks()
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Leave the group and close all connections, within `timeout_ms` (default
+        `commit_timeout_ms`); once, and not in a forked child.
+        """
+        if self.lifetime.over:
+            return
+        open_consumers.discard(self)
+        limit_ms = self._setup.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
+        try:
+            self.leave(autocommit, limit_ms)
+        finally:
+            self.lifetime.closed = True
+            self._setup.data.close()
 
     # the lease
 

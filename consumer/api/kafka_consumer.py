@@ -26,7 +26,7 @@ from kafka.structs import (
 
 from consumer.api.duties import Duties
 from consumer.api.group_session import GroupSession
-from consumer.api.lifetime import Lifetime, open_consumers
+from consumer.api.lifetime import open_consumers
 from consumer.api.offsets import Offsets
 from consumer.api.poll_loop import PollLoop
 from consumer.api.setup import set_up
@@ -51,18 +51,18 @@ class KafkaConsumer:
         setup = set_up(configs, topics)
         # All options by name, as kafka-python's consumer has them.
         self.config: dict[str, Any] = setup.config
-        self._lifetime = Lifetime()
         self._data = setup.data
         records = RecordIterator(setup.data)
         listener = RebalanceListenerInvoker()
         self._session = GroupSession(setup, records, listener)
+        self._lifetime = self._session.lifetime
         duties = Duties(setup, self._session, listener)
-        self._polling = PollLoop(setup, self._lifetime, self._session, duties, records)
+        self._polling = PollLoop(setup, self._session, duties, records)
         # Called for each record, so resolved once.
         self._step = self._polling.step
         self._subscriptions = Subscriptions(setup, self._session, listener, records)
         self._offsets = Offsets(setup, self._session, records)
-        open_consumers.add(self)
+        open_consumers.add(self._session)
         if topics:
             self._subscribe_first(topics)
 
@@ -323,11 +323,7 @@ class KafkaConsumer:
         """Leave the group and close all connections, within `timeout_ms` (default
         `commit_timeout_ms`). Closing twice is closing once; in a forked child nothing happens.
         """
-        if self._lifetime.over:
-            return
-        open_consumers.discard(self)
-        limit_ms = self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
-        self._lifetime.end(lambda: self._session.leave(autocommit, limit_ms), self._data.close)
+        self._session.close(autocommit, timeout_ms)
 
     def __enter__(self) -> KafkaConsumer:
         return self

@@ -7,7 +7,6 @@ from __future__ import annotations
 import atexit
 import logging
 import weakref
-from collections.abc import Callable
 from typing import Protocol
 
 from kafka.errors import IllegalStateError
@@ -43,24 +42,17 @@ class Lifetime:
         if self.closed:
             raise IllegalStateError("KafkaConsumer is closed")
 
-    def end(self, leave: Callable[[], None], close_connections: Callable[[], None]) -> None:
-        """Leave the group, and close whatever becomes of that. Raises what `leave` raises."""
-        try:
-            leave()
-        finally:
-            self.closed = True
-            close_connections()
-
 
 class Closeable(Protocol):
-    """A consumer, as far as the interpreter's exit is concerned."""
+    """What is closed at the interpreter's exit."""
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Leave the group within `timeout_ms`."""
         ...
 
 
-# Consumers that are closed at the interpreter's exit.
+# What is closed at the interpreter's exit. A member's thread keeps its session alive, and so in
+# here, also where the application has dropped its consumer without closing it.
 open_consumers: weakref.WeakSet[Closeable] = weakref.WeakSet()
 
 

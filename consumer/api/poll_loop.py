@@ -17,7 +17,6 @@ from kafka.structs import TopicPartition
 
 from consumer.api.duties import Duties
 from consumer.api.group_session import GroupSession
-from consumer.api.lifetime import Lifetime
 from consumer.api.setup import ConsumerSetup
 from consumer.fetch.record_iterator import RecordIterator
 from zkcoord.zk.clock import boot_ms
@@ -30,7 +29,6 @@ class PollLoop:
     def __init__(
         self,
         setup: ConsumerSetup,
-        lifetime: Lifetime,
         session: GroupSession,
         duties: Duties,
         records: RecordIterator,
@@ -38,9 +36,9 @@ class PollLoop:
         self._config = setup.config
         self._data = setup.data
         self._alone = setup.alone
-        self._lifetime = lifetime
-        self._pid = lifetime.pid
         self._session = session
+        self._lifetime = session.lifetime
+        self._pid = session.lifetime.pid
         self._duties = duties
         self._records = records
         # When (`boot_ms`) something is due before another record may be handed out.

@@ -21,7 +21,7 @@ from kafka.structs import TopicPartition
 
 from consumer.api.duties import Duties
 from consumer.api.group_session import GroupSession
-from consumer.api.lifetime import Lifetime, open_consumers
+from consumer.api.lifetime import open_consumers
 from consumer.api.setup import set_up
 from consumer.api.subscriptions import Subscriptions
 from consumer.assignment.listener import RebalanceListenerInvoker
@@ -53,10 +53,10 @@ class StreamsConsumer:
         # All options by name.
         self.config = setup.config
         self._data = setup.data
-        self._lifetime = Lifetime()
         self.queues = StreamQueues(setup.data, limit, self._lease_holds)
         self._listener = RebalanceListenerInvoker()
         self._session = GroupSession(setup, self.queues, self._listener, in_hand_ms)
+        self._lifetime = self._session.lifetime
         self._duties = Duties(setup, self._session, self._listener)
         self._subscriptions = Subscriptions(setup, self._session, self._listener, self.queues)
         # The thread that polls; None until `begin`.
@@ -150,7 +150,7 @@ class StreamsConsumer:
         in_hand_s = self._session.in_hand_ms / 1000
         self.queues.settle(in_hand_s if failure is None else 0, self._closer)
         self._session.state.release(all_of_them=True)
-        self._leave(self._autocommit, None)
+        self._session.close(self._autocommit)
 
     def _turn(self) -> None:
         data, state = self._data, self._session.state
@@ -206,7 +206,7 @@ class StreamsConsumer:
         if self._lifetime.over:
             return
         if self._thread is None:
-            self._leave(autocommit, timeout_ms)
+            self._session.close(autocommit, timeout_ms)
             return
         self._autocommit = autocommit
         self._closer = threading.current_thread()
@@ -222,11 +222,3 @@ class StreamsConsumer:
                     " returned",
                     self.config["group_id"],
                 )
-
-    def _leave(self, autocommit: bool, timeout_ms: float | None) -> None:
-        """Leave the group and close all connections, once."""
-        if self._lifetime.over:
-            return
-        open_consumers.discard(self)
-        limit_ms = self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
-        self._lifetime.end(lambda: self._session.leave(autocommit, limit_ms), self._data.close)
