@@ -30,16 +30,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, Protocol, TextIO
 
 import kafka.errors
 from kafka.structs import TopicPartition
 
 from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.core.messages import Notice, NoticeKind
-from consumer.observer import Observer
 from zkcoord.errors import ConfigurationError, ZkcoordError
 
 POLL_MS = 200
@@ -69,9 +68,9 @@ def named(tp: tuple[str, int]) -> str:
     return f"{tp[0]}-{tp[1]}"
 
 
-class Reporter(Observer):
-    """Writes what the consumer's internals see. Offsets of an assignment are what is stored there,
-    so a line is enough to check hand-overs.
+class Reporter:
+    """An `AssignmentObserver` that writes what it sees. Offsets of an assignment are what is stored
+    there, so a line is enough to check hand-overs.
     """
 
     def __init__(self, journal: EventLines) -> None:
@@ -138,11 +137,43 @@ def ranges_of(records: Sequence[Any]) -> list[list[int]]:
     return found
 
 
-class Verifiable:
-    """The process's work."""
+class VerifiableConsumer(Protocol):
+    """As much of a `KafkaConsumer` as is used here."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None
+    ) -> None:
+        """See `KafkaConsumer.subscribe`."""
+        ...
+
+    def poll(self, timeout_ms: float = 0) -> dict[TopicPartition, list[Any]]:
+        """See `KafkaConsumer.poll`."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
+        """See `KafkaConsumer.commit`."""
+        ...
+
+    def commit_async(self) -> Any:
+        """See `KafkaConsumer.commit_async`."""
+        ...
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """See `KafkaConsumer.close`."""
+        ...
+
+
+MakeConsumer = Callable[..., VerifiableConsumer]
+
+
+class Verifiable:
+    """The process's work. `make_consumer` is called with the options of a `KafkaConsumer`."""
+
+    def __init__(
+        self, args: argparse.Namespace, make_consumer: MakeConsumer = KafkaConsumer
+    ) -> None:
         self.args = args
+        self._make_consumer = make_consumer
         self.journal = EventLines()
         self.stopping = False
         self.delivered = 0
@@ -206,10 +237,10 @@ class Verifiable:
             topics=self.args.topic,
             pattern=self.args.pattern,
         )
-        consumer: KafkaConsumer | None = None
+        consumer: VerifiableConsumer | None = None
         status = 0
         try:
-            consumer = KafkaConsumer(**self.configs())
+            consumer = self._make_consumer(**self.configs())
             consumer.subscribe(
                 self.args.topic or (),
                 pattern=self.args.pattern,
@@ -235,7 +266,7 @@ class Verifiable:
         )
         return status
 
-    def turn(self, consumer: KafkaConsumer) -> None:
+    def turn(self, consumer: VerifiableConsumer) -> None:
         """One poll and what follows."""
         batch = consumer.poll(POLL_MS)
         handed_out_ns = time.time_ns()
@@ -335,13 +366,13 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, make_consumer: MakeConsumer = KafkaConsumer) -> int:
     """Run; the exit status."""
     command_line = parser()
     args = command_line.parse_args(argv)
     if bool(args.topic) == (args.pattern is not None):
         command_line.error("give either --topic or --pattern")
-    work = Verifiable(args)
+    work = Verifiable(args, make_consumer)
     signal.signal(signal.SIGTERM, work.stop)
     signal.signal(signal.SIGINT, work.stop)
     return work.run()

@@ -1,3 +1,1 @@
-"""`KafkaConsumer` itself: turns of poll, subscriptions, what is asked of brokers and of the
-group.
-"""
+"""`KafkaConsumer` itself: the public class, and the parts that it holds."""

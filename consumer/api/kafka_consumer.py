@@ -1,77 +1,43 @@
 """`KafkaConsumer`: kafka-python's consumer, with its group coordinated over ZooKeeper.
 
 Three threads meet here. The application's thread runs every public method and all callbacks. The
-agent's thread (`consumer.member.thread`) keeps the membership; what it has to say takes effect at
-once in `consumer.assignment.state`. kafka-python's IO thread (`consumer.fetch.fetcher`) fetches.
-The application's thread waits for one thing only, the fetching side's bell, and never without a
-limit.
+member's thread (`consumer.member.thread`) keeps the membership; its messages take effect at once in
+`consumer.assignment.state`. kafka-python's IO thread (`consumer.fetch.fetcher`) fetches.
 
-One turn of poll: the records handed out before are processed; errors, callbacks and answers that
-wait for this thread; a commit that is due; then, under the lock and only while the lease holds,
-records; then the next fetch. Iteration is the same with a cursor over what one turn gave: per
-record it costs a lock, a clock and a step through a list.
+The consumer holds parts, and its methods pass on to them: `GroupSession` (the membership and its
+lease), `Subscriptions`, `PollLoop` (poll and iteration), `Offsets` (commits and positions).
+Questions for the brokers go to `FetchClient` at once. `Lifetime.check` comes first in every method:
+it refuses a closed consumer and one that was carried into a forked child.
 """
 
 from __future__ import annotations
 
-import atexit
-import logging
-import math
-import time
-import weakref
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from kafka.errors import IllegalStateError
-from kafka.structs import TopicPartition
-
-from consumer.api.offsets import BrokerMethods, OffsetMethods
-from consumer.api.subscriptions import SubscriptionMethods
-from consumer.assignment.listener import RebalanceListenerInvoker
-from consumer.assignment.state import AssignmentState, model_offsets
-from consumer.assignment.subscription import subscription_of
-from consumer.core import messages as msg
-from consumer.core.messages import CommitOutcome
-from consumer.core.phases import Phase
-from consumer.errors import (
-    AgentFailedError,
-    ConsumerOptionError,
-    ForkedConsumerError,
-    MembershipError,
+from kafka.future import Future
+from kafka.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
 )
-from consumer.fetch.choose_client import choose_client
+
+from consumer.api.duties import Duties
+from consumer.api.group_session import GroupSession
+from consumer.api.lifetime import open_consumers
+from consumer.api.offsets import Offsets
+from consumer.api.poll_loop import PollLoop
+from consumer.api.setup import set_up
+from consumer.api.subscriptions import Subscriptions
+from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.fetch.record_iterator import RecordIterator
-from consumer.member.broker_discovery import BrokerDiscovery, BrokerReader, find_brokers
-from consumer.member.log import MemberLog
-from consumer.member.metrics import RebalanceMetrics
-from consumer.member.thread import MemberThread, agent_options, zk_options
-from consumer.observer import Observer
-from consumer.offsets.committer import Committer
-from consumer.offsets.dual_store import DualOffsetStore
-from consumer.offsets.initial_offsets import InitialOffsets
-from consumer.offsets.kafka_store import KafkaOffsetStore
-from consumer.offsets.store import ZooKeeperOffsetStore
-from consumer.options import DEFAULT_CONFIG, POLLED_EVERY_MS, ConsumerOptions, check
-from zkcoord.core.model import Subscription
-from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.fork_guard import CurrentProcess
-from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import GetData
-from zkcoord.znodes.paths import layout_named
-
-STORAGES: dict[str, type[ZooKeeperOffsetStore]] = {
-    "zookeeper": ZooKeeperOffsetStore,
-    "dual": DualOffsetStore,
-    "kafka": KafkaOffsetStore,
-}
-log = logging.getLogger(__name__)
-
-EXIT_TIMEOUT_MS = 2_000
+from consumer.offsets.committer import CommitCallback
+from consumer.options import DEFAULT_CONFIG
 
 
-class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
+class KafkaConsumer:
     """A consumer of Kafka topics in a group that zkcoord coordinates. Options: `DEFAULT_CONFIG`; an
     unknown or contradictory one raises `ConsumerOptionError`.
 
@@ -80,60 +46,23 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
     """
 
     DEFAULT_CONFIG = DEFAULT_CONFIG
-    MEMBERSHIP: type[AssignmentState] = AssignmentState
 
     def __init__(self, *topics: str, **configs: Any) -> None:
-        options = check(configs)
-        _check_names(options, topics)
-        self._pid = CurrentProcess.pid
-        self._closed = False
-        self._options = options
-        self._zk: ZkOptions | None = (
-            zk_options(options) if options.config["zookeeper_connect"] is not None else None
-        )
-        self._layout = layout_named(options.config["zookeeper_layout"])
-        self.config: dict[str, Any] = dict(options.config)
-        self._observer: Observer = options.config["observer"] or Observer()
-        if self.config["bootstrap_servers"] is None:
-            assert self._zk is not None
-            self.config["bootstrap_servers"] = find_brokers(
-                self._zk,
-                self._layout,
-                self.config["security_protocol"],
-                (self._zk.connect_timeout_ms + self._zk.session_timeout_ms) / 1000,
-            )
-        self._data = choose_client(
-            self.config["data_client"],
-            options.kafka_configs(self.config["bootstrap_servers"]),
-            self._observer.on_first_fetch,
-        )
-        self._data.fetcher.max_buffered_bytes = self.config["max_buffered_bytes"]
-        self.config["api_version"] = self._data.kafka.config["api_version"]
-        self._listening = RebalanceListenerInvoker()
-        self._cursor = self._new_cursor()
-        self._follower = BrokerDiscovery(self._look_for_brokers)
-        self._group_offsets = (
-            None
-            if options.config["group_id"] is None
-            else self._data.group_offsets(options.config["group_id"])
-        )
-        if (
-            self._group_offsets is not None
-            and not self._group_offsets.supported
-            and self.config["offsets_storage"] != "zookeeper"
-        ):
-            self._data.close()
-            raise ConsumerOptionError(
-                f"offsets_storage is {self.config['offsets_storage']!r}, and brokers before 0.9"
-                " keep no offsets of groups: leave it out"
-            )
-        self._wanted: Subscription | None = None
-        self._agent: MemberThread | None = None
-        self._storage: ZooKeeperOffsetStore | None = None
-        self._member = self._new_member()
-        self._polled_ms = 0
-        self._duty_ms: float = 0
-        _open_consumers.add(self)
+        setup = set_up(configs, topics)
+        # All options by name, as kafka-python's consumer has them.
+        self.config: dict[str, Any] = setup.config
+        self._data = setup.data
+        records = RecordIterator(setup.data)
+        listener = RebalanceListenerInvoker()
+        self._session = GroupSession(setup, records, listener)
+        self._lifetime = self._session.lifetime
+        duties = Duties(setup, self._session, listener)
+        self._polling = PollLoop(setup, self._session, duties, records)
+        # Called for each record, so resolved once.
+        self._step = self._polling.step
+        self._subscriptions = Subscriptions(setup, self._session, listener, records)
+        self._offsets = Offsets(setup, self._session, records)
+        open_consumers.add(self._session)
         if topics:
             self._subscribe_first(topics)
 
@@ -144,95 +73,58 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
             self.close()
             raise
 
-    # membership
+    # what to consume
 
-    def _new_cursor(self) -> RecordIterator:
-        return RecordIterator(self._data)
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None
+    ) -> None:
+        """Join the group for these topics, or for all that `pattern` (RE2, full match) covers;
+        replaces an earlier subscription, and partitions that stay subscribed do not stop. Without a
+        group all partitions of the topics are consumed.
 
-    def _new_member(self) -> AssignmentState:
-        self._last_rebalance = RebalanceMetrics(
-            self._observer, str(self.config["group_id"]), self._ask_cause
-        )
-        member = self.MEMBERSHIP(
-            self._data,
-            self._cursor,
-            self._listening,
-            self._tell,
-            bool(self.config["enable_auto_commit"]),
-            MemberLog(self.config, self._layout, self._last_rebalance),
-            bool(self.config["raise_on_rebalance_failure"]),
-        )
-        automatic = self.config["enable_auto_commit"] and self.config["group_id"] is not None
-        self._committer = Committer(
-            member,
-            self.config["default_offset_commit_callback"],
-            int(self.config["auto_commit_interval_ms"]) if automatic else None,
-            int(self.config["commit_timeout_ms"]),
-        )
-        return member
+        Raises `ValueError` (neither, or a bad topic name), `IllegalStateError` (both, or after
+        `assign`), `TypeError` (a listener that is none), `ConfigurationError`, and what a function
+        given as `assignment_user_data`, which is called here, raises.
+        """
+        self._lifetime.check()
+        self._subscriptions.subscribe(topics, pattern, listener)
 
-    def _make_agent(
-        self,
-        options: ConsumerOptions,
-        zk: ZkOptions,
-        to_fetcher: Callable[[msg.ToFetcher], None],
-        on_end: Callable[[BaseException | None], None],
-    ) -> MemberThread:
-        return MemberThread(options, zk, to_fetcher, on_end)
+    def add_topics(self, topics: Iterable[str]) -> None:
+        """Subscribe to these topics too, with the listener there is. Raises what `subscribe`
+        raises, `IllegalStateError` after a subscription by pattern.
+        """
+        self._lifetime.check()
+        self._subscriptions.add_topics(topics)
 
-    def _tell(self, message: msg.FromFetcher) -> None:
-        if self._agent is not None and self._storage is not None:
-            self._storage.tell(message)
-        elif isinstance(message, msg.Commit):
-            self._member.on_commit_done(
-                msg.CommitDone(
-                    message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(message.offsets)
-                )
-            )
+    def subscription(self) -> set[str] | None:
+        """Topics subscribed to (for a pattern: those of the assigned partitions); None without a
+        subscription.
+        """
+        self._lifetime.check()
+        return self._subscriptions.subscription()
 
-    def _join(self) -> None:
-        if self._agent is None:
-            assert self._zk is not None and self._group_offsets is not None
-            self._member = self._new_member()
-            self._storage = STORAGES[self.config["offsets_storage"]](
-                self._group_offsets, self._member, self._leased
-            )
-            self._agent = self._make_agent(
-                self._options,
-                self._zk,
-                self._storage.receive,
-                partial(_agent_ended, self._member, self._committer),
-            )
-            self._storage.to_agent = self._agent.tell
-            beginning = InitialOffsets(
-                self._member,
-                self._group_offsets,
-                str(self.config["initial_offsets"]),
-                self.config["offsets_storage"] == "kafka",
-            )
-            self._agent.start()
-            self._storage.begin()
-            beginning.look()
-            self._polled_ms = boot_ms()
+    def unsubscribe(self) -> None:
+        """Leave the group, or forget what was chosen without one; `subscribe` joins again."""
+        self._lifetime.check()
+        self._subscriptions.unsubscribe()
 
-    def _leave(self, autocommit: bool, timeout_ms: float) -> None:
-        """Tell the application, the group and ZooKeeper, in this order."""
-        agent = self._agent
-        if agent is None or self._storage is None:
-            return
-        positions, era = self._member.let_go()
-        automatic = autocommit and self.config["enable_auto_commit"]
-        deadline = time.monotonic() + timeout_ms / 1000
-        # the other half is for ZooKeeper
-        self._storage.leave(positions if automatic else {}, timeout_ms / 2_000)
-        agent.close(
-            msg.Close(model_offsets(positions) if automatic else {}, era),
-            max(0.0, deadline - time.monotonic()),
-        )
-        self._storage.close(max(0.0, deadline - time.monotonic()))
-        self._agent = None
-        self._committer.abandon()
-        self._committer.run_callbacks()
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume these partitions without a group, from where each stands, or from the offsets
+        given in {partition: offset}; replaces what was assigned. Raises `IllegalStateError` with a
+        group, or after `subscribe`; `TypeError` and `ValueError` for offsets that are none.
+        """
+        self._lifetime.check()
+        self._subscriptions.assign(partitions)
+
+    def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Consume these partitions too; as `assign`."""
+        self._lifetime.check()
+        self._subscriptions.add_partitions(partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Partitions that this consumer consumes now."""
+        self._lifetime.check()
+        return self._subscriptions.assignment()
 
     # records
 
@@ -247,21 +139,8 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
         member cannot go on), `ConsumerRebalanceFailedException` (where `raise_on_rebalance_failure`
         asks for it), `ListenerError`, and what kafka-python raises for records.
         """
-        self._check()
-        if timeout_ms < 0:
-            raise ValueError("Timeout must not be negative")
-        wanted = self.config["max_poll_records"] if max_records is None else max_records
-        if not isinstance(wanted, int):
-            raise TypeError("max_records must be an integer")
-        if wanted <= 0:
-            raise ValueError("max_records must be positive")
-        with self._data.lock:
-            self._cursor.put_back()
-        records = self._turns(time.monotonic() + timeout_ms / 1000, wanted, False)
-        if not update_offsets:
-            self._take_back(records)
-            return records if self._leased_in(self._member.heard_era) else {}
-        return records
+        self._lifetime.check()
+        return self._polling.poll(timeout_ms, max_records, update_offsets)
 
     def __iter__(self) -> KafkaConsumer:
         return self
@@ -270,207 +149,172 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
         """The next record, waiting for it up to `consumer_timeout_ms`. Raises `StopIteration` after
         that and when closed, else what `poll` raises.
         """
-        if self._closed:
+        if self._lifetime.closed:
             raise StopIteration("KafkaConsumer closed")
         record = self._step()
         if record is not None:
             return record
-        self._check()
-        timeout_ms = self.config["consumer_timeout_ms"]
-        deadline = math.inf if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
-        while True:
-            self._turns(deadline, self.config["max_poll_records"], True)
-            record = self._step()
-            if record is not None:
-                return record
-            if self._closed or time.monotonic() >= deadline:
-                raise StopIteration
+        self._lifetime.check()
+        return self._polling.next()
 
-    def _step(self) -> Any:
-        """The next record of the cursor, if it may be handed out and nothing else is to be done
-        first.
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+        """The offset of the next record that will be handed out; None when it cannot be found out
+        in time. Raises `IllegalStateError` for a partition that is not assigned.
         """
-        member = self._member
-        with self._data.lock:
-            if (
-                member.tasks
-                or member.failure is not None
-                or member.unraised is not None
-                or self._pid != CurrentProcess.pid
-            ):
-                return None
-            now = boot_ms()
-            if now >= self._duty_ms or (now >= member.lease_seen_ms and not self._lease_holds()):
-                return None
-            record = self._cursor.next()
-            if record is not None:
-                member.handed_out = self._cursor.owner
-            return record
+        self._lifetime.check()
+        return self._offsets.position(partition, timeout_ms)
 
-    def _turns(
-        self, deadline: float, max_records: int, iterating: bool
-    ) -> dict[TopicPartition, list[Any]]:
-        data = self._data
-        self._member.processed()
-        while True:
-            data.bell.clear()
-            self._duties()
-            if self._closed:
-                return {}
-            if iterating and self._cursor.positions() and self._lease_holds():
-                return {}
-            data.housekeeping(self._alone)
-            records, enough = self._take(max_records, iterating)
-            if records and self._may_be_handed_out(records, enough, iterating):
-                return records
-            if not enough and not self._member.tasks:
-                data.fetcher.send_fetches()
-            if time.monotonic() >= deadline:
-                return {}
-            self._wait(deadline)
-
-    def _take(
-        self, max_records: int, iterating: bool
-    ) -> tuple[dict[TopicPartition, list[Any]], bool]:
-        """Records, under the lock and only while the lease holds; and whether nothing more should
-        be fetched now.
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at `offset` (0 or more). Raises `ValueError` for a partition that is not
+        assigned.
         """
-        member, data = self._member, self._data
-        with data.lock:
-            if member.tasks or not self._lease_holds():
-                self._cursor.put_back()
-                return {}, True
-            member.heard_era = member.era
-            records, enough = data.fetcher.take(max_records)
-            if iterating:
-                self._cursor.fill(records)
-            else:
-                member.handed_out = records
-            return records, enough
+        self._lifetime.check()
+        self._offsets.seek(partition, offset)
 
-    def _may_be_handed_out(
-        self, records: dict[TopicPartition, list[Any]], enough: bool, iterating: bool
-    ) -> bool:
-        """The last thing that a poll does: ask for more, and then look at the lease with nothing
-        behind it, no lock and no system call, because wherever this thread waits its process may
-        stand still for as long as it takes others to begin. Records that may not be handed out any
-        more are put back, and so are all where asking fails. (What is iterated over is looked at
-        record by record.)
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue at the first available record (of all assigned partitions when none is named).
+        Raises `ValueError` when one, or none at all, is assigned.
         """
-        member, held = self._member, iterating
-        try:
-            if not enough:
-                self._data.fetcher.fetch_soon()
-            held = iterating or self._leased_in(member.heard_era)
-        finally:
-            if not held:
-                self._take_back(records)
-                member.handed_out = ()
-        return held
+        self._lifetime.check()
+        self._offsets.seek_to_beginning(*partitions)
 
-    def _take_back(self, records: dict[TopicPartition, list[Any]]) -> None:
-        """They come again, but for those of partitions that were lost since they were taken: these
-        stand, if they are back, where their last owner got to.
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue after the last record. As `seek_to_beginning`."""
+        self._lifetime.check()
+        self._offsets.seek_to_end(*partitions)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these until `resume`. They stay assigned. Raises `KeyError` for one
+        that is not assigned.
         """
-        with self._data.lock:
-            for tp in records.keys() - self._member.lost_of(records).keys():
-                self._data.put_back(tp, records[tp][0].offset)
+        self._lifetime.check()
+        self._offsets.pause(*partitions)
 
-    def _lease_holds(self) -> bool:
-        """As `_leased_in`, for what is owned now."""
-        member = self._member
-        if self._alone or boot_ms() < member.lease_seen_ms:
-            return True
-        member.lease_seen_ms = 0 if self._agent is None else self._agent.lease_until(member.era)
-        return boot_ms() < member.lease_seen_ms
+    def paused(self) -> set[TopicPartition]:
+        """What is paused."""
+        self._lifetime.check()
+        return self._offsets.paused()
 
-    def _leased_in(self, era: int) -> bool:
-        """May what was assigned in `era` be handed out? Any thread. The clock is read last: whoever
-        stood still before that is told so.
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`."""
+        self._lifetime.check()
+        self._offsets.resume(*partitions)
+
+    # the group
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Store next offsets (default: the positions of all assigned partitions) and wait for it.
+
+        Raises `IllegalStateError` (no group), `NotOwnedError` (a `CommitFailedError`),
+        `CommitUnavailableError` (retriable; ZooKeeper did not answer within `timeout_ms`).
         """
-        if self._alone:
-            return True
-        until = 0 if self._agent is None else self._agent.lease_until(era)
-        return boot_ms() < until
+        self._lifetime.check()
+        self._offsets.commit(offsets, timeout_ms)
 
-    def _leased(self) -> bool:
-        """May what this member has stored be said elsewhere? Any thread."""
-        return self._leased_in(self._member.era)
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> Future:
+        """As `commit` without waiting. `callback(offsets, answer or exception)` is called by a
+        later poll; the future has the same outcome.
+        """
+        self._lifetime.check()
+        return self._offsets.commit_async(offsets, callback)
 
-    def _duties(self) -> None:
-        """What is due on the application's thread before anything is handed out."""
-        member = self._member
-        member.run_tasks()
-        member.raise_error()
-        self._listening.raise_error()
-        self._committer.run_callbacks()
-        now = boot_ms()
-        if now - self._polled_ms >= POLLED_EVERY_MS:
-            self._warn_if_late(now - self._polled_ms)
-            self._polled_ms = now
-            self._tell(msg.Polled())
-        self._committer.automatic(now)
-        due = self._committer.due_ms
-        self._duty_ms = min(self._polled_ms + POLLED_EVERY_MS, math.inf if due is None else due)
+    def committed(
+        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
+    ) -> int | OffsetAndMetadata | None:
+        """The stored next offset of a partition, None where there is none. Raises
+        `IllegalStateError` (no group), `CommitUnavailableError` (ZooKeeper did not answer in time).
+        """
+        self._lifetime.check()
+        return self._offsets.committed(partition, metadata, timeout_ms)
 
-    def _warn_if_late(self, since_ms: int) -> None:
-        limit = self.config["max_poll_interval_ms"]
-        if (
-            since_ms > limit
-            and self._agent is not None
-            and self._agent.standing().phase in (Phase.PARKING, Phase.PARKED)
-        ):
-            log.warning(
-                "poll was called %.1f s after the one before, and max_poll_interval_ms is %d: this"
-                " member has left group %s meanwhile, and joins again. Poll more often, take fewer"
-                " records at a time (max_poll_records), or raise max_poll_interval_ms",
-                since_ms / 1000,
-                limit,
-                self.config["group_id"],
-            )
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This member now: generation of the last command carried out, name, instance, state. A
+        broker knows neither, so it refuses a producer's transaction that names them.
+        """
+        self._lifetime.check()
+        return self._session.group_metadata()
 
-    def _wait(self, deadline: float) -> None:
-        limit = self._data.wait_ms()
-        self._follower.note(limit is not None)
-        waits = [deadline - time.monotonic(), self.config["max_poll_interval_ms"] / 3_000] + (
-            [] if limit is None else [limit / 1000]
-        )
-        if self._committer.due_ms is not None:
-            waits.append((self._committer.due_ms - boot_ms()) / 1000)
-        shortest = min(waits)
-        if shortest > 0:
-            self._data.bell.wait(shortest)
+    def assignment_user_data(self) -> str:
+        """What a custom assignor sent to this member last; "" for nothing."""
+        self._lifetime.check()
+        return self._session.state.user_data
 
-    def _look_for_brokers(self) -> None:
-        if self._agent is not None:
-            protocol = self.config["security_protocol"]
-            self._agent.with_port(
-                lambda port: BrokerReader(
-                    port, self._layout, protocol, self._data.rebootstrap
-                ).begin()
-            )
+    # the brokers
 
-    def _ask_cause(self) -> None:
-        if self._agent is not None:
-            last, path = self._last_rebalance, self._layout.group(self.config["group_id"])
-            self._agent.with_port(lambda port: port.read([GetData(path)], last.answered))
+    def bootstrap_connected(self) -> bool:
+        """Is the bootstrap connection open?"""
+        self._lifetime.check()
+        return bool(self._data.kafka.bootstrap_connected())
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """Wait until the brokers are known; with `refresh` learn them anew. Raises
+        `KafkaTimeoutError`.
+        """
+        self._lifetime.check()
+        self._data.kafka.bootstrap(timeout_ms, refresh)
+
+    def topics(self) -> set[str]:
+        """All topics that this client may see; asks the brokers, within `request_timeout_ms`.
+        Raises `KafkaError` (no broker answers).
+        """
+        self._lifetime.check()
+        return self._data.topics()
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Numbers of a topic's partitions; empty when there is no such topic. Asks the brokers
+        about one that it does not know; as `topics`.
+        """
+        self._lifetime.check()
+        return self._data.partitions_for_topic(topic)
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """First offset of each partition. Raises `KafkaTimeoutError`."""
+        self._lifetime.check()
+        return dict(self._data.kafka.beginning_offsets(list(partitions), timeout_ms))
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Offset of the next record of each partition. Raises `KafkaTimeoutError`."""
+        self._lifetime.check()
+        return dict(self._data.kafka.end_offsets(list(partitions), timeout_ms))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """First offset at or after a time (ms since 1970) by partition; None where there is none.
+        Raises `ValueError` for a negative time, `KafkaTimeoutError`.
+        """
+        self._lifetime.check()
+        return dict(self._data.kafka.offsets_for_times(dict(timestamps), timeout_ms))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Offset of the next record that will be written, as of the last fetch. Raises
+        `IllegalStateError` for a partition that is not assigned.
+        """
+        self._lifetime.check()
+        return self._data.highwater(partition)
 
     def metrics(self, raw: bool = False) -> Any:
         """kafka-python's metrics by group and name, and zkcoord's under "zkcoord"; `raw` gives
         kafka-python's objects.
         """
-        self._check()
+        self._lifetime.check()
         found = self._data.kafka.metrics(raw)
-        if not raw and found is not None and self._agent is not None:
-            now = boot_ms()
-            found["zkcoord"] = {
-                "assigned-partitions": len(self._data.assigned()),
-                "lease-left-ms": max(0, self._agent.lease_until(self._member.era) - now),
-                "rebalance-failure": self._member.rebalance_failure,
-                **self._agent.standing().figures(now),
-                **self._last_rebalance.figures(),
-                **({} if self._storage is None else self._storage.figures()),
-            }
+        if not raw and found is not None:
+            figures = self._session.figures()
+            if figures is not None:
+                found["zkcoord"] = figures
         return found
 
     # the end
@@ -479,16 +323,7 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
         """Leave the group and close all connections, within `timeout_ms` (default
         `commit_timeout_ms`). Closing twice is closing once; in a forked child nothing happens.
         """
-        if self._closed or self._pid != CurrentProcess.pid:
-            return
-        _open_consumers.discard(self)
-        try:
-            self._leave(
-                autocommit, self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
-            )
-        finally:
-            self._closed = True
-            self._data.close()
+        self._session.close(autocommit, timeout_ms)
 
     def __enter__(self) -> KafkaConsumer:
         return self
@@ -500,48 +335,3 @@ class KafkaConsumer(SubscriptionMethods, BrokerMethods, OffsetMethods):
         exc_tb: TracebackType | None,
     ) -> None:
         self.close(autocommit=exc_type is None)
-
-    def _check(self) -> None:
-        if self._pid != CurrentProcess.pid:
-            raise ForkedConsumerError(
-                "this consumer was made before a fork: make a new one in the child process"
-            )
-        if self._closed:
-            raise IllegalStateError("KafkaConsumer is closed")
-
-
-def _check_names(options: ConsumerOptions, topics: tuple[str, ...]) -> None:
-    """What can be refused is refused before anything is opened."""
-    if topics:
-        subscription_of(topics, None)
-    if options.config["group_id"] is not None:
-        agent_options(options)
-
-
-def _agent_ended(
-    member: AssignmentState, committer: Committer, failure: BaseException | None
-) -> None:
-    """On the agent's thread, when it ends."""
-    if failure is not None:
-        member.fail(
-            AgentFailedError(
-                f"the thread that keeps the membership ended: {failure!r}; the log has the details,"
-                " restart the consumer"
-            )
-        )
-    committer.abandon()
-
-
-_open_consumers: weakref.WeakSet[KafkaConsumer] = weakref.WeakSet()
-
-
-def _close_all() -> None:
-    """At the interpreter's exit: leave cleanly, so that nobody waits for a session timeout."""
-    for consumer in list(_open_consumers):
-        try:
-            consumer.close(timeout_ms=EXIT_TIMEOUT_MS)
-        except (MembershipError, OSError, RuntimeError) as e:
-            log.debug("closing at exit: %s", e)
-
-
-atexit.register(_close_all)

@@ -1,5 +1,4 @@
-"""Who is told what: the application's rebalance listener (its thread), and an observer for
-measurements (internal threads).
+"""The application's rebalance listener: called on its thread, in order.
 
 A listener is kafka-python's `ConsumerRebalanceListener`: `on_partitions_revoked` before partitions
 are given up, `on_partitions_assigned` after they came and before any of their records, and

@@ -79,8 +79,8 @@ class SessionState:
     # work
 
     current: CommandInProgress | None = None
-    """The command being carried out. Changed by `CommandChannel`, `LegacyGroupRules`, `Commands` and
-    `Sessions`.
+    """The command being carried out. Changed by `CommandChannel`, `LegacyGroupRules`, `Commands`
+    and `Sessions`.
     """
 
     intents: deque[Intent] = field(default_factory=deque)

@@ -69,7 +69,7 @@ class FetchClient:
         inner._fetcher = self.fetcher
         inner._manager.call_soon(inner._cluster.add_listener, self._heard_of)
         self.lock = self.fetcher.lock
-        self.bell = self.fetcher.bell
+        self.wakeup = self.fetcher.wakeup
         self._reset_policy = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}.get(
             inner.config["auto_offset_reset"]
         )
@@ -161,7 +161,7 @@ class FetchClient:
         in them when all have been told.
         """
         if self.subscription.subscription:
-            self.fetcher._manager.call_soon(self.bell.set)
+            self.fetcher._manager.call_soon(self.wakeup.set)
 
     def choose_nothing(self) -> None:
         """Forget topics and partitions that were chosen without a group."""
@@ -258,7 +258,7 @@ class FetchClient:
             self.subscription.reset_missing_positions()
         for task in (self.fetcher.reset_offsets_if_needed(), self._validate()):
             if task is not None:
-                task.add_both(lambda _: self.bell.set())
+                task.add_both(lambda _: self.wakeup.set())
 
     def _keep_refreshing(self) -> None:
         """kafka-python refreshes metadata in a loop, which ends for good on an error that it does
@@ -283,7 +283,7 @@ class FetchClient:
         return self.fetcher.validate_offsets_if_needed()
 
     def wait_ms(self) -> int | None:
-        """How long a wait for the bell may be; None = until it rings."""
+        """How long a wait for `wakeup` may be, in ms; None = until it is set."""
         with self.lock:
             if self.fetcher.has_lost_place:
                 return 0

@@ -17,8 +17,8 @@ a new release that moves one fails there and not in production). What it adds to
 * **One lock, the subscription's.** Assignments change on the agent's thread, records are drained on
   the application's, requests are built on kafka-python's IO thread. Each holds `lock` while it does
   so; nobody waits for another thread while holding it.
-* **A bell instead of waiting for futures.** Whatever may end a wait (a response, an error, a
-  finished offset look-up, a message from the agent) rings `bell`, a flag; the application's thread
+* **One wakeup instead of waiting for futures.** Whatever may end a wait (a response, an error, a
+  finished offset look-up, a message from the agent) sets `wakeup`, a flag; the application's thread
   clears it, looks for records and waits on it. Clearing before looking makes a lost wake-up
   impossible.
 * **Fairness.** What is buffered is handed out in turns, and each partition is fetched again when
@@ -86,7 +86,7 @@ class PartitionFetcher(Fetcher):
     ) -> None:
         super().__init__(client, subscriptions, **configs)
         self.lock = subscriptions._lock
-        self.bell = threading.Event()
+        self.wakeup = threading.Event()
         self.on_first_fetch = on_first_fetch
         self._reports = BrokerLog()
         self._unseen: set[TopicPartition] = set()
@@ -224,7 +224,7 @@ class PartitionFetcher(Fetcher):
             self._main.pop(node_id, None)
             self._reports.answered(node_id)
             self._seen(fetch_offsets)
-            self.bell.set()
+            self.wakeup.set()
 
     def _handle_fetch_error(self, node_id: Any, exception: BaseException) -> None:
         super()._handle_fetch_error(node_id, exception)
@@ -236,7 +236,7 @@ class PartitionFetcher(Fetcher):
                 "an unknown address" if broker is None else f"{broker.host}:{broker.port}",
                 exception,
             )
-        self.bell.set()
+        self.wakeup.set()
 
     def fetch_soon(self) -> None:
         """Ask the IO thread to send what can be sent; does not wait."""
@@ -436,7 +436,7 @@ class PartitionFetcher(Fetcher):
                 self._dry[tp] = offsets[tp]
         self._settle(offsets)
         self._seen(offsets)
-        self.bell.set()
+        self.wakeup.set()
 
     def _settle(self, offsets: Iterable[TopicPartition]) -> None:
         for tp in offsets:
@@ -452,7 +452,7 @@ class PartitionFetcher(Fetcher):
             lane,
             error,
         )
-        self.bell.set()
+        self.wakeup.set()
 
     async def _bridge_async(self, node_id: Any, first: Any) -> None:
         """Look after newcomers while the long poll to their broker is out."""

@@ -1,7 +1,7 @@
 """Records that iteration has taken out of the fetching side and not yet yielded.
 
 Iteration takes a whole poll's worth at once, so the fetching side's position stands behind records
-that the application has not seen. The cursor knows where the application really is: `positions`
+that the application has not seen. The iterator knows where the application really is: `positions`
 corrects the fetching side's, and `put_back` makes them true again when a partition is revoked,
 paused, or the lease is over. No work is done per record but stepping through a list. All methods
 are called under the fetching side's lock.
@@ -17,10 +17,47 @@ from kafka.structs import TopicPartition
 
 
 class Positions(Protocol):
-    """The part of the fetching side that the cursor needs."""
+    """The part of the fetching side that the iterator needs."""
 
     def put_back(self, tp: TopicPartition, offset: int) -> None:
         """Hand out this partition from `offset` again."""
+
+
+class TakenRecords(Protocol):
+    """Records that were taken out of the fetching side, and are not handed out or not processed
+    yet, as far as an assignment must know. All methods are called under the fetching side's lock.
+    """
+
+    @property
+    def in_hand(self) -> Mapping[TopicPartition, object]:
+        """Partitions of records that somebody works on, across polls. Always one mapping, which
+        follows.
+        """
+        ...
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where partitions with records left really stand."""
+        ...
+
+    def put_back(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Let the fetching side hand out what is left of these partitions again (None: of all)."""
+        ...
+
+    def discard(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget what is left of these partitions."""
+        ...
+
+    def added(
+        self, partitions: Collection[TopicPartition], streams: Mapping[TopicPartition, int]
+    ) -> None:
+        """These partitions are assigned now. `streams`: which message stream gets the records of a
+        partition; one that is not named keeps its stream.
+        """
+        ...
+
+    def give_up(self, partitions: Collection[TopicPartition]) -> None:
+        """These partitions are given up now: nobody waits any more for what is in hand of them."""
+        ...
 
 
 class _Chunk:
@@ -39,14 +76,15 @@ class _Chunk:
 
 
 class RecordIterator:
-    """`owner` is the partition of the record yielded last, as a tuple of one (nothing before the
-    first).
-    """
+    """The `TakenRecords` of an application that polls or iterates."""
 
     def __init__(self, data: Positions) -> None:
         self._data = data
         self._chunks: deque[_Chunk] = deque()
+        # The partition of the record yielded last, as a tuple of one; nothing before the first.
         self.owner: tuple[TopicPartition, ...] = ()
+        # Nothing: what was handed out is processed when the application polls again.
+        self.in_hand: Mapping[TopicPartition, object] = {}
 
     def fill(self, records: Mapping[TopicPartition, list[Any]]) -> None:
         """Take what one poll gave."""
@@ -82,6 +120,14 @@ class RecordIterator:
     def discard(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what is left of these partitions."""
         self._keep_others(partitions)
+
+    def added(
+        self, partitions: Collection[TopicPartition], streams: Mapping[TopicPartition, int]
+    ) -> None:
+        """Nothing: all records go to the application."""
+
+    def give_up(self, partitions: Collection[TopicPartition]) -> None:
+        """Nothing: see `in_hand`."""
 
     def _keep_others(self, partitions: Collection[TopicPartition] | None) -> None:
         self._chunks = deque(

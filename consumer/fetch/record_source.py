@@ -17,12 +17,12 @@ from kafka.structs import TopicPartition
 
 
 class RecordSource(Protocol):
-    """`lock` is the lock of the table; `bell` is set whenever `take` may find something that was
+    """`lock` is the lock of the table; `wakeup` is set whenever `take` may find something that was
     not there before; `max_buffered_bytes` is set before anything is assigned.
     """
 
     lock: Any
-    bell: threading.Event
+    wakeup: threading.Event
     max_buffered_bytes: int
 
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
@@ -33,7 +33,7 @@ class RecordSource(Protocol):
         ...
 
     def send_fetches(self) -> Any:
-        """Fetch what is wanted, and ring when something comes. Not under `lock`."""
+        """Fetch what is wanted, and set `wakeup` when something comes. Not under `lock`."""
         ...
 
     def fetch_soon(self) -> None:
@@ -52,7 +52,7 @@ class RecordSource(Protocol):
 
     @property
     def waiting_for_broker(self) -> bool:
-        """Will `bell` be set when there is something new?"""
+        """Will `wakeup` be set when there is something new?"""
         ...
 
     @property

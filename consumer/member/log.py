@@ -11,7 +11,7 @@ from typing import Any
 from kafka.structs import TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
@@ -57,10 +57,12 @@ _SENTENCES = {
 }
 
 
-class MemberLog(Observer):
-    """Logs notices and passes everything on to the application's observer."""
+class MemberLog:
+    """An `AssignmentObserver` that logs notices and passes everything on to the application's."""
 
-    def __init__(self, config: Mapping[str, Any], layout: Layout, inner: Observer) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], layout: Layout, inner: AssignmentObserver
+    ) -> None:
         self._config = config
         self._layout = layout
         self._inner = inner

@@ -16,7 +16,7 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
 from consumer.core.phases import Phase
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from zkcoord.core.model import GroupMetadata, Option
 from zkcoord.zk.port import Node, ReadDone, ReadResult
 from zkcoord.znodes import codec
@@ -69,12 +69,12 @@ class MemberMetrics(NamedTuple):
         }
 
 
-class RebalanceMetrics(Observer):
-    """Watches a member, and passes everything on. `ask` starts a read of the group's node, whose
-    answer goes to `answered`; it must return at once.
+class RebalanceMetrics:
+    """An `AssignmentObserver` of one member that passes everything on. `ask` starts a read of the
+    group's node, whose answer goes to `answered`; it must return at once.
     """
 
-    def __init__(self, inner: Observer, group: str, ask: Callable[[], None]) -> None:
+    def __init__(self, inner: AssignmentObserver, group: str, ask: Callable[[], None]) -> None:
         self._inner = inner
         self._group = group
         self._ask = ask

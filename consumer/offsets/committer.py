@@ -1,6 +1,6 @@
 """Commits: the application's, waiting or not, and the automatic ones.
 
-A commit goes to the agent's thread and is answered there (`answered`). The waiting form waits for
+A commit goes to the member's thread and is answered there (`answered`). The waiting form waits for
 the answer, and tries again as long as ZooKeeper is away and time is left; the other form gives a
 future whose callback runs on the application's thread (`run_callbacks`), as in kafka-python.
 Nothing waits without a limit. Only one automatic commit is under way at a time; one that failed is
@@ -40,22 +40,27 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Any], Any
 
 
 class Pending:
-    """One commit under way; `answer` once `answered` is set."""
+    """One commit under way."""
 
     def __init__(
         self,
         offsets: Mapping[TopicPartition, int],
-        era: int,
+        assignment_epoch: int,
         then: Callable[[Pending], None] | None = None,
     ) -> None:
+        # Next offsets to be stored.
         self.offsets = offsets
-        self.era = era
+        # The assignment that they are of.
+        self.assignment_epoch = assignment_epoch
+        # Set once `answer` is.
         self.answered = threading.Event()
+        # On the member's thread; None while there is none.
         self.answer: msg.CommitDone | None = None
+        # Called after that, on the member's thread.
         self.then = then
 
     def error(self, lost: Mapping[TopicPartition, str] | None = None) -> Exception | None:
-        """What the application is told; None when the commit happened. `lost`: what it lost since
+        """What the application gets; None when the commit happened. `lost`: what it lost since
         it polled, and why.
         """
         done = self.answer
@@ -103,31 +108,39 @@ class Committer:
 
     def __init__(
         self,
-        member: AssignmentState,
+        state: AssignmentState,
         default_callback: CommitCallback,
         interval_ms: int | None,
         timeout_ms: int,
     ) -> None:
-        self.member = member
+        self.state = state
+        # Called where the application gives no callback, and for automatic commits.
         self.default_callback = default_callback
+        # Of automatic commits; None where there are none.
         self.interval_ms = interval_ms
+        # For how long a commit is waited for, where the application does not say.
         self.timeout_ms = timeout_ms
+        # When the next automatic commit is due (`boot_ms`).
         self.due_ms: int | None = None if interval_ms is None else boot_ms() + interval_ms
         self._tokens = itertools.count(1)
+        # Commits under way by token. Added to by the application's thread, taken out by whichever
+        # answers.
         self._pending: dict[int, Pending] = {}
+        # Callbacks of commits that ended, for the application's thread.
         self._finished: deque[Callable[[], Any]] = deque()
+        # The last automatic commit.
         self._automatic: Pending | None = None
+        # Whether the last automatic commit was not stored, which is logged once.
         self._unstored = False
-        member.on_commit_done = self.answered
 
     def answered(self, done: msg.CommitDone) -> None:
-        """The agent's answer, on its thread."""
+        """Take the answer to a commit, on the member's thread."""
         pending = self._pending.pop(done.token, None)
         if pending is None:
             return
         pending.answer = done
         if done.outcome is CommitOutcome.OK:
-            self.member.desk.committed.update(pending.offsets)
+            self.state.ledger.committed.update(pending.offsets)
         pending.answered.set()
         if pending.then is not None:
             pending.then(pending)
@@ -140,11 +153,11 @@ class Committer:
     def _send(self, pending: Pending) -> int:
         token = next(self._tokens)
         self._pending[token] = pending
-        self.member.tell(
+        self.state.send(
             msg.Commit(
                 token,
                 {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()},
-                pending.era,
+                pending.assignment_epoch,
             )
         )
         return token
@@ -158,23 +171,23 @@ class Committer:
         `timeout_ms` (default `commit_timeout_ms`).
         """
         deadline = time.monotonic() + (self.timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        era = self.member.heard_era
+        assignment_epoch = self.state.seen_assignment_epoch
         wanted = offsets
         while True:
             if wanted is None:
                 self._refuse_lost()
-                positions, era = self.member.positions()
+                positions, assignment_epoch = self.state.positions()
                 offsets = {tp: p.offset for tp, p in positions.items()}
             if not offsets:
                 return
-            error = self._once(Pending(offsets, era), deadline)
+            error = self._once(Pending(offsets, assignment_epoch), deadline)
             left = deadline - time.monotonic()
             if error is None:
                 return
             left_meanwhile = (
                 wanted is None
                 and isinstance(error, NotOwnedError)
-                and self.member.announced() != set(offsets)
+                and self.state.announced() != set(offsets)
             )
             if left <= 0 or not (isinstance(error, CommitUnavailableError) or left_meanwhile):
                 raise error
@@ -182,20 +195,20 @@ class Committer:
                 threading.Event().wait(min(RETRY_MS / 1000, left))
 
     def _refuse_lost(self) -> None:
-        """A commit of everything would say nothing of the records that the application has just
-        processed.
+        """Raises `NotOwnedError` where a commit of everything would silently leave out the records
+        that the application has just processed.
         """
-        lost = self.member.lost_of(self.member.handed_out)
-        if lost and self.member.failure is None:
+        lost = self.state.lost_of(self.state.handed_out)
+        if lost and self.state.failure is None:
             raise lost_error(lost)
 
     def _once(self, pending: Pending, deadline: float) -> Exception | None:
-        if self.member.failure is not None:
-            raise self.member.failure
+        if self.state.failure is not None:
+            raise self.state.failure
         token = self._send(pending)
         if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
             self._pending.pop(token, None)
-        return pending.error(self.member.lost_of(pending.offsets))
+        return pending.error(self.state.lost_of(pending.offsets))
 
     def start(
         self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None
@@ -204,24 +217,22 @@ class Committer:
         `numbers_of` raises.
         """
         future = Future()
-        told = callback or self.default_callback
-        era = self.member.heard_era
+        report = callback or self.default_callback
+        assignment_epoch = self.state.seen_assignment_epoch
         lost: dict[TopicPartition, str] = {}
         if given is None:
-            lost = self.member.lost_of(self.member.handed_out)
-            given, era = self.member.positions()
+            lost = self.state.lost_of(self.state.handed_out)
+            given, assignment_epoch = self.state.positions()
         offsets, numbers = given, numbers_of(given)
 
         def finish(pending: Pending) -> None:
-            error = (
-                lost_error(lost) if lost else pending.error(self.member.lost_of(pending.offsets))
-            )
+            error = lost_error(lost) if lost else pending.error(self.state.lost_of(pending.offsets))
             future.failure(error) if error is not None else future.success(pending.answer)
             self._finished.append(
-                lambda: told(offsets, error if error is not None else pending.answer)
+                lambda: report(offsets, error if error is not None else pending.answer)
             )
 
-        pending = Pending(numbers, era, finish)
+        pending = Pending(numbers, assignment_epoch, finish)
         if numbers and not lost:
             self._send(pending)
         else:
@@ -243,13 +254,13 @@ class Committer:
         self.due_ms = now_ms + self.interval_ms
         if self._automatic is not None and not self._automatic.answered.is_set():
             return
-        positions, era = self.member.positions()
-        committed = self.member.desk.committed
+        positions, assignment_epoch = self.state.positions()
+        committed = self.state.ledger.committed
         changed = {tp: p for tp, p in positions.items() if committed.get(tp) != p.offset}
         if changed:
             self._automatic = Pending(
                 {tp: p.offset for tp, p in changed.items()},
-                era,
+                assignment_epoch,
                 lambda pending: self._automatic_done(changed, pending),
             )
             self._send(self._automatic)
@@ -260,7 +271,7 @@ class Committer:
         error = pending.error()
         if (
             isinstance(error, CommitUnavailableError)
-            and not self.member.closed
+            and not self.state.closed
             and not self._unstored
         ):
             log.warning(

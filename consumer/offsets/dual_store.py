@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import kafka.errors
 from kafka.structs import TopicPartition
 
-from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
-from consumer.fetch.group_offsets import GroupOffsets
-from consumer.offsets.store import REFRESH_S, ZooKeeperOffsetStore
+from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
 from zkcoord.core.model import TopicPartition as ModelPartition
 
 log = logging.getLogger(__name__)
@@ -32,21 +30,30 @@ MIRROR_EVERY_MS = 100
 RETRY_MS = 500
 
 
-class DualOffsetStore(ZooKeeperOffsetStore):
+class DualOffsetStore:
     """The mirror of one membership. The lease is looked at before each request."""
 
-    def __init__(
-        self, offsets: GroupOffsets, member: AssignmentState, lease_holds: Callable[[], bool]
-    ) -> None:
-        super().__init__(offsets, member, lease_holds)
+    def __init__(self, links: OffsetStoreLinks) -> None:
+        self._links = links
+        self.offsets = links.offsets
+        # Requests that failed.
         self.failures = 0
+        # Of what follows, but for the event.
         self._lock = threading.Lock()
+        # The stored next offset of each partition that is owned.
         self._owned: dict[TopicPartition, int] = {}
+        # Next offsets to be mirrored by the next request, and those of the request that is out.
         self._waiting: dict[TopicPartition, int] = {}
         self._sent: dict[TopicPartition, int] = {}
+        # Set while nothing runs on the IO thread.
         self._idle = threading.Event()
         self._idle.set()
-        self._closing = self._closed = self._failing = False
+        # The group was left, so the lease does not count any more.
+        self._closing = False
+        # Nothing more is mirrored.
+        self._closed = False
+        # Whether the last request failed, which is logged once.
+        self._failing = False
 
     def begin(self) -> None:
         """From now on what is owned is mirrored again before Kafka forgets it."""
@@ -61,15 +68,19 @@ class DualOffsetStore(ZooKeeperOffsetStore):
                 self._waiting = {**self._owned, **self._waiting}
             self._begin()
 
-    # the agent's thread
+    # the member's thread
 
     def receive(self, message: msg.ToFetcher) -> None:
         """Take what concerns the mirror, pass the rest on."""
-        if isinstance(message, msg.Stored):
-            return self._stored(message)
-        if isinstance(message, msg.Lost):
-            self._lost(message.partitions)
-        self.member.receive(message)
+        match message:
+            case msg.Stored():
+                self._stored(message)
+                return
+            case msg.Lost():
+                self._lost(message.partitions)
+            case _:
+                pass
+        self._links.deliver(message)
 
     def _stored(self, m: msg.Stored) -> None:
         with self._lock:
@@ -111,7 +122,7 @@ class DualOffsetStore(ZooKeeperOffsetStore):
                 if not self._waiting or self._closed:
                     self._idle.set()
                     return
-                if self._closing or self.lease_holds():
+                if self._closing or self._links.lease_holds():
                     self._sent, self._waiting = self._waiting, {}
                 else:
                     # what was given up may have moved on elsewhere by now
@@ -152,6 +163,15 @@ class DualOffsetStore(ZooKeeperOffsetStore):
         self._failing = True
 
     # the application's thread
+
+    def send(self, message: msg.FromFetcher) -> None:
+        """Passed on; any thread."""
+        self._links.send(message)
+
+    def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Nothing: the member stores the last positions in ZooKeeper when it leaves, and says so
+        (`Stored`).
+        """
 
     def close(self, timeout_s: float) -> None:
         """Mirror what waits, and all that was owned until now once more, within `timeout_s`."""

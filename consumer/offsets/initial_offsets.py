@@ -20,12 +20,13 @@ new partition of a topic that grew has nothing committed anywhere: `auto_offset_
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
 import kafka.errors
 from kafka.structs import TopicPartition
 
-from consumer.assignment.state import AssignmentState, model_offsets
+from consumer.assignment.state import model_offsets
 from consumer.core import messages as msg
 from consumer.core.messages import FailureCode
 from consumer.fetch.group_offsets import RETRY_MS, GroupOffsets
@@ -36,30 +37,68 @@ log = logging.getLogger(__name__)
 MEMBERS_NAMED_MAX = 5
 
 
+class OffsetResetter(Protocol):
+    """Looks up where partitions begin that have no offset anywhere."""
+
+    def resolve(
+        self,
+        partitions: Collection[TopicPartition],
+        done: Callable[[dict[TopicPartition, int]], None],
+        earliest: Collection[TopicPartition] = (),
+    ) -> bool:
+        """`done` gets where these begin, as far as it can be found out now, on some thread; those
+        in `earliest` at their first record. False: a policy is needed, and there is none.
+        """
+        ...
+
+
+class StartingMember(Protocol):
+    """What is asked of the member whose partitions begin; any thread."""
+
+    @property
+    def data(self) -> OffsetResetter:
+        """The fetching side."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether the group was left."""
+        ...
+
+    @property
+    def failure(self) -> Exception | None:
+        """What ended the member."""
+        ...
+
+    @property
+    def send(self) -> Callable[[msg.FromFetcher], None]:
+        """Sends a message to the member's thread."""
+        ...
+
+
 class InitialOffsets:
     """Answers the `Resolve`s of one membership. `offsets` is the group in Kafka. `always`: its
-    offsets are kept in Kafka alone, so Kafka is asked at each start, and `initial` speaks of what
+    offsets are kept in Kafka alone, so Kafka is asked at each start, and `initial` decides for what
     is not there: with "kafka" what is stored in ZooKeeper counts, as left by a group that kept its
     offsets there before.
     """
 
     def __init__(
-        self, member: AssignmentState, offsets: GroupOffsets, initial: str, always: bool = False
+        self, member: StartingMember, offsets: GroupOffsets, initial: str, always: bool = False
     ) -> None:
         self.member = member
         self.offsets = offsets
         self.initial = initial
         self.always = always
         self._said = ""
-        member.on_resolve = self.resolve
 
     # when the group is joined
 
-    def look(self) -> None:
-        """Look, in the background, whether members of Kafka's own protocol hold the group: then
+    def check_group(self) -> None:
+        """Ask, in the background, whether members of Kafka's own protocol hold the group: then
         this member gives up.
         """
-        self.offsets.start(self._look_async).add_errback(
+        self.offsets.start(self._check_group_async).add_errback(
             lambda e: log.debug(
                 "looking for members of group %s in Kafka ended: %s", self.offsets.group, e
             )
@@ -67,33 +106,33 @@ class InitialOffsets:
 
     @property
     def _over(self) -> bool:
-        """Has the member ended? Then its connections close under whoever asks, which is nothing to
-        speak of.
+        """Whether the member has ended. Then its connections close under whoever asks, which is not
+        worth a warning.
         """
         return self.member.closed or self.member.failure is not None
 
-    async def _look_async(self) -> None:
+    async def _check_group_async(self) -> None:
         while not self._over:
             try:
                 live = await self.offsets.live_members_async()
                 self._said = ""
-                return self._check(live)
+                return self._refuse(live)
             except kafka.errors.GroupAuthorizationFailedError:
                 return  # it matters only where something is adopted, which says so
             except kafka.errors.KafkaError as e:
                 self._not_answered(e)
             await self.offsets.sleep(RETRY_MS / 1000)
 
-    def _check(self, live: tuple[str, ...]) -> None:
+    def _refuse(self, live: tuple[str, ...]) -> None:
         if live:
-            self.member.tell(
+            self.member.send(
                 msg.GiveUp(FailureCode.KAFKA_GROUP_ACTIVE, _active(self.offsets.group, live))
             )
 
     # where to begin
 
     def resolve(self, m: msg.Resolve) -> None:
-        """Answer, now or later. On the agent's thread."""
+        """Answer, now or later. On the member's thread."""
         earliest = {TopicPartition(*tp) for tp in m.earliest}
         wanted = [TopicPartition(*tp) for tp in m.partitions]
         open_ = [tp for tp in wanted if tp not in earliest]
@@ -119,7 +158,7 @@ class InitialOffsets:
         try:
             live = await self.offsets.live_members_async()
             if live:
-                return self._check(live)
+                return self._refuse(live)
             found = await self.offsets.committed_async(partitions)
             self._said = ""
         except (
@@ -131,7 +170,7 @@ class InitialOffsets:
                 if self.always
                 else ", or set initial_offsets='reset' to begin where auto_offset_reset says"
             )
-            return self.member.tell(
+            return self.member.send(
                 msg.GiveUp(
                     FailureCode.KAFKA_GROUP_DENIED,
                     f"Kafka does not let this client read what group {self.offsets.group} has"
@@ -140,7 +179,7 @@ class InitialOffsets:
             )
         except kafka.errors.KafkaError as e:
             self._not_answered(e)
-            return self.member.tell(msg.Resolved(token, {}))
+            return self.member.send(msg.Resolved(token, {}))
         if found and not self.always:
             log.info(
                 "group %s goes on from its offsets in Kafka: %s", self.offsets.group, _listed(found)
@@ -158,9 +197,9 @@ class InitialOffsets:
         rest = [tp for tp in wanted if tp not in found]
         undecided = [tp for tp in rest if tp not in earliest]
         if not rest:
-            self.member.tell(msg.Resolved(token, model_offsets(found)))
+            self.member.send(msg.Resolved(token, model_offsets(found)))
         elif self.initial == "refuse" and undecided:
-            self.member.tell(
+            self.member.send(
                 msg.GiveUp(
                     FailureCode.RESET_POLICY,
                     f"no offset is stored in {'Kafka' if self.always else 'ZooKeeper'} for"
@@ -176,10 +215,10 @@ class InitialOffsets:
             )
         elif not self.member.data.resolve(
             rest,
-            lambda more: self.member.tell(msg.Resolved(token, model_offsets({**found, **more}))),
+            lambda more: self.member.send(msg.Resolved(token, model_offsets({**found, **more}))),
             earliest,
         ):
-            self.member.tell(
+            self.member.send(
                 msg.GiveUp(
                     FailureCode.RESET_POLICY,
                     f"no offset is stored for {_named(undecided)} and auto_offset_reset is 'none':"
@@ -191,7 +230,7 @@ class InitialOffsets:
         """Not an error of Kafka's; neither is it an answer."""
         if not self._over:
             self._not_answered(error)
-            self.member.tell(msg.Resolved(token, {}))
+            self.member.send(msg.Resolved(token, {}))
 
     def _not_answered(self, error: Exception) -> None:
         said = f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -1,5 +1,5 @@
 """Offsets in Kafka alone (`offsets_storage="kafka"`): a commit goes to the broker that coordinates
-the group there, once the agent has said that this member owns the partitions and its lease holds.
+the group there, once the member has answered that it owns the partitions and its lease holds.
 
 The guarantee is weaker than ZooKeeper's: nothing fences the broker's side. A commit that was sent
 while the lease held may reach the broker after somebody else has gone on, and move the offset back:
@@ -19,15 +19,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import kafka.errors
 from kafka.structs import TopicPartition
 
-from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
-from consumer.fetch.group_offsets import RETRY_MS, GroupOffsets
-from consumer.offsets.store import REFRESH_S, ZooKeeperOffsetStore
+from consumer.fetch.group_offsets import RETRY_MS
+from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
 from zkcoord.core.model import TopicPartition as ModelPartition
 
 log = logging.getLogger(__name__)
@@ -36,24 +36,27 @@ GIVE_UP_AFTER_S = 10.0
 Offsets = dict[TopicPartition, int]
 
 
-class KafkaOffsetStore(ZooKeeperOffsetStore):
-    """The storage of one membership. Tasks run on the IO thread, one after the other; each knows
-    how much had been lost when it was asked for, so that what is lost since is left out. `_last` is
-    by partition what was to be committed last, or was committed when it began: what is committed
-    anew is never more than the application has asked for.
-    """
+class KafkaOffsetStore:
+    """The store of one membership. Fields that are changed later are under `_lock`."""
 
-    def __init__(
-        self, offsets: GroupOffsets, member: AssignmentState, lease_holds: Callable[[], bool]
-    ) -> None:
-        super().__init__(offsets, member, lease_holds)
+    def __init__(self, links: OffsetStoreLinks) -> None:
+        self._links = links
+        self.offsets = links.offsets
+        self.state = links.state
         self._lock = threading.Lock()
+        # Token of a `Commit` that the member has not answered yet: what it is to store.
         self._asked: dict[int, Offsets] = {}
+        # They run on the IO thread, one after the other. Each knows how much had been lost when it
+        # was asked for (`_losses` of then), so that what is lost since is left out.
         self._tasks: deque[Callable[[], Awaitable[None]]] = deque()
+        # Set while no task runs.
         self._idle = threading.Event()
         self._idle.set()
+        # How many `Lost` have come, and by partition the number of the last that names it.
         self._losses = 0
         self._lost_at: dict[TopicPartition, int] = {}
+        # By partition what was to be committed last, or was committed when it began: what is
+        # committed anew is never more than the application has asked for.
         self._last: Offsets = {}
 
     def begin(self) -> None:
@@ -64,40 +67,47 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
 
     def receive(self, message: msg.ToFetcher) -> None:
         """A permission becomes a commit; everything else passes."""
-        if isinstance(message, msg.Lost):
-            with self._lock:
-                self._losses += 1
-                self._lost_at.update(
-                    dict.fromkeys((TopicPartition(*tp) for tp in message.partitions), self._losses)
-                )
-        elif isinstance(message, msg.Assigned):
-            with self._lock:
-                self._last.update(
-                    {
-                        tp: offset
-                        for tp, offset in _public(message.offsets).items()
-                        if self.offsets.seen.get(tp) == offset
-                    }
-                )
-        elif isinstance(message, CommitDone):
-            with self._lock:
-                offsets, losses = self._asked.pop(message.token, {}), self._losses
-            if message.outcome is CommitOutcome.OK and offsets:
-                return self._queue(lambda: self._commit_async(message.token, offsets, losses))
-        self.member.receive(message)
+        match message:
+            case msg.Lost():
+                lost = [TopicPartition(*tp) for tp in message.partitions]
+                with self._lock:
+                    self._losses += 1
+                    self._lost_at.update(dict.fromkeys(lost, self._losses))
+            case msg.Assigned():
+                with self._lock:
+                    self._last.update(
+                        {
+                            tp: offset
+                            for tp, offset in _public(message.offsets).items()
+                            if self.offsets.seen.get(tp) == offset
+                        }
+                    )
+            case msg.CommitDone():
+                with self._lock:
+                    offsets, losses = self._asked.pop(message.token, {}), self._losses
+                if message.outcome is CommitOutcome.OK and offsets:
+                    self._queue(lambda: self._commit_async(message.token, offsets, losses))
+                    return
+            case _:
+                pass
+        self._links.deliver(message)
 
-    def tell(self, message: msg.FromFetcher) -> None:
+    def send(self, message: msg.FromFetcher) -> None:
         """A commit is remembered until it is permitted; what is given up is committed first.
         Everything else passes.
         """
-        if isinstance(message, msg.Commit):
-            with self._lock:
-                self._asked[message.token] = _public(message.offsets)
-        elif isinstance(message, msg.Revoked):
-            with self._lock:
-                losses = self._losses
-            return self._queue(lambda: self._give_async(message, losses))
-        self.to_agent(message)
+        match message:
+            case msg.Commit():
+                with self._lock:
+                    self._asked[message.token] = _public(message.offsets)
+            case msg.Revoked():
+                with self._lock:
+                    losses = self._losses
+                self._queue(lambda: self._give_up_async(message, losses))
+                return
+            case _:
+                pass
+        self._links.send(message)
 
     def leave(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
         """Commit the last positions, after what was asked for before, and wait for it."""
@@ -106,6 +116,13 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
             losses = self._losses
         self._queue(lambda: self._store_async(dict(positions), losses, deadline))
         self._idle.wait(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing: see `leave`."""
+
+    def figures(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
     def _queue(self, task: Callable[[], Awaitable[None]]) -> None:
         with self._lock:
@@ -117,7 +134,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
 
     def _ended(self, error: Exception) -> None:
         log.log(
-            logging.DEBUG if self.member.closed else logging.WARNING,
+            logging.DEBUG if self.state.closed else logging.WARNING,
             "commits of group %s ended: %r; they begin again with the next one",
             self.offsets.group,
             error,
@@ -145,39 +162,39 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
         """The application's commit, answered as Kafka answers it."""
         named = tuple(sorted(ModelPartition(*tp) for tp in offsets))
         lost = self._lost_since(offsets, losses)
-        if lost or not self.lease_holds():
+        if lost or not self._links.lease_holds():
             done = (
                 CommitDone(token, CommitOutcome.NOT_OWNED, lost)
                 if lost
                 else CommitDone(token, CommitOutcome.UNAVAILABLE, named)
             )
-            return self.member.receive(done)
+            return self._links.deliver(done)
         with self._lock:
             self._last.update(offsets)
         try:
             await self.offsets.commit_async(offsets)
         except kafka.errors.RetriableError as e:
-            self.member.receive(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _said(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _described(e)))
         except kafka.errors.KafkaError as e:
-            self.member.receive(CommitDone(token, CommitOutcome.REFUSED, named, _said(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, _described(e)))
         else:
-            self.member.receive(CommitDone(token, CommitOutcome.OK))
+            self._links.deliver(CommitDone(token, CommitOutcome.OK))
 
-    async def _give_async(self, m: msg.Revoked, losses: int) -> None:
-        """What is given up is committed where it stands (automatic commits), and the agent hears of
-        it in any case.
+    async def _give_up_async(self, m: msg.Revoked, losses: int) -> None:
+        """What is given up is committed where it stands (automatic commits), and the member gets
+        its answer in any case.
         """
         await self._store_async(_public(m.positions), losses, time.monotonic() + GIVE_UP_AFTER_S)
-        self.to_agent(m)
+        self._links.send(m)
 
     async def _refresh_async(self) -> None:
-        while not self.member.closed:
+        while not self.state.closed:
             await self.offsets.sleep(REFRESH_S)
-            self._queue(self._again_async)
+            self._queue(self._store_again_async)
 
-    async def _again_async(self) -> None:
-        with self.member.lock:
-            owned = self.member.data.assigned()
+    async def _store_again_async(self) -> None:
+        with self.state.lock:
+            owned = self.state.data.assigned()
         with self._lock:
             last, losses = (
                 {tp: offset for tp, offset in self._last.items() if tp in owned},
@@ -190,7 +207,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
         delivered again.
         """
         why = "the lease is over"
-        while wanted and self.lease_holds() and time.monotonic() < deadline:
+        while wanted and self._links.lease_holds() and time.monotonic() < deadline:
             for tp in self._lost_since(wanted, losses):
                 del wanted[TopicPartition(*tp)]
             with self._lock:
@@ -199,7 +216,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
                 await self.offsets.commit_async(wanted)
                 return
             except kafka.errors.KafkaError as e:
-                why = _said(e)
+                why = _described(e)
                 if not isinstance(e, kafka.errors.RetriableError):
                     break
             await self.offsets.sleep(RETRY_MS / 1000)
@@ -213,7 +230,7 @@ class KafkaOffsetStore(ZooKeeperOffsetStore):
             )
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

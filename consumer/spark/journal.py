@@ -14,7 +14,7 @@ import platform
 import time
 from collections.abc import Collection
 
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver, Observer
 from consumer.spark.plan import Plan
 from consumer.spark.query_assignment import QueryAssignment
 from consumer.verifiable import EventLines, Reporter, named
@@ -27,7 +27,7 @@ class QueryJournal:
     """
 
     def __init__(self, folder: str) -> None:
-        self.observer = Observer()
+        self.observer: AssignmentObserver = Observer()
         self._journal: EventLines | None = None
         self._stored: tuple[int, int] | None = None
         if folder:

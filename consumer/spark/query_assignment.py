@@ -27,7 +27,7 @@ from consumer.core import messages as msg
 from consumer.core.messages import NoticeKind
 from consumer.errors import MembershipError, failure
 from consumer.fetch.client import FetchClient
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
 
@@ -53,12 +53,19 @@ class Owned:
 
 
 class QueryAssignment:
-    """One member's partitions. `tell` sends to the agent. Everything is read and changed under
+    """One member's partitions. Everything is read and changed under
     `lock`, which is also notified of each change. `closed` and `failure` are what
     `consumer.offsets.initial_offsets` asks for.
     """
 
-    def __init__(self, data: FetchClient, observer: Observer, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        data: FetchClient,
+        observer: AssignmentObserver,
+        changed: Callable[[], None],
+        send: Callable[[msg.FromFetcher], None],
+        resolve: Callable[[msg.Resolve], None],
+    ) -> None:
         self.data = data
         self.observer = observer
         self.lock = threading.Condition(threading.RLock())
@@ -71,9 +78,11 @@ class QueryAssignment:
         self.failure: MembershipError | None = None
         self.session_lost = ""
         self.closed = False
-        self.tell: Callable[[msg.FromFetcher], None] = lambda message: None
-        self.on_resolve: Callable[[msg.Resolve], None] = lambda question: None
         self._changed = changed
+        # Sends a message to the member's thread.
+        self.send = send
+        # Answers a question for initial offsets, now or later.
+        self._answer_resolve = resolve
 
     # the agent's thread
 
@@ -112,7 +121,7 @@ class QueryAssignment:
             for tp in idle:
                 self.given[tp] = self.owned.pop(tp)
             self.observer.on_revoked(positions, time.time_ns())
-            self.tell(msg.Revoked(token, positions, busy))
+            self.send(msg.Revoked(token, positions, busy))
             self._changed()
 
     def position(self, tp: TopicPartition) -> int:
@@ -162,7 +171,7 @@ class QueryAssignment:
         self._changed()
 
     def _resolve(self, m: msg.Resolve) -> None:
-        self.on_resolve(m)
+        self._answer_resolve(m)
 
     def _commit_done(self, m: msg.CommitDone) -> None:
         self.answers[m.token] = m

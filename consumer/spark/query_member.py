@@ -24,7 +24,6 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 from consumer.assignment.subscription import subscription_of
 from consumer.core import messages as msg
@@ -36,7 +35,7 @@ from consumer.member.broker_discovery import find_brokers
 from consumer.member.driver import MemberDriver
 from consumer.member.log import MemberLog
 from consumer.member.thread import MemberThread, zk_options
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from consumer.offsets.initial_offsets import InitialOffsets
 from consumer.spark.decode.errors import DataLossError
 from consumer.spark.end_offsets import EndOffsets
@@ -87,7 +86,7 @@ class QueryMember:
     begin.
     """
 
-    def __init__(self, options: StreamOptions, observer: Observer) -> None:
+    def __init__(self, options: StreamOptions, observer: AssignmentObserver) -> None:
         self.options = options
         configs = options.consumer()
         self.config = configs.config
@@ -101,13 +100,16 @@ class QueryMember:
         )
         self.data = choose_client("kafka-python", configs.kafka_configs(self.brokers))
         self.desk = QueryAssignment(
-            self.data, MemberLog(self.config, self.layout, observer), self._wants
+            self.data,
+            MemberLog(self.config, self.layout, observer),
+            self._wants,
+            self._send,
+            self._resolve,
         )
         self.ends = EndOffsets(self.data, self._news)
         self.agent = MemberThread(
             configs, self.zk, self.desk.receive, self._agent_ended, os.getppid()
         )
-        self.desk.tell = self.agent.tell
         self.running: Plan | None = None
         self.running_key: tuple[int, int] | None = None
         self.settled_key: tuple[int, int] | None = None
@@ -115,17 +117,22 @@ class QueryMember:
         self.began_waiting = time.monotonic()
         self.drain = GracefulStop(lambda: self.agent.member_name)
         self._tokens = itertools.count(1)
-        beginning = InitialOffsets(
-            # what of an assignment the beginning needs
-            cast(Any, StartingOffsets(self.desk, options.starting)),
+        self._initial_offsets = InitialOffsets(
+            StartingOffsets(self.desk, options.starting),
             self.data.group_offsets(options.group),
             str(self.config["initial_offsets"]),
         )
         self.agent.start()
-        beginning.look()
+        self._initial_offsets.check_group()
         self.agent.tell(msg.Subscribe(subscription_of(options.topics, options.pattern)))
 
     # news
+
+    def _send(self, message: msg.FromFetcher) -> None:
+        self.agent.tell(message)
+
+    def _resolve(self, question: msg.Resolve) -> None:
+        self._initial_offsets.resolve(question)
 
     def _wants(self) -> None:
         self.ends.want(list(self.desk.owned))
@@ -165,7 +172,7 @@ class QueryMember:
 
     def leased(self) -> bool:
         """Is what this member owns its own, for certain? The clock is read last, as in
-        `KafkaConsumer._leased_in`.
+        `GroupSession.leased_in`.
         """
         until = self.agent.lease_until(self.desk.era)
         return boot_ms() < until

@@ -5,7 +5,7 @@ Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from consumer.core import messages as msg
@@ -15,7 +15,7 @@ from zkcoord.core.model import TopicPartition
 
 
 class StartingOffsets:
-    """What `Beginning` needs of a member. Partitions that explicit offsets do not name begin at
+    """The `StartingMember` of a query. Partitions that explicit offsets do not name begin at
     their first record, as new ones do in Spark's own source.
     """
 
@@ -24,9 +24,9 @@ class StartingOffsets:
         self._offsets = offsets
         self.data = self
 
-    def tell(self, message: msg.FromFetcher) -> None:
-        """Send to the member, as the assignment does when it is wired."""
-        self._desk.tell(message)
+    def send(self, message: msg.FromFetcher) -> None:
+        """Send to the member's thread."""
+        self._desk.send(message)
 
     @property
     def closed(self) -> bool:
@@ -38,19 +38,10 @@ class StartingOffsets:
         """What ended it."""
         return self._desk.failure
 
-    @property
-    def on_resolve(self) -> Callable[[msg.Resolve], None]:
-        """Who answers the agent's question."""
-        return self._desk.on_resolve
-
-    @on_resolve.setter
-    def on_resolve(self, answer: Callable[[msg.Resolve], None]) -> None:
-        self._desk.on_resolve = answer
-
     def resolve(
         self,
         partitions: Collection[Any],
-        done: Callable[[Mapping[Any, int]], None],
+        done: Callable[[dict[Any, int]], None],
         earliest: Collection[Any] = (),
     ) -> bool:
         """`done` gets where these begin, as far as it can be found out now; those in `earliest` at

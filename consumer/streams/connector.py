@@ -8,8 +8,8 @@ Python's spelling, on a member that the coordinator serves.
             # work: for message in stream: handle(message)
 
 Each stream is an iterator for one thread. A partition belongs to one stream, that of the thread id
-`<consumer id>-<n>` in its owner node. How threads, queues and the hand-over work together is said
-in `consumer.streams.queues` and `consumer.streams.poller`.
+`<consumer id>-<n>` in its owner node. How threads, queues and the hand-over work together is
+described in `consumer.streams.queues` and `consumer.streams.poller`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from kafka.errors import IllegalStateError
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -36,27 +36,30 @@ from zkcoord.znodes.registration import STREAMS_MAX
 Decoder = Callable[[bytes], Any]
 
 
-class TopicFilter:
+@runtime_checkable
+class TopicFilter(Protocol):
     """Topics by a regular expression (RE2) that covers whole names; as in the old consumer a comma
     means or, and spaces and outer quotes do not count.
     """
 
     kind: PatternKind
+    regex: str
+
+
+class WhiteList:
+    """The topics that match."""
 
     def __init__(self, regex: str) -> None:
+        self.kind = PatternKind.WHITE_LIST
         self.regex = as_old_consumers_read(regex)
 
 
-class WhiteList(TopicFilter):
-    """The topics that match."""
-
-    kind = PatternKind.WHITE_LIST
-
-
-class BlackList(TopicFilter):
+class BlackList:
     """All topics but those that match."""
 
-    kind = PatternKind.BLACK_LIST
+    def __init__(self, regex: str) -> None:
+        self.kind = PatternKind.BLACK_LIST
+        self.regex = as_old_consumers_read(regex)
 
 
 class MessageAndMetadata:

@@ -124,8 +124,8 @@ def read(properties: Mapping[str, Any], configs: Mapping[str, Any]) -> StreamsOp
 
 
 def _storage(properties: Mapping[str, Any]) -> str | None:
-    """Where offsets are: with Kafka's storage the old consumer wrote both, unless it was told
-    otherwise.
+    """The option `offsets_storage`: with Kafka's storage the old consumer wrote both, unless
+    `dual.commit.enabled` was false.
     """
     given = properties.get("offsets.storage")
     if given is None:
@@ -135,7 +135,9 @@ def _storage(properties: Mapping[str, Any]) -> str | None:
     both = _read(
         "dual.commit.enabled", properties.get("dual.commit.enabled", given == "kafka"), _yes_or_no
     )
-    return "zookeeper" if given == "zookeeper" else "dual" if both else "kafka"
+    if given == "zookeeper":
+        return "zookeeper"
+    return "dual" if both else "kafka"
 
 
 def _positive(properties: Mapping[str, Any], name: str, default: int) -> int:

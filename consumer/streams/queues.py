@@ -1,10 +1,10 @@
-"""What message streams have in the place of a cursor: a queue for each stream, and what each
-stream's thread has in hand.
+"""What message streams have in the place of a `RecordIterator`: a queue for each stream, and what
+each stream's thread has in hand.
 
-The pump (`consumer.streams.poller`) fills the queues, the application's threads drain them. To the
-rest of the consumer they are its cursor: records taken out of the fetching side that the
-application has not seen. So positions, commits, revocations and resets are true without knowing of
-streams. Everything here is under the fetching side's lock.
+The poller (`consumer.streams.poller`) fills the queues, the application's threads drain them. To
+the rest of the consumer they are its `TakenRecords`: records taken out of the fetching side that
+the application has not seen. So positions, commits, revocations and resets are true without knowing
+of streams. Everything here is under the fetching side's lock.
 
 * A partition belongs to the stream that its owner node names; its records go to that stream's
   queue, in order.
@@ -14,11 +14,12 @@ streams. Everything here is under the fetching side's lock.
   on; half empty, it gets more. While all are full nothing is taken from the fetching side, and
   nothing is paused.
 * Nothing is handed out without the lease, nor of a partition that is being given up: its records
-  leave the queue at the moment when that is heard.
+  leave the queue when its `Revoke` takes effect.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -28,7 +29,8 @@ from typing import Any
 from kafka.structs import TopicPartition
 
 from consumer.fetch.client import FetchClient
-from consumer.fetch.record_iterator import RecordIterator
+
+log = logging.getLogger(__name__)
 
 ANY_TOPIC = ""
 LEASE_LOOK_S = 0.02
@@ -68,14 +70,22 @@ class Line:
     """One stream's queue."""
 
     def __init__(self, queues: StreamQueues, number: int) -> None:
+        # Which of its topic's streams this is, from 0.
         self.number = number
         self._queues = queues
+        # Records of one partition each, in the order in which they came.
         self._chunks: deque[_StreamChunk] = deque()
+        # Notified when there may be something for the stream's thread.
         self.waiting = threading.Condition(queues.lock)
+        # How many records are queued.
         self.count = 0
+        # Whether it has been full, and is not half empty since.
         self.full = False
+        # Whether its partitions are paused.
         self.paused = False
+        # What the stream's thread works on.
         self.hand: Hand | None = None
+        # What fetching raised: the next call of `next` raises it, once.
         self.error: Exception | None = None
 
     def next(self, timeout_s: float) -> Any:
@@ -139,23 +149,30 @@ class Line:
         return found
 
 
-class StreamQueues(RecordIterator):
-    """The queues of one consumer's streams. A queue with `limit` records or more is full;
-    `may_hand_out` asks for the lease. With `awaited` the bell rings when a record is out of hand.
-    """
+class StreamQueues:
+    """The queues of one consumer's streams: its `TakenRecords`."""
 
     def __init__(self, data: FetchClient, limit: int, may_hand_out: Callable[[], bool]) -> None:
-        super().__init__(data)
-        self._data_path = data
+        self._data = data
         self.lock = data.lock
+        # A queue with so many records is full.
         self.limit = limit
+        # Whether the lease holds; called under the lock.
         self.may_hand_out = may_hand_out
+        # Whether the poller waits for a record in hand: then it is woken when one is processed.
         self.awaited = False
+        # The streams' queues by topic (or `ANY_TOPIC`); set once, by `open`.
         self.lines: dict[str, list[Line]] = {}
+        # Which queue gets the records of a partition.
         self.route: dict[TopicPartition, Line] = {}
+        # The records in hand that still count: one whose partition was given up or lost is not
+        # here any more, though its stream's thread may go on working on it.
         self.in_hand: dict[TopicPartition, Hand] = {}
+        # Notified when a record is processed after the end.
         self.idle = threading.Condition(self.lock)
+        # Set when the streams end: nothing is handed out from then on.
         self.closed = False
+        # What ended the consumer; every stream raises it.
         self.failure: Exception | None = None
 
     def open(self, streams: Mapping[str, int]) -> dict[str, list[Line]]:
@@ -170,7 +187,7 @@ class StreamQueues(RecordIterator):
         """Every queue."""
         return [line for lines in self.lines.values() for line in lines]
 
-    # the cursor of the consumer
+    # the records taken, as the assignment and the poller see them
 
     def fill(self, records: Mapping[TopicPartition, list[Any]]) -> None:
         """What one turn gave: to the streams of its partitions."""
@@ -179,10 +196,6 @@ class StreamQueues(RecordIterator):
                 line = self.route[tp]
                 line.put(tp, found)
                 line.full = line.full or line.count >= self.limit
-
-    def next(self) -> Any:
-        """Streams hand out, not the consumer."""
-        return None
 
     def positions(self) -> dict[TopicPartition, int]:
         """Where partitions really stand: before what is in hand, else before what is queued."""
@@ -200,7 +213,7 @@ class StreamQueues(RecordIterator):
         """
         for tp, offset in self._queued().items():
             if partitions is None or tp in partitions:
-                self._data_path.put_back(tp, offset)
+                self._data.put_back(tp, offset)
         for line in self.all_lines():
             line.drop(partitions)
 
@@ -214,16 +227,18 @@ class StreamQueues(RecordIterator):
 
     # who has what
 
-    def give(self, partition: TopicPartition, number: int) -> None:
-        """This stream owns the partition from now on."""
-        lines = self.lines.get(partition.topic) or self.lines[ANY_TOPIC]
-        self.route[partition] = lines[number % len(lines)]
-
-    def pause_too(self, partitions: Collection[TopicPartition]) -> None:
-        """Partitions that came to a queue whose others are paused wait as well."""
+    def added(
+        self, partitions: Collection[TopicPartition], streams: Mapping[TopicPartition, int]
+    ) -> None:
+        """The streams own these partitions from now on. Those that come to a queue whose others are
+        paused wait as well.
+        """
+        for tp, number in streams.items():
+            lines = self.lines.get(tp.topic) or self.lines[ANY_TOPIC]
+            self.route[tp] = lines[number % len(lines)]
         waiting = [tp for tp in partitions if self.route[tp].paused]
         if waiting:
-            self._data_path.kafka.pause(*waiting)
+            self._data.kafka.pause(*waiting)
 
     def handed_out(self, line: Line, hand: Hand) -> None:
         """A stream's thread has this now."""
@@ -238,18 +253,18 @@ class StreamQueues(RecordIterator):
         self.look_for_room(line)
 
     def look_for_room(self, line: Line) -> None:
-        """The pump is told of a full queue that is half empty."""
+        """Wake the poller for a full queue that is half empty."""
         if line.full and line.count <= self.limit // 2:
-            self._data_path.bell.set()
+            self._data.wakeup.set()
 
     def _out_of_hand(self) -> None:
         if self.awaited:
-            self._data_path.bell.set()
+            self._data.wakeup.set()
         if self.closed:
             self.idle.notify_all()
 
     def processed_by(self, thread: threading.Thread) -> None:
-        """What this thread has in hand is processed: it says so itself."""
+        """What this thread, which calls, has in hand is processed."""
         with self.lock:
             for line in self.all_lines():
                 if (
@@ -260,8 +275,8 @@ class StreamQueues(RecordIterator):
                     self.processed(line)
 
     def stale(self, thread: threading.Thread) -> set[TopicPartition]:
-        """Partitions that were given up or lost while this thread worked on their record: what it
-        makes of them says nothing of the assignment now.
+        """Partitions that were given up or lost while this thread worked on their record: its
+        commits of them are of an earlier assignment.
         """
         with self.lock:
             hands = [
@@ -273,8 +288,20 @@ class StreamQueues(RecordIterator):
                 hand.partition for hand in hands if self.in_hand.get(hand.partition) is not hand
             }
 
+    def give_up(self, partitions: Collection[TopicPartition]) -> None:
+        """What is in hand of these is delivered again, to whoever gets them."""
+        for tp, offset in self.void(partitions).items():
+            log.warning(
+                "%s-%d is given up while its record %d is still being processed: it is delivered"
+                " again",
+                tp.topic,
+                tp.partition,
+                offset,
+            )
+            self._data.put_back(tp, offset)
+
     def void(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Nobody waits any more for what is in hand of these; gives where it was."""
+        """Nobody waits any more for what is in hand of these; the offsets of those records."""
         found = {tp: self.in_hand.pop(tp).offset for tp in partitions if tp in self.in_hand}
         if found:
             self._out_of_hand()
@@ -285,7 +312,7 @@ class StreamQueues(RecordIterator):
         for line in self.all_lines():
             line.full = line.full and line.count > self.limit // 2
         if any(line.full for line in self.all_lines()) and all(
-            self.route[tp].full for tp in self._data_path.assigned()
+            self.route[tp].full for tp in self._data.assigned()
         ):
             return False
         for line in self.all_lines():
@@ -295,11 +322,9 @@ class StreamQueues(RecordIterator):
         return True
 
     def _pause(self, line: Line) -> None:
-        concerned = [tp for tp in self._data_path.assigned() if self.route[tp] is line]
+        concerned = [tp for tp in self._data.assigned() if self.route[tp] is line]
         if concerned:
-            (self._data_path.kafka.pause if line.paused else self._data_path.kafka.resume)(
-                *concerned
-            )
+            (self._data.kafka.pause if line.paused else self._data.kafka.resume)(*concerned)
 
     # the end
 
@@ -331,4 +356,4 @@ class StreamQueues(RecordIterator):
                 self.idle.wait(THREAD_LOOK_S)
             self.put_back()
             for tp, offset in self.void(set(self.in_hand)).items():
-                self._data_path.put_back(tp, offset)
+                self._data.put_back(tp, offset)

@@ -215,8 +215,8 @@ def where_it_stands(one: consumer.KafkaConsumer) -> Iterator[str]:
         )
     }
     yield (
-        f"{one.subscription()} {one._member.tasks} done and failed: {tasks}; metadata of"
-        f" {sorted(cluster._topics)}, wanted {cluster.need_update}; out:"
+        f"{one.subscription()} {one._session.state.due_callbacks} done and failed: {tasks};"
+        f" metadata of {sorted(cluster._topics)}, wanted {cluster.need_update}; out:"
         f" {fetcher._nodes_with_pending_fetch_requests}"
     )
     assigned = sorted(data.assigned())

@@ -14,7 +14,7 @@ from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
 from consumer.fetch.record_iterator import RecordIterator
-from consumer.observer import Observer
+from consumer.observer import AssignmentObserver
 from zkcoord.core.model import TopicPartition as ModelPartition
 
 
@@ -43,7 +43,7 @@ class FakeData:
 
     def __init__(self, policy: bool = True) -> None:
         self.lock = threading.RLock()
-        self.bell = threading.Event()
+        self.wakeup = threading.Event()
         self.fetcher = FakeFetcher()
         self.at: dict[TopicPartition, int] = {}
         self.held: set[TopicPartition] = set()
@@ -118,28 +118,28 @@ class Bench:
         listener: Recorder | None = None,
         auto_commit: bool = True,
         policy: bool = True,
-        observer: Observer | None = None,
+        observer: AssignmentObserver | None = None,
         raises: bool = False,
     ) -> None:
         self.data: Any = FakeData(policy)
-        self.cursor = RecordIterator(self.data)
-        self.listening = RebalanceListenerInvoker()
-        self.listening.listener = listener
+        self.records = RecordIterator(self.data)
+        self.listener = RebalanceListenerInvoker()
+        self.listener.listener = listener
         self.told: list[msg.FromFetcher] = []
-        self.member = AssignmentState(
-            self.data, self.cursor, self.listening, self.told.append, auto_commit, observer, raises
+        self.state = AssignmentState(
+            self.data, self.records, self.listener, self.told.append, auto_commit, observer, raises
         )
 
-    def assign(self, *numbers: int, offset: int = 10, era: int = 1) -> None:
+    def assign(self, *numbers: int, offset: int = 10, epoch: int = 1) -> None:
         """The agent assigns partitions, and the application hears of it."""
-        self.member.receive(msg.Assigned(dict.fromkeys(model(*numbers), offset), era))
-        self.member.run_tasks()
-        self.member.heard_era = self.member.era
+        self.state.receive(msg.Assigned(dict.fromkeys(model(*numbers), offset), epoch))
+        self.state.run_callbacks()
+        self.state.seen_assignment_epoch = self.state.assignment_epoch
 
     def hand_out(self, number: int, count: int) -> None:
         """The application gets `count` records of a partition."""
         self.data.at[tp(number)] += count
-        self.member.handed_out = (tp(number),)
+        self.state.handed_out = (tp(number),)
 
     def answers(self) -> list[msg.Revoked]:
         return [m for m in self.told if isinstance(m, msg.Revoked)]

@@ -73,7 +73,9 @@ class Nemesis:
 
     def end_session(self, consumer: KafkaConsumer) -> None:
         """ZooKeeper ends the session, as by its timeout, and the member comes back with another."""
-        agent = consumer._agent
+        joined = consumer._session.joined
+        assert joined is not None
+        agent = joined.thread
         port = agent.driver.port
         name = agent.member_name
         other = KazooClient(self.hosts, client_id=(port.session_id, port.password), timeout=10.0)

@@ -45,7 +45,7 @@ class Eater(threading.Thread):
         data = self.data
         while not self.stopping:
             self.gate.wait()
-            data.bell.clear()
+            data.wakeup.clear()
             data.housekeeping(False)
             with data.lock:
                 records, enough = data.fetcher.take(50) if self.gate.is_set() else ({}, False)
@@ -57,7 +57,7 @@ class Eater(threading.Thread):
                 data.fetcher.send_fetches()
             if not records:
                 limit = data.wait_ms()
-                data.bell.wait(None if limit is None else limit / 1000)
+                data.wakeup.wait(None if limit is None else limit / 1000)
 
     def count(self) -> int:
         return sum(map(len, self.taken.values()))
@@ -84,7 +84,7 @@ def fetching(
     finally:
         eater.stopping = True
         eater.gate.set()
-        data.bell.set()
+        data.wakeup.set()
         eater.join(PATIENCE_S)
         data.close()
 
@@ -226,7 +226,7 @@ def test_held_partitions_stay_but_give_nothing(kafka_broker: KafkaBroker) -> Non
         wait_until(lambda: eater.count() == 3, PATIENCE_S, "the other's records")
         assert held not in eater.taken and held in data.assigned()
         data.hold([held], held=False)
-        data.bell.set()
+        data.wakeup.set()
         wait_until(lambda: eater.count() == 6, PATIENCE_S, "the held records")
 
 
@@ -300,21 +300,21 @@ def test_a_backlog_does_not_wait_for_the_long_poll_that_was_sent_without_it(
         wait_until(sent_without_it, PATIENCE_S, "enough of the backlog, and a long poll without it")
         assert eater.count() == 0
         eater.gate.set()
-        data.bell.set()
+        data.wakeup.set()
         wait_until(
             lambda: eater.count() == 500, LONG_POLL_MS / 1000 / 2, "all records of the backlog"
         )
         assert data.fetcher.waiting_for_broker
         data.seek(busy, 490)
-        data.bell.set()
+        data.wakeup.set()
         wait_until(lambda: eater.count() == 510, LONG_POLL_MS / 1000 / 2, "records after a seek")
         with data.lock:
             data.subscription.pause(busy)
             data.seek(busy, 495)
-        data.bell.set()
+        data.wakeup.set()
         with data.lock:
             data.subscription.resume(busy)
-        data.bell.set()
+        data.wakeup.set()
         wait_until(lambda: eater.count() == 515, LONG_POLL_MS / 1000 / 2, "records after a pause")
     assert eater.taken == {busy: [*range(500), *range(490, 500), *range(495, 500)]}
 

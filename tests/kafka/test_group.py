@@ -15,7 +15,7 @@ import pytest
 from kafka.errors import CommitFailedError, IllegalStateError, NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.api import kafka_consumer
+from consumer.api import duties, group_session, poll_loop
 from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.errors import (
     AgentFailedError,
@@ -177,7 +177,7 @@ def test_a_hand_over_during_iteration_keeps_what_was_not_yielded(
 
             def moved() -> bool:
                 # the partition that moves is that of the record in hand: iteration must go on
-                if one._member.tasks:
+                if one._session.state.due_callbacks:
                     record = next(one)
                     taken.setdefault((topic, record.partition), []).append(record.offset)
                 return take(two, taken) >= 0 and len(two.assignment()) == 1
@@ -279,7 +279,7 @@ def test_what_is_being_processed_moves_only_after_the_next_turn(
             wait_until(lambda: one.poll(50), PATIENCE_S, "records")
         with consumer(kafka_zk_hosts, topic, topic, partition_assignment_strategy="range") as two:
             wait_until(
-                lambda: take(two, {}) == 0 and one._member.tasks,
+                lambda: take(two, {}) == 0 and one._session.state.due_callbacks,
                 PATIENCE_S,
                 "the revocation, which waits",
             )
@@ -547,7 +547,8 @@ def test_a_process_that_stands_still_within_a_poll_hands_out_nothing_when_it_goe
 
         return acted
 
-    monkeypatch.setattr(kafka_consumer, "boot_ms", lambda: boot_ms() + ahead_ms)
+    for module in (duties, group_session, poll_loop):
+        monkeypatch.setattr(module, "boot_ms", lambda: boot_ms() + ahead_ms)
     with coordinator(kafka_zk_hosts), consumer(kafka_zk_hosts, topic, topic) as one:
         settled([one], topic, 2)
         with monkeypatch.context() as patched:
@@ -624,7 +625,9 @@ def test_what_was_lost_meanwhile_is_not_put_back(
         produce_numbered(kafka_broker.address, topic, 2, 5)
         begun = {tp: one.position(tp) for tp in (lost, kept)}
         with monkeypatch.context() as patched:
-            patched.setattr(one._member, "lost_of", lambda partitions: {lost: "a test says so"})
+            patched.setattr(
+                one._session.state, "lost_of", lambda partitions: {lost: "a test says so"}
+            )
             last = wait_until(
                 lambda: one.poll(50, update_offsets=False).get(lost),
                 PATIENCE_S,
@@ -708,8 +711,8 @@ def test_a_defect_of_the_agent_ends_the_membership_and_says_so(
         consumer(kafka_zk_hosts, topic) as two,
     ):
         settled([one], topic, 1)
-        assert one._agent is not None
-        one._agent._post(fail)
+        assert one._session.joined is not None
+        one._session.joined.thread._post(fail)
         with pytest.raises(AgentFailedError, match="ZeroDivisionError"):
             wait_until(lambda: one.poll(50) is None, PATIENCE_S, "an error")
         two.subscribe([topic])

@@ -54,12 +54,12 @@ def test_who_waits_in_poll_for_a_long_time_is_alive(
         consumer(kafka_zk_hosts, topic, topic, max_poll_interval_ms=600) as c,
     ):
         name = wait_until(
-            lambda: c.poll(10) == {} and c._agent is not None and c._agent.member_name,
+            lambda: c.poll(10) == {} and c._session.member_name,
             PATIENCE_S,
             "the registration",
         )
         c.poll(3_000)
-        assert c._agent is not None and c._agent.member_name == name
+        assert c._session.member_name == name
 
 
 def test_brokers_that_moved_are_followed(

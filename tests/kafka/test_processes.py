@@ -178,11 +178,12 @@ def test_sigterm_leaves_cleanly_also_with_a_long_handler(
             )
 
 
+@pytest.mark.parametrize("dropped", [False, True])
 def test_a_process_that_ends_without_close_leaves_cleanly(
-    kafka_broker: KafkaBroker, kafka_zk_hosts: str
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, dropped: bool
 ) -> None:
-    """The interpreter's exit closes what the application forgot: the registration is gone when the
-    process is.
+    """The interpreter's exit closes what the application forgot, also where nothing refers to the
+    consumer any more: the registration is gone when the process is.
     """
     topic = create_topic(kafka_broker.address, unique("forgot"), 1)
     script = (
@@ -190,6 +191,8 @@ def test_a_process_that_ends_without_close_leaves_cleanly(
         f" zookeeper_connect={kafka_zk_hosts!r}, group_id={topic!r}, guardian=False)\nwhile not"
         ' c.assignment(): c.poll(50)\nprint(\'{"event": "owning"}\', flush=True)\n'
     )
+    if dropped:
+        script += "del c\nimport gc\ngc.collect()\n"
     with coordinator(kafka_zk_hosts), process(command=("-c", script)) as one:
         one.wait("owning")
         assert one.end() == 0, one.errors

@@ -242,7 +242,9 @@ def test_a_slow_stream_stops_neither_the_others_nor_the_membership(
             working(two.create_message_streams({topic: 1})[topic]) as (other,),
         ):
             wait_until(
-                lambda: one._consumer._member.parked or other.taken, PATIENCE_S, "the hand-over"
+                lambda: one._consumer._session.state.callbacks.parks or other.taken,
+                PATIENCE_S,
+                "the hand-over",
             )
             produce_numbered(kafka_broker.address, topic, 8, 1)
             wait_until(
@@ -283,7 +285,11 @@ def test_a_partition_is_given_up_after_its_record_is_processed(
             connector(kafka_zk_hosts, topic) as two,
             working(two.create_message_streams({topic: 2})[topic]) as others,
         ):
-            wait_until(lambda: one._consumer._member.parked, PATIENCE_S, "a revocation that waits")
+            wait_until(
+                lambda: one._consumer._session.state.callbacks.parks,
+                PATIENCE_S,
+                "a revocation that waits",
+            )
             assert owners(kafka_zk_hosts, topic, topic) == before and count(others) == 0
             for gate in gates.values():
                 gate.set()
@@ -310,7 +316,7 @@ def test_a_record_in_hand_delays_a_hand_over_only_so_long(
     ):
         wait_until(lambda: len(hanging.taken) == 1, PATIENCE_S, "the first record")
         # it wants nothing any more: its partition is revoked
-        one._consumer._choose(Subscription({}), None)
+        one._consumer._subscriptions.choose(Subscription({}), None)
         wait_until(lambda: not one._consumer.owned(), PATIENCE_S, "the partition given up")
         assert stored(kafka_zk_hosts, topic, topic, 1) == {0: 0} and len(hanging.taken) == 1
 
@@ -510,9 +516,9 @@ def test_a_listener_may_shut_the_connector_down(
         one.set_consumer_rebalance_listener(heard)
         (stream,) = one.create_message_streams({topic: 1})[topic]
         wait_until(lambda: one._consumer.owned(), PATIENCE_S, "the partition")
-        one._consumer._choose(Subscription({}), one._consumer._listening.listener)
+        one._consumer._subscriptions.choose(Subscription({}), one._consumer._listener.listener)
         assert list(stream) == []
-        wait_until(lambda: one._consumer._closed, PATIENCE_S, "the end")
+        wait_until(lambda: one._consumer.closed, PATIENCE_S, "the end")
 
 
 def test_streams_that_are_cut_off_hand_out_nothing_of_what_others_own_by_now(

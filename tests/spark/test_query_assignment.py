@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from typing import Any
 
 import pytest
 
@@ -29,8 +30,10 @@ class World:
 
     def __init__(self) -> None:
         self.told: list[msg.FromFetcher] = []
-        self.desk = QueryAssignment(None, Observer(), lambda: None)  # type: ignore[arg-type]
-        self.desk.tell = self.told.append
+        data: Any = None
+        self.desk = QueryAssignment(
+            data, Observer(), lambda: None, self.told.append, lambda question: None
+        )
         self.desk.receive(msg.Assigned({A: 100, B: 200}, era=3))
 
     def fly(self, tp: TopicPartition) -> PlannedRange:

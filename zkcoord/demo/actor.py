@@ -1,5 +1,5 @@
-"""A consumer of the demo: `consumer.verifiable`, unless it is told to wait before it begins, or to
-be broken.
+"""A consumer of the demo: `consumer.verifiable`, unless an option makes it wait before it begins,
+or break something.
 
     python -m zkcoord.demo.actor [--wait] [--fault lost|duplicate] -- options of consumer.verifiable
 
@@ -20,9 +20,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
+
+from kafka.structs import TopicPartition
 
 from consumer import verifiable
 from consumer.api.kafka_consumer import KafkaConsumer
@@ -33,59 +36,78 @@ armed = threading.Event()
 begin = threading.Event()
 
 
-class DroppingConsumer(KafkaConsumer):
-    """Hands out everything but one batch of one partition."""
+Batch = dict[TopicPartition, list[Any]]
+Fault = Callable[[KafkaConsumer, Batch], None]
 
-    def poll(
-        self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
-    ) -> dict[Any, list[Any]]:
+
+def drop(consumer: KafkaConsumer, batch: Batch) -> None:
+    """Everything but the largest part of this batch reaches the application."""
+    if len(batch) > 1 and len(batch[_largest(batch)]) >= RECORDS_MIN:
+        at = _largest(batch)
+        _done(at, batch.pop(at))
+
+
+def repeat(consumer: KafkaConsumer, batch: Batch) -> None:
+    """The largest part of this batch comes again."""
+    if batch and len(batch[_largest(batch)]) >= RECORDS_MIN:
+        at = _largest(batch)
+        consumer.seek(at, batch[at][0].offset)
+        _done(at, batch[at])
+
+
+FAULTS: dict[str, Fault] = {"lost": drop, "duplicate": repeat}
+
+
+def _done(at: TopicPartition, records: list[Any]) -> None:
+    armed.clear()
+    report(
+        "fault",
+        partition=f"{at.topic}-{at.partition}",
+        first=records[0].offset,
+        last=records[-1].offset,
+    )
+
+
+class FaultyConsumer:
+    """A `KafkaConsumer` behind a fault that happens once, in the first batch after `armed` was set
+    that is large enough. The `VerifiableConsumer` of the demo.
+    """
+
+    def __init__(self, fault: Fault, **configs: Any) -> None:
+        self._consumer = KafkaConsumer(**configs)
+        self._fault = fault
+
+    def poll(self, timeout_ms: float = 0) -> Batch:
         """See `KafkaConsumer.poll`."""
-        batch = super().poll(timeout_ms, max_records, update_offsets)
-        if armed.is_set() and len(batch) > 1 and len(batch[_largest(batch)]) >= RECORDS_MIN:
-            at = _largest(batch)
-            dropped = batch.pop(at)
-            armed.clear()
-            tell(
-                "fault",
-                partition=f"{at.topic}-{at.partition}",
-                first=dropped[0].offset,
-                last=dropped[-1].offset,
-            )
+        batch = self._consumer.poll(timeout_ms)
+        if armed.is_set():
+            self._fault(self._consumer, batch)
         return batch
 
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None
+    ) -> None:
+        """See `KafkaConsumer.subscribe`."""
+        self._consumer.subscribe(topics, pattern, listener)
 
-class RepeatingConsumer(KafkaConsumer):
-    """Hands out one batch of one partition twice."""
+    def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
+        """See `KafkaConsumer.commit`."""
+        self._consumer.commit(offsets)
 
-    def poll(
-        self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
-    ) -> dict[Any, list[Any]]:
-        """See `KafkaConsumer.poll`."""
-        batch = super().poll(timeout_ms, max_records, update_offsets)
-        if armed.is_set() and batch and len(batch[_largest(batch)]) >= RECORDS_MIN:
-            at = _largest(batch)
-            self.seek(at, batch[at][0].offset)
-            armed.clear()
-            tell(
-                "fault",
-                partition=f"{at.topic}-{at.partition}",
-                first=batch[at][0].offset,
-                last=batch[at][-1].offset,
-            )
-        return batch
+    def commit_async(self) -> Any:
+        """See `KafkaConsumer.commit_async`."""
+        return self._consumer.commit_async()
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """See `KafkaConsumer.close`."""
+        self._consumer.close(autocommit, timeout_ms)
 
 
-CONSUMERS: dict[str, type[KafkaConsumer]] = {
-    "lost": DroppingConsumer,
-    "duplicate": RepeatingConsumer,
-}
-
-
-def _largest(batch: dict[Any, list[Any]]) -> Any:
+def _largest(batch: Batch) -> TopicPartition:
     return max(batch, key=lambda at: len(batch[at]))
 
 
-def tell(event: str, **fields: Any) -> None:
+def report(event: str, **fields: Any) -> None:
     """One JSON line, in one write."""
     sys.stdout.write(
         json.dumps({"event": event, "t": time.time_ns(), **fields}, separators=(",", ":")) + "\n"
@@ -105,17 +127,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit status of `consumer.verifiable`."""
     parser = argparse.ArgumentParser(prog="python -m zkcoord.demo.actor")
     parser.add_argument("--wait", action="store_true")
-    parser.add_argument("--fault", choices=sorted(CONSUMERS))
+    parser.add_argument("--fault", choices=sorted(FAULTS))
     parser.add_argument("options", nargs=argparse.REMAINDER)
     args = parser.parse_args(argv)
     signal.signal(signal.SIGUSR1, _arm)
-    if args.fault is not None:
-        setattr(verifiable, "KafkaConsumer", CONSUMERS[args.fault])  # noqa: B010  patched here alone
     if args.wait:
         signal.signal(signal.SIGUSR2, _begin)
-        tell("waiting")
+        report("waiting")
         begin.wait()
-    return verifiable.main([option for option in args.options if option != "--"])
+    return verifiable.main(
+        [option for option in args.options if option != "--"],
+        KafkaConsumer if args.fault is None else partial(FaultyConsumer, FAULTS[args.fault]),
+    )
 
 
 if __name__ == "__main__":

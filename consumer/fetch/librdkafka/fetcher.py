@@ -76,7 +76,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
         self._decoders = (self.config["key_deserializer"], self.config["value_deserializer"])
 
     def _new_client(self) -> QueueConsumer:
-        return QueueConsumer(self._settings, self.lock, self.bell.set, self._broker_failed)
+        return QueueConsumer(self._settings, self.lock, self.wakeup.set, self._broker_failed)
 
     # the main fetch is librdkafka's
 

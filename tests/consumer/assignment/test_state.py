@@ -1,5 +1,5 @@
-"""The desk between the agent's thread and the application's: what takes effect at once, what waits,
-and what cancels out.
+"""The assignment between the member's thread and the application's: what takes effect at once, what
+waits, and what cancels out.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def test_a_revocation_of_what_was_not_handed_out_is_answered_at_once() -> None:
     bench = Bench()
     bench.assign(0, 1)
     bench.hand_out(0, 5)
-    bench.member.receive(msg.Revoke(1, model(1)))
+    bench.state.receive(msg.Revoke(1, model(1)))
     assert [positions(a) for a in bench.answers()] == [{1: 10}]
-    assert bench.member.announced() == {tp(0)}
+    assert bench.state.announced() == {tp(0)}
 
 
 def test_a_revocation_of_what_is_being_processed_waits_for_the_next_poll() -> None:
     bench = Bench()
     bench.assign(0, 1)
     bench.hand_out(0, 5)
-    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Revoke(1, model(0)))
     assert not bench.answers() and bench.data.held == {tp(0)}, "held at once, answered later"
-    bench.member.processed()
-    bench.member.run_tasks()
+    bench.state.processed()
+    bench.state.run_callbacks()
     assert [positions(a) for a in bench.answers()] == [{0: 15}]
     assert bench.data.assigned() == {tp(1)}
 
@@ -47,10 +47,10 @@ def test_what_is_asked_for_as_a_whole_is_given_up_as_a_whole() -> None:
     bench = Bench()
     bench.assign(0, 1)
     bench.hand_out(0, 5)
-    bench.member.receive(msg.Revoke(1, model(0, 1)))
+    bench.state.receive(msg.Revoke(1, model(0, 1)))
     assert not bench.answers()
-    bench.member.processed()
-    bench.member.run_tasks()
+    bench.state.processed()
+    bench.state.run_callbacks()
     assert [(positions(a), a.busy) for a in bench.answers()] == [({0: 15, 1: 10}, ())]
 
 
@@ -62,21 +62,23 @@ def test_what_is_being_processed_holds_up_nothing_else(polled: bool) -> None:
     bench = Bench()
     bench.assign(0, 1, 2)
     bench.hand_out(0, 5)
-    bench.member.receive(msg.Revoke(1, model(0, 1, 2), True))
+    bench.state.receive(msg.Revoke(1, model(0, 1, 2), True))
     assert [(positions(a), a.busy) for a in bench.answers()] == [({1: 10, 2: 10}, model(0))]
     assert (
-        bench.data.assigned() == {tp(0)} and bench.data.held == {tp(0)} and not bench.member.tasks
+        bench.data.assigned() == {tp(0)}
+        and bench.data.held == {tp(0)}
+        and not bench.state.due_callbacks
     ), "nothing more is handed out of it"
     if polled:
-        bench.member.processed()
-        bench.member.run_tasks()
-    bench.data.bell.clear()
-    bench.member.receive(msg.Resumed(model(0)))
-    assert bench.data.held == set() and bench.data.bell.is_set()
-    bench.member.receive(msg.Revoke(2, model(0), True))
+        bench.state.processed()
+        bench.state.run_callbacks()
+    bench.data.wakeup.clear()
+    bench.state.receive(msg.Resumed(model(0)))
+    assert bench.data.held == set() and bench.data.wakeup.is_set()
+    bench.state.receive(msg.Revoke(2, model(0), True))
     assert len(bench.answers()) == 1 + polled, "never an answer that gives nothing up"
-    bench.member.processed()
-    bench.member.run_tasks()
+    bench.state.processed()
+    bench.state.run_callbacks()
     assert [(positions(a), a.token, a.busy) for a in bench.answers()[1:]] == [({0: 15}, 2, ())]
     assert not bench.data.assigned()
 
@@ -89,10 +91,10 @@ def test_a_listener_hears_of_all_that_is_revoked_at_once() -> None:
     bench = Bench(listener)
     bench.assign(0, 1)
     bench.hand_out(0, 5)
-    bench.member.receive(msg.Revoke(1, model(0, 1), True))
+    bench.state.receive(msg.Revoke(1, model(0, 1), True))
     assert not bench.answers()
-    bench.member.processed()
-    bench.member.run_tasks()
+    bench.state.processed()
+    bench.state.run_callbacks()
     assert listener.calls[1:] == [("revoked", (0, 1))] and [
         positions(a) for a in bench.answers()
     ] == [{0: 15, 1: 10}]
@@ -101,7 +103,7 @@ def test_a_listener_hears_of_all_that_is_revoked_at_once() -> None:
 def test_without_automatic_commits_an_answer_carries_no_positions() -> None:
     bench = Bench(auto_commit=False)
     bench.assign(0)
-    bench.member.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Revoke(1, model(0)))
     assert [positions(a) for a in bench.answers()] == [{}]
 
 
@@ -112,11 +114,11 @@ def test_a_listener_is_called_on_the_application_thread_before_the_answer() -> N
     assert listener.calls == [("assigned", (0, 1))]
     seen: list[int] = []
     listener.act = lambda name: seen.append(len(bench.answers()))
-    bench.member.receive(msg.Revoke(1, model(0)))
-    assert listener.calls == [("assigned", (0, 1))] and bench.data.bell.is_set(), (
+    bench.state.receive(msg.Revoke(1, model(0)))
+    assert listener.calls == [("assigned", (0, 1))] and bench.data.wakeup.is_set(), (
         "the application's thread is woken, nothing is called on this one"
     )
-    bench.member.run_tasks()
+    bench.state.run_callbacks()
     assert listener.calls[1:] == [("revoked", (0,))] and seen == [0]
     assert [positions(a) for a in bench.answers()] == [{0: 10}]
 
@@ -124,37 +126,37 @@ def test_a_listener_is_called_on_the_application_thread_before_the_answer() -> N
 def test_what_came_and_went_unnoticed_is_never_told() -> None:
     listener = Recorder()
     bench = Bench(listener)
-    bench.member.receive(msg.Assigned(dict.fromkeys(model(0, 1, 2), 0), 1))
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.receive(msg.Lost(model(1), "evicted"))
+    bench.state.receive(msg.Assigned(dict.fromkeys(model(0, 1, 2), 0), 1))
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Lost(model(1), "evicted"))
     assert [positions(a) for a in bench.answers()] == [{0: 0}], (
         "nobody was told of it, so nobody has to be asked"
     )
-    assert bench.member.desk.unannounced == {tp(2)}
-    bench.member.run_tasks()
+    assert bench.state.ledger.unannounced == {tp(2)}
+    bench.state.run_callbacks()
     assert listener.calls == [("assigned", (2,))]
 
 
 def test_what_went_unnoticed_and_comes_back_is_told() -> None:
     listener = Recorder()
     bench = Bench(listener)
-    bench.member.receive(msg.Assigned(dict.fromkeys(model(0), 6), 1))
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.receive(msg.Resumed(model(0)))
-    bench.member.run_tasks()
+    bench.state.receive(msg.Assigned(dict.fromkeys(model(0), 6), 1))
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Resumed(model(0)))
+    bench.state.run_callbacks()
     assert (
         listener.calls == [("assigned", (0,))]
-        and bench.member.announced() == {tp(0)}
+        and bench.state.announced() == {tp(0)}
         and bench.data.at == {tp(0): 6}
     )
 
 
 def test_partitions_are_assigned_for_the_application_once_it_was_told() -> None:
     bench = Bench(Recorder())
-    bench.member.receive(msg.Assigned(dict.fromkeys(model(0), 0), 1))
-    assert bench.member.announced() == set() and bench.data.assigned() == {tp(0)}
-    bench.member.run_tasks()
-    assert bench.member.announced() == {tp(0)}
+    bench.state.receive(msg.Assigned(dict.fromkeys(model(0), 0), 1))
+    assert bench.state.announced() == set() and bench.data.assigned() == {tp(0)}
+    bench.state.run_callbacks()
+    assert bench.state.announced() == {tp(0)}
 
 
 def test_a_withdrawn_revocation_goes_on_where_it_stood() -> None:
@@ -162,12 +164,12 @@ def test_a_withdrawn_revocation_goes_on_where_it_stood() -> None:
     bench = Bench(listener)
     bench.assign(0, 1)
     bench.hand_out(0, 3)
-    bench.member.processed()
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.run_tasks()
-    bench.member.receive(msg.Resumed(model(0)))
+    bench.state.processed()
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.run_callbacks()
+    bench.state.receive(msg.Resumed(model(0)))
     assert bench.data.at[tp(0)] == 13
-    bench.member.run_tasks()
+    bench.state.run_callbacks()
     assert listener.calls == [("assigned", (0, 1)), ("revoked", (0,)), ("assigned", (0,))]
 
 
@@ -175,9 +177,9 @@ def test_a_revocation_withdrawn_before_the_callback_ran_is_not_noticed() -> None
     listener = Recorder()
     bench = Bench(listener)
     bench.assign(0)
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.receive(msg.Resumed(model(0)))
-    bench.member.run_tasks()
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Resumed(model(0)))
+    bench.state.run_callbacks()
     assert listener.calls == [("assigned", (0,))]
     assert bench.data.assigned() == {tp(0)} and not bench.data.held
     assert [positions(a) for a in bench.answers()] == [{}], (
@@ -190,10 +192,10 @@ def test_a_revocation_withdrawn_while_the_callback_runs_is_announced_again() -> 
     bench = Bench(listener)
     bench.assign(0)
     listener.act = lambda name: (
-        bench.member.receive(msg.Resumed(model(0))) if name == "revoked" else None
+        bench.state.receive(msg.Resumed(model(0))) if name == "revoked" else None
     )
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.run_tasks()
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.run_callbacks()
     assert listener.calls == [("assigned", (0,)), ("revoked", (0,)), ("assigned", (0,))]
     assert bench.data.assigned() == {tp(0)}
 
@@ -203,10 +205,10 @@ def test_lost_partitions_are_gone_at_once_and_the_application_hears_of_it() -> N
     bench = Bench(listener)
     bench.assign(0, 1)
     bench.hand_out(0, 3)
-    bench.member.lease_seen_ms = 10**12
-    bench.member.receive(msg.Lost(model(0, 1), "evicted"))
-    assert not bench.data.assigned() and bench.member.lease_seen_ms == 0
-    bench.member.run_tasks()
+    bench.state.lease_seen_ms = 10**12
+    bench.state.receive(msg.Lost(model(0, 1), "evicted"))
+    assert not bench.data.assigned() and bench.state.lease_seen_ms == 0
+    bench.state.run_callbacks()
     assert listener.calls[1:] == [("lost", (0, 1))]
 
 
@@ -215,10 +217,10 @@ def test_partitions_lost_while_they_were_being_given_up_are_not_told_twice() -> 
     bench = Bench(listener)
     bench.assign(0)
     listener.act = lambda name: (
-        bench.member.receive(msg.Lost(model(0), "evicted")) if name == "revoked" else None
+        bench.state.receive(msg.Lost(model(0), "evicted")) if name == "revoked" else None
     )
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.run_tasks()
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.run_callbacks()
     assert listener.calls == [("assigned", (0,)), ("revoked", (0,))]
     assert [positions(a) for a in bench.answers()] == [{}]
 
@@ -226,20 +228,20 @@ def test_partitions_lost_while_they_were_being_given_up_are_not_told_twice() -> 
 def test_a_lost_partition_may_be_assigned_again() -> None:
     bench = Bench()
     bench.assign(0)
-    bench.member.receive(msg.Lost(model(0), "evicted"))
-    bench.assign(0, offset=42, era=2)
-    assert bench.data.at == {tp(0): 42} and bench.member.era == 2
+    bench.state.receive(msg.Lost(model(0), "evicted"))
+    bench.assign(0, offset=42, epoch=2)
+    assert bench.data.at == {tp(0): 42} and bench.state.assignment_epoch == 2
 
 
 def test_the_application_has_heard_no_more_than_it_was_told() -> None:
     bench = Bench(Recorder())
-    bench.assign(0, era=1)
-    bench.member.receive(msg.Lost(model(0), "evicted", 2))
-    bench.member.receive(msg.Assigned(dict.fromkeys(model(0), 50), 3))
+    bench.assign(0, epoch=1)
+    bench.state.receive(msg.Lost(model(0), "evicted", 2))
+    bench.state.receive(msg.Assigned(dict.fromkeys(model(0), 50), 3))
     eras: list[int] = []
-    bench.listening.listener.act = lambda name: eras.append(bench.member.heard_era)
-    assert bench.member.heard_era == 1 and bench.member.positions()[1] == 3
-    bench.member.run_tasks()
+    bench.listener.listener.act = lambda name: eras.append(bench.state.seen_assignment_epoch)
+    assert bench.state.seen_assignment_epoch == 1 and bench.state.positions()[1] == 3
+    bench.state.run_callbacks()
     assert eras == [2, 3]
 
 
@@ -252,20 +254,20 @@ def test_an_error_in_a_callback_does_not_stop_the_hand_over() -> None:
         raise ValueError("the application's own")
 
     listener.act = fail
-    bench.member.receive(msg.Revoke(1, model(0)))
-    bench.member.run_tasks()
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.run_callbacks()
     assert len(bench.answers()) == 1
     with pytest.raises(ListenerError) as caught:
-        bench.listening.raise_error()
+        bench.listener.raise_error()
     assert isinstance(caught.value.__cause__, ValueError)
-    bench.listening.raise_error()
+    bench.listener.raise_error()
 
 
 def test_an_operators_reset_moves_the_position_and_drops_what_was_buffered() -> None:
     bench = Bench()
     bench.assign(0)
-    bench.member.receive(msg.Seek(model(0)[0], 3))
-    assert bench.data.at == {tp(0): 3} and bench.member.desk.committed == {tp(0): 3}
+    bench.state.receive(msg.Seek(model(0)[0], 3))
+    assert bench.data.at == {tp(0): 3} and bench.state.ledger.committed == {tp(0): 3}
 
 
 @pytest.mark.parametrize(
@@ -280,11 +282,11 @@ def test_a_failure_takes_everything_away_and_is_kept(
 ) -> None:
     bench = Bench()
     bench.assign(0)
-    bench.member.receive(msg.Failed(code, "why"))
+    bench.state.receive(msg.Failed(code, "why"))
     assert (
-        isinstance(bench.member.failure, error)
+        isinstance(bench.state.failure, error)
         and not bench.data.assigned()
-        and bench.data.bell.is_set()
+        and bench.data.wakeup.is_set()
     )
 
 
@@ -293,9 +295,9 @@ def test_leaving_tells_the_application_and_gives_the_last_positions() -> None:
     bench = Bench(listener)
     bench.assign(0, 1)
     bench.hand_out(1, 4)
-    assert bench.member.let_go() == ({tp(0): 10, tp(1): 14}, 1)
+    assert bench.state.leave() == ({tp(0): 10, tp(1): 14}, 1)
     assert listener.calls[1:] == [("revoked", (0, 1))]
-    bench.member.receive(msg.Assigned({model(3)[0]: 0}, 1))
+    bench.state.receive(msg.Assigned({model(3)[0]: 0}, 1))
     assert not bench.data.assigned(), "nothing is taken after the end"
 
 
@@ -303,8 +305,8 @@ def test_leaving_answers_what_was_asked_before() -> None:
     bench = Bench()
     bench.assign(0, 1)
     bench.hand_out(0, 2)
-    bench.member.receive(msg.Revoke(9, model(0)))
-    assert bench.member.let_go()[0] == {tp(1): 10}
+    bench.state.receive(msg.Revoke(9, model(0)))
+    assert bench.state.leave()[0] == {tp(1): 10}
     assert [positions(a) for a in bench.answers()] == [{0: 12}]
 
 
@@ -321,9 +323,9 @@ def test_a_rejection_is_the_error_that_kafka_python_has_for_its_code(
     rejection: str, error: type[Exception]
 ) -> None:
     bench = Bench()
-    bench.member.receive(msg.Failed(msg.FailureCode.REJECTED, f"{rejection}: so it is", rejection))
+    bench.state.receive(msg.Failed(msg.FailureCode.REJECTED, f"{rejection}: so it is", rejection))
     with pytest.raises(error, match=rejection) as caught:
-        bench.member.raise_error()
+        bench.state.raise_error()
     assert isinstance(caught.value, MembershipError)
 
 
@@ -335,28 +337,28 @@ def test_a_group_that_cannot_be_rebalanced_is_raised_once_where_it_is_wanted() -
     quiet, loud = Bench(), Bench(raises=True)
     for bench in (quiet, loud):
         bench.assign(0)
-        bench.data.bell.clear()
-        bench.member.receive(failed)
+        bench.data.wakeup.clear()
+        bench.state.receive(failed)
         assert (
-            bench.member.rebalance_failure == "three evictions in a row"
+            bench.state.rebalance_failure == "three evictions in a row"
             and bench.data.assigned() == {tp(0)}
         )
-    assert loud.data.bell.is_set()
-    quiet.member.raise_error()
+    assert loud.data.wakeup.is_set()
+    quiet.state.raise_error()
     with pytest.raises(ConsumerRebalanceFailedException, match="three evictions"):
-        loud.member.raise_error()
-    loud.member.raise_error()
-    loud.member.receive(failed)
-    loud.member.receive(over)
-    loud.member.raise_error()  # over before anybody looked
-    assert loud.member.rebalance_failure == ""
+        loud.state.raise_error()
+    loud.state.raise_error()
+    loud.state.receive(failed)
+    loud.state.receive(over)
+    loud.state.raise_error()  # over before anybody looked
+    assert loud.state.rebalance_failure == ""
 
 
 def test_what_an_assignor_says_is_there_when_the_application_hears_of_its_partitions() -> None:
     seen = []
     listener = Recorder()
     bench = Bench(listener)
-    listener.act = lambda name: seen.append((name, bench.member.user_data))
-    bench.member.receive(msg.UserData("rack-1"))
+    listener.act = lambda name: seen.append((name, bench.state.user_data))
+    bench.state.receive(msg.UserData("rack-1"))
     bench.assign(0)
     assert seen == [("assigned", "rack-1")]

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-import consumer.api.kafka_consumer
+import consumer.api.group_session
 import consumer.spark.query_member
-from consumer.api.kafka_consumer import KafkaConsumer
+from consumer.api.group_session import GroupSession
 from consumer.spark.query_member import QueryMember
 
 LOOKS: dict[str, Callable[[Any], bool]] = {
-    "iteration and streams": KafkaConsumer._lease_holds,
-    "poll": lambda consumer: KafkaConsumer._leased_in(consumer, 1),
+    "iteration and streams": GroupSession.lease_holds,
+    "poll": lambda session: GroupSession.leased_in(session, 1),
     "spark": QueryMember.leased,
 }
 
@@ -45,10 +45,10 @@ class Standing:
         return cast(
             Any,
             SimpleNamespace(
-                _alone=False,
-                _agent=self,
+                alone=False,
+                joined=SimpleNamespace(thread=self),
                 agent=self,
-                _member=SimpleNamespace(era=1, lease_seen_ms=0),
+                state=SimpleNamespace(assignment_epoch=1, lease_seen_ms=0),
                 desk=SimpleNamespace(era=1),
             ),
         )
@@ -62,6 +62,6 @@ def test_a_lease_that_ran_out_while_it_was_looked_at_does_not_hold(
     looks: str, stands_still_ms: int, holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standing = Standing(stands_still_ms)
-    for module in (consumer.api.kafka_consumer, consumer.spark.query_member):
+    for module in (consumer.api.group_session, consumer.spark.query_member):
         monkeypatch.setattr(module, "boot_ms", standing.clock)
     assert LOOKS[looks](standing.member()) is holds

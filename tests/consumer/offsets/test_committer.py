@@ -29,27 +29,25 @@ class Answering:
         self.commits: list[msg.Commit] = []
         self.calls: list[tuple[Any, Any]] = []
         self.committer = Committer(
-            self.bench.member,
+            self.bench.state,
             lambda offsets, answer: self.calls.append((offsets, answer)),
             interval_ms,
             timeout_ms,
         )
-        self.bench.member.tell = self._tell
+        self.bench.state.send = self._tell
 
     def _tell(self, message: msg.FromFetcher) -> None:
         if isinstance(message, msg.Commit):
             self.commits.append(message)
             if self.outcomes:
                 done = msg.CommitDone(message.token, self.outcomes.pop(0), tuple(message.offsets))
-                threading.Thread(
-                    target=lambda: self.bench.member.receive(done), daemon=True
-                ).start()
+                threading.Thread(target=lambda: self.committer.answered(done), daemon=True).start()
 
 
 def test_a_commit_that_was_stored_is_known() -> None:
     a = Answering(CommitOutcome.OK)
     a.committer.wait({tp(0): 5}, None)
-    assert a.commits[0].offsets == {model(0)[0]: 5} and a.bench.member.desk.committed == {tp(0): 5}
+    assert a.commits[0].offsets == {model(0)[0]: 5} and a.bench.state.ledger.committed == {tp(0): 5}
 
 
 def test_a_commit_for_partitions_of_others_names_them() -> None:
@@ -123,7 +121,7 @@ def test_automatic_commits_store_what_was_processed_when_it_is_time() -> None:
     assert not a.commits, "not yet"
     a.committer.automatic(now + 1_100)
     assert a.commits[0].offsets == {model(0)[0]: 15}, "only what changed"
-    wait_until(lambda: a.bench.member.desk.committed[tp(0)] == 15, 10, "the answer")
+    wait_until(lambda: a.bench.state.ledger.committed[tp(0)] == 15, 10, "the answer")
     a.committer.automatic(now + 2_200)
     assert len(a.commits) == 1, "nothing new"
     a.committer.run_callbacks()
@@ -161,15 +159,15 @@ def test_committing_everything_commits_what_is_still_owned() -> None:
             a.bench.data.remove([tp(1)])
         answer(message)
 
-    a.bench.member.tell = leaves_first
+    a.bench.state.send = leaves_first
     a.committer.wait(None, None)
     assert [len(c.offsets) for c in a.commits] == [2, 1]
 
 
 def test_commits_name_the_era_that_they_speak_of() -> None:
     a = Answering(CommitOutcome.OK, CommitOutcome.OK)
-    a.bench.assign(0, era=4)
-    a.bench.member.receive(msg.Assigned(dict.fromkeys(model(1), 0), 7))
+    a.bench.assign(0, epoch=4)
+    a.bench.state.receive(msg.Assigned(dict.fromkeys(model(1), 0), 7))
     a.committer.wait({tp(0): 5}, None)
     a.committer.wait(None, None)
     assert [c.era for c in a.commits] == [
@@ -197,7 +195,7 @@ def test_a_commit_of_records_whose_partition_was_lost_says_why(naming: bool) -> 
     a = Answering(CommitOutcome.NO_LONGER_MEMBER, CommitOutcome.NO_LONGER_MEMBER)
     a.bench.assign(0, 1)
     a.bench.hand_out(0, 5)
-    a.bench.member.receive(msg.Lost(model(0, 1), "nobody polled for 5 ms", 2))
+    a.bench.state.receive(msg.Lost(model(0, 1), "nobody polled for 5 ms", 2))
     given = {tp(0): OffsetAndMetadata(15, "", -1)} if naming else None
     with pytest.raises(NotOwnedError, match="t-0.*nobody polled for 5 ms") as caught:
         a.committer.wait(None if given is None else numbers_of(given), None)
@@ -205,7 +203,7 @@ def test_a_commit_of_records_whose_partition_was_lost_says_why(naming: bool) -> 
     future = a.committer.start(given, None)
     wait_until(lambda: future.is_done, 10, "the answer")
     assert isinstance(future.exception, NotOwnedError) and "nobody polled" in str(future.exception)
-    a.bench.member.processed()
+    a.bench.state.processed()
     a.committer.wait(None, None)
 
 
@@ -213,7 +211,7 @@ def test_a_loss_of_what_is_not_being_processed_is_no_error_of_a_commit() -> None
     a = Answering(CommitOutcome.OK)
     a.bench.assign(0, 1)
     a.bench.hand_out(0, 5)
-    a.bench.member.receive(msg.Lost(model(1), "another member owns it", 2))
+    a.bench.state.receive(msg.Lost(model(1), "another member owns it", 2))
     a.committer.wait(None, None)
     assert a.commits[0].offsets == {model(0)[0]: 15}
 

@@ -16,6 +16,7 @@ from kafka.structs import TopicPartition
 
 from consumer.core import messages as msg
 from consumer.offsets.dual_store import DualOffsetStore
+from consumer.offsets.store import OffsetStoreLinks
 from tests.consumer.fakes import Bench, model, tp
 
 PATIENCE_S = 30.0
@@ -71,7 +72,16 @@ class Side:
         self.bench = Bench()
         self.kafka: Any = FakeOffsets()
         self.leased = True
-        self.mirror = DualOffsetStore(self.kafka, self.bench.member, lambda: self.leased)
+        deliver: Any = self.bench.state.receive
+        self.mirror = DualOffsetStore(
+            OffsetStoreLinks(
+                self.kafka,
+                self.bench.state,
+                lambda: self.leased,
+                self.bench.told.append,
+                deliver,
+            )
+        )
 
     def stored(self, given: bool = False, **offsets: int) -> None:
         """The agent stored these: p0=5 for partition 0."""

@@ -67,27 +67,30 @@ def begin(
 ) -> tuple[Bench, InitialOffsets]:
     bench = Bench(policy=policy)
     kafka_side: Any = offsets
-    return bench, InitialOffsets(bench.member, kafka_side, initial)
+    return bench, InitialOffsets(bench.state, kafka_side, initial)
 
 
-def asked(bench: Bench, *numbers: int, earliest: tuple[int, ...] = ()) -> list[Any]:
-    """The answers to one question of the agent."""
+def asked(
+    begun: tuple[Bench, InitialOffsets], *numbers: int, earliest: tuple[int, ...] = ()
+) -> list[Any]:
+    """The answers to one question of the member."""
+    bench, initial = begun
     bench.told.clear()
-    bench.member.receive(msg.Resolve(5, model(*numbers), model(*earliest)))
+    initial.resolve(msg.Resolve(5, model(*numbers), model(*earliest)))
     return list(bench.told)
 
 
 def test_what_the_group_committed_in_kafka_is_adopted_and_the_rest_is_reset() -> None:
-    bench, _ = begin(FakeOffsets(committed=({tp(0): 41},)))
-    assert asked(bench, 0, 1) == [
+    begun = begin(FakeOffsets(committed=({tp(0): 41},)))
+    assert asked(begun, 0, 1) == [
         msg.Resolved(5, {**dict.fromkeys(model(0), 41), **dict.fromkeys(model(1), 7)})
     ]
 
 
 def test_without_a_policy_what_is_committed_in_kafka_is_enough() -> None:
-    bench, _ = begin(FakeOffsets(committed=({tp(0): 41},)), policy=False)
-    assert asked(bench, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 41))]
-    [answer] = asked(bench, 0, 1)
+    begun = begin(FakeOffsets(committed=({tp(0): 41},)), policy=False)
+    assert asked(begun, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 41))]
+    [answer] = asked(begun, 0, 1)
     assert (
         isinstance(answer, msg.GiveUp)
         and answer.code is FailureCode.RESET_POLICY
@@ -98,13 +101,13 @@ def test_without_a_policy_what_is_committed_in_kafka_is_enough() -> None:
 
 def test_a_topic_made_again_adopts_nothing() -> None:
     offsets = FakeOffsets(committed=({tp(0): 41, tp(1): 42},))
-    bench, _ = begin(offsets)
-    assert asked(bench, 0, 1, earliest=(0,)) == [
+    begun = begin(offsets)
+    assert asked(begun, 0, 1, earliest=(0,)) == [
         msg.Resolved(5, {**dict.fromkeys(model(0), 0), **dict.fromkeys(model(1), 42)})
     ]
     offsets.asked.clear()
     assert (
-        asked(bench, 0, earliest=(0,)) == [msg.Resolved(5, dict.fromkeys(model(0), 0))]
+        asked(begun, 0, earliest=(0,)) == [msg.Resolved(5, dict.fromkeys(model(0), 0))]
         and not offsets.asked
     )
 
@@ -121,38 +124,38 @@ def test_a_topic_made_again_adopts_nothing() -> None:
 @pytest.mark.parametrize("where", ["live", "committed"])
 def test_an_error_is_never_taken_for_nothing(error: Exception, where: str) -> None:
     """The agent asks again what an answer leaves out; even `auto_offset_reset` may not step in."""
-    bench, _ = begin(
+    begun = begin(
         FakeOffsets(live=(error, ()))
         if where == "live"
         else FakeOffsets(committed=(error, {tp(0): 41}))
     )
-    assert asked(bench, 0) == [msg.Resolved(5, {})]
-    answer = asked(bench, 0)
+    assert asked(begun, 0) == [msg.Resolved(5, {})]
+    answer = asked(begun, 0)
     assert answer == [msg.Resolved(5, dict.fromkeys(model(0), 41 if where == "committed" else 7))]
 
 
 def test_reset_asks_kafka_nothing() -> None:
     offsets = FakeOffsets(live=(("c on h",),), committed=({tp(0): 41},))
-    bench, _ = begin(offsets, "reset")
-    assert asked(bench, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 7))] and not offsets.asked
+    begun = begin(offsets, "reset")
+    assert asked(begun, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 7))] and not offsets.asked
 
 
 def test_refuse_names_the_partitions() -> None:
-    bench, _ = begin(FakeOffsets(), "refuse")
-    [answer] = asked(bench, 0, 1, 2, earliest=(2,))
+    begun = begin(FakeOffsets(), "refuse")
+    [answer] = asked(begun, 0, 1, 2, earliest=(2,))
     assert (
         isinstance(answer, msg.GiveUp)
         and answer.code is FailureCode.RESET_POLICY
         and "t-0, t-1 and initial_offsets" in answer.message
     )
-    assert asked(bench, 2, earliest=(2,)) == [msg.Resolved(5, dict.fromkeys(model(2), 0))]
+    assert asked(begun, 2, earliest=(2,)) == [msg.Resolved(5, dict.fromkeys(model(2), 0))]
 
 
 def test_nothing_is_adopted_beside_live_members_of_kafkas_protocol() -> None:
-    bench, _ = begin(
+    begun = begin(
         FakeOffsets(live=(tuple(f"c{n} on h{n}" for n in range(7)),), committed=({tp(0): 41},))
     )
-    [answer] = asked(bench, 0)
+    [answer] = asked(begun, 0)
     assert isinstance(answer, msg.GiveUp) and answer.code is FailureCode.KAFKA_GROUP_ACTIVE
     assert (
         "c0 on h0" in answer.message
@@ -171,10 +174,10 @@ def test_nothing_is_adopted_beside_live_members_of_kafkas_protocol() -> None:
 def test_what_may_not_be_read_is_refused_only_where_it_is_needed(error: Exception) -> None:
     group = isinstance(error, kafka.errors.GroupAuthorizationFailedError)
     offsets = FakeOffsets(live=(error if group else (),), committed=(error,))
-    bench, beginning = begin(offsets)
-    beginning.look()
+    bench, beginning = begun = begin(offsets)
+    beginning.check_group()
     assert not bench.told
-    [answer] = asked(bench, 0)
+    [answer] = asked(begun, 0)
     assert (
         isinstance(answer, msg.GiveUp)
         and answer.code is FailureCode.KAFKA_GROUP_DENIED
@@ -186,7 +189,7 @@ def test_what_may_not_be_read_is_refused_only_where_it_is_needed(error: Exceptio
 def test_a_group_that_is_in_use_in_kafka_is_not_joined(initial: str) -> None:
     offsets = FakeOffsets(live=(kafka.errors.NodeNotReadyError(), ("c on h",)))
     bench, beginning = begin(offsets, initial)
-    beginning.look()
+    beginning.check_group()
     [told] = bench.told
     assert (
         isinstance(told, msg.GiveUp)
@@ -203,22 +206,22 @@ def test_looking_ends_when_the_consumer_is_closed_and_warns_once(
 
     def nap() -> None:
         if offsets.naps == 20:
-            bench.member.closed = True
+            bench.state.closed = True
 
     offsets.on_nap = nap
     with caplog.at_level(logging.WARNING, "consumer"):
-        beginning.look()
+        beginning.check_group()
     assert (
         not bench.told and len([r for r in caplog.records if "asked again" in r.getMessage()]) == 1
     )
 
 
 def fail(bench: Bench) -> None:
-    bench.member.receive(msg.Failed(FailureCode.REFUSED, "of its own option"))
+    bench.state.receive(msg.Failed(FailureCode.REFUSED, "of its own option"))
 
 
 def close(bench: Bench) -> None:
-    bench.member.let_go()
+    bench.state.leave()
 
 
 @pytest.mark.parametrize("end", [fail, close])
@@ -234,12 +237,12 @@ def test_a_member_that_ends_says_nothing_of_the_connections_that_close_under_it(
 
     offsets.on_nap = nap
     with caplog.at_level(logging.WARNING, "consumer"):
-        beginning.look()
+        beginning.check_group()
     assert offsets.asked == ["live"]
     offsets.asked.clear()
-    bench, _ = begin(offsets)
+    bench, _ = begun = begin(offsets)
     with caplog.at_level(logging.WARNING, "consumer"):
-        asked(bench, 0)
+        asked(begun, 0)
     assert offsets.asked == ["live"] and not caplog.records
 
 
@@ -251,8 +254,10 @@ def test_a_group_that_keeps_its_offsets_in_kafka_asks_there_at_each_start() -> N
     def answers(initial: str) -> list[Any]:
         offsets: Any = FakeOffsets(committed=({tp(0): 41},))
         bench = Bench()
-        InitialOffsets(bench.member, offsets, initial, always=True)
-        bench.member.receive(msg.Resolve(5, model(0, 1, 2), stored=dict.fromkeys(model(0, 1), 30)))
+        initial_offsets = InitialOffsets(bench.state, offsets, initial, always=True)
+        initial_offsets.resolve(
+            msg.Resolve(5, model(0, 1, 2), stored=dict.fromkeys(model(0, 1), 30))
+        )
         return list(bench.told)
 
     kept, reset = dict.fromkeys(model(0), 41), dict.fromkeys(model(2), 7)

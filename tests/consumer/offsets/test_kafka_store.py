@@ -15,6 +15,7 @@ from consumer.core.messages import CommitDone, CommitOutcome
 from consumer.errors import CommitRefusedError, CommitUnavailableError, NotOwnedError
 from consumer.offsets.committer import Committer
 from consumer.offsets.kafka_store import KafkaOffsetStore
+from consumer.offsets.store import OffsetStoreLinks
 from tests.consumer.fakes import Bench, model, tp
 from tests.consumer.offsets.test_dual_store import FakeOffsets
 
@@ -28,14 +29,28 @@ class Side:
         self.bench = Bench(auto_commit=auto_commit)
         self.kafka: Any = FakeOffsets()
         self.leased = True
-        self.storage = KafkaOffsetStore(self.kafka, self.bench.member, lambda: self.leased)
         self.agent: list[msg.FromFetcher] = []
-        self.storage.to_agent = self.agent.append
-        self.bench.member.tell = self.storage.tell
-        self.committer = Committer(self.bench.member, lambda offsets, answer: None, None, 1_000)
+        self.storage = KafkaOffsetStore(
+            OffsetStoreLinks(
+                self.kafka,
+                self.bench.state,
+                lambda: self.leased,
+                self.agent.append,
+                self._deliver,
+            )
+        )
+        self.bench.state.send = self.storage.send
+        self.committer = Committer(self.bench.state, lambda offsets, answer: None, None, 1_000)
         self.storage.receive(msg.Assigned(dict.fromkeys(model(0, 1), 10), 1))
-        self.bench.member.run_tasks()
-        self.bench.member.heard_era = 1
+        self.bench.state.run_callbacks()
+        self.bench.state.seen_assignment_epoch = 1
+
+    def _deliver(self, message: msg.ToFetcher) -> None:
+        if isinstance(message, CommitDone):
+            self.committer.answered(message)
+        else:
+            assert not isinstance(message, (msg.Resolve, msg.Stored))
+            self.bench.state.receive(message)
 
     def commit(self, **offsets: int) -> Any:
         """The application commits without waiting; the agent has been asked by then."""
@@ -66,7 +81,7 @@ def test_a_commit_is_permitted_stored_and_then_answered() -> None:
     assert (
         side.go() == [{0: 12}]
         and future.succeeded()
-        and side.bench.member.desk.committed[tp(0)] == 12
+        and side.bench.state.ledger.committed[tp(0)] == 12
     )
 
 
@@ -88,7 +103,7 @@ def test_what_kafka_says_is_what_the_application_hears(
     assert (
         isinstance(future.exception, error)
         and type(answer).__name__ in str(future.exception)
-        and side.bench.member.desk.committed[tp(0)] == 10
+        and side.bench.state.ledger.committed[tp(0)] == 10
     )
 
 
@@ -113,8 +128,8 @@ def test_a_commit_that_waited_is_looked_at_again_when_it_leaves(how: str) -> Non
     assert isinstance(future.exception, CommitUnavailableError if how == "lease" else NotOwnedError)
     if how == "lost":
         side.storage.receive(msg.Assigned(dict.fromkeys(model(1), 10), 3))
-        side.bench.member.run_tasks()
-        side.bench.member.heard_era = 3
+        side.bench.state.run_callbacks()
+        side.bench.state.seen_assignment_epoch = 3
         side.commit(p1=13)
         side.permit()
         assert side.go() == [{1: 13}], "it came back, and this is another commit"

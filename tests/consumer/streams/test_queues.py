@@ -12,8 +12,8 @@ import pytest
 from kafka.structs import TopicPartition
 
 from consumer.assignment.listener import RebalanceListenerInvoker
+from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
-from consumer.streams.poller import StreamsMembership
 from consumer.streams.queues import ANY_TOPIC, Line, StreamQueues
 from tests.consumer.fakes import FakeData, Recorder, model, tp
 from tests.harness.wait import wait_until
@@ -59,38 +59,39 @@ class Bench:
         listening = RebalanceListenerInvoker()
         listening.listener = listener
         self.told: list[msg.FromFetcher] = []
-        self.member = StreamsMembership(self.data, self.queues, listening, self.told.append, True)
-        self.member.in_hand_ms = in_hand_ms
-        self.era = 0
+        self.state = AssignmentState(
+            self.data, self.queues, listening, self.told.append, True, in_hand_ms=in_hand_ms
+        )
+        self.epoch = 0
 
     def line(self, number: int, topic: str = "t") -> Line:
         return self.lines[topic][number]
 
     def assign(self, streams: dict[int, int], offset: int = 10) -> None:
         """These partitions, each to a stream, from one offset on."""
-        self.era += 1
-        self.member.receive(
+        self.epoch += 1
+        self.state.receive(
             msg.Assigned(
                 dict.fromkeys(model(*streams), offset),
-                self.era,
+                self.epoch,
                 {p: streams[p.partition] for p in model(*streams) if streams[p.partition]},
             )
         )
         self.turn()
 
     def arrive(self, number: int, *offsets: int) -> None:
-        """Records of a partition, as the pump takes them."""
+        """Records of a partition, as the poller takes them."""
         with self.data.lock:
             self.data.at[tp(number)] = offsets[-1] + 1
             self.queues.fill({tp(number): [Record(o) for o in offsets]})
 
     def turn(self) -> None:
-        """What the pump does before it looks for records."""
-        self.member.release()
-        self.member.run_tasks()
+        """What the poller does before it looks for records."""
+        self.queues.awaited = self.state.release()
+        self.state.run_callbacks()
 
     def revoke(self, token: int, *numbers: int) -> None:
-        self.member.receive(msg.Revoke(token, model(*numbers)))
+        self.state.receive(msg.Revoke(token, model(*numbers)))
         self.turn()
 
     def answers(self) -> list[dict[int, int]]:
@@ -102,7 +103,7 @@ class Bench:
         ]
 
     def positions(self) -> dict[int, int]:
-        return {p.partition: o.offset for p, o in self.member.positions()[0].items()}
+        return {p.partition: o.offset for p, o in self.state.positions()[0].items()}
 
 
 def take(line: Line) -> int | None:
@@ -183,8 +184,8 @@ def test_a_revocation_waits_for_the_record_in_hand_and_nothing_follows_it() -> N
     )
     bench.arrive(1, 10)
     assert take(bench.line(1)) == 10, "the other stream goes on"
-    bench.data.bell.clear()
-    assert take(bench.line(0)) is None and bench.data.bell.is_set()
+    bench.data.wakeup.clear()
+    assert take(bench.line(0)) is None and bench.data.wakeup.is_set()
     bench.turn()
     assert (
         bench.answers() == [{0: 11}]
@@ -215,7 +216,7 @@ def test_a_revocation_that_is_withdrawn_goes_on_after_what_is_in_hand() -> None:
     bench.arrive(0, 10, 11, 12)
     take(bench.line(0))
     bench.revoke(5, 0)
-    bench.member.receive(msg.Resumed(model(0)))
+    bench.state.receive(msg.Resumed(model(0)))
     bench.turn()
     assert bench.data.at[tp(0)] == 11 and bench.positions() == {0: 10} and bench.data.held == set()
     take(bench.line(0))
@@ -236,7 +237,7 @@ def test_nothing_of_what_was_lost_or_reset_is_handed_out_or_counted(message: msg
     bench.arrive(0, 10, 11, 12)
     bench.arrive(1, 10)
     take(bench.line(0))
-    bench.member.receive(message)
+    bench.state.receive(message)
     assert take(bench.line(0)) == 10 and take(bench.line(0)) is None
     assert bench.positions() == ({1: 11} if isinstance(message, msg.Lost) else {0: 99, 1: 11})
 
@@ -247,7 +248,7 @@ def test_a_revocation_that_waits_is_void_when_its_partition_is_lost() -> None:
     bench.arrive(0, 10)
     take(bench.line(0))
     bench.revoke(5, 0)
-    bench.member.receive(msg.Lost(model(0), "why", 9))
+    bench.state.receive(msg.Lost(model(0), "why", 9))
     bench.turn()
     assert bench.answers() == [{}] and listener.calls == [("assigned", (0,)), ("lost", (0,))]
 
@@ -271,14 +272,14 @@ def test_a_full_queue_pauses_its_own_partitions_until_it_is_half_empty() -> None
     assert bench.queues.have_room() and bench.data.kafka.now == {tp(0), tp(2)}
     bench.assign({3: 0, 4: 1})
     assert bench.data.kafka.now == {tp(0), tp(2), tp(3)}, "what comes to a full queue waits, too"
-    bench.data.bell.clear()
+    bench.data.wakeup.clear()
     take(bench.line(0))
     take(bench.line(0))
-    assert not bench.data.bell.is_set()
+    assert not bench.data.wakeup.is_set()
     assert bench.queues.have_room() and bench.data.kafka.now == {tp(0), tp(2), tp(3)}
     take(bench.line(0))
     take(bench.line(0))
-    assert bench.data.bell.is_set(), "the pump is told that there is room"
+    assert bench.data.wakeup.is_set(), "the poller is woken when there is room"
     assert bench.queues.have_room() and bench.data.kafka.now == set()
 
 
@@ -305,7 +306,7 @@ def test_a_partition_that_comes_back_to_a_paused_queue_is_paused() -> None:
     assert bench.queues.have_room() and bench.data.kafka.now == {tp(0), tp(2)}
     bench.revoke(5, 2)
     bench.data.kafka.now.discard(tp(2))
-    bench.member.receive(msg.Resumed(model(2)))
+    bench.state.receive(msg.Resumed(model(2)))
     assert bench.answers() == [{2: 10}] and bench.data.kafka.now == {tp(0), tp(2)}
 
 
@@ -314,9 +315,9 @@ def test_a_queue_that_loses_its_records_has_room() -> None:
     bench.assign({0: 0, 1: 0, 2: 1})
     bench.arrive(0, 10, 11, 12)
     assert bench.queues.have_room() and tp(1) in bench.data.kafka.now
-    bench.data.bell.clear()
+    bench.data.wakeup.clear()
     bench.revoke(5, 0)
-    assert bench.data.bell.is_set()
+    assert bench.data.wakeup.is_set()
     assert (
         bench.queues.have_room() and bench.line(0).count == 0 and tp(1) not in bench.data.kafka.now
     )
