@@ -34,6 +34,7 @@ from zkcoord.core.events import (
 )
 from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.value_type import assert_never
 from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.contact_clock import ContactClockPort
 from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
@@ -180,18 +181,21 @@ class CoordinatorDriver:
     def _event(self, port: ContactClockPort, event: PortEvent) -> None:
         if port is not self.port:
             return
-        if isinstance(event, Connected):
-            self._connected(event)
-        elif isinstance(event, Suspended):
-            self._suspended(event)
-        elif isinstance(event, Fired):
-            self._fired(event)
-        elif isinstance(event, Refused):
-            self.failure = event.reason
-            self._ended()
-        elif isinstance(event, (Expired, Closed)):
-            self.closing = True
-            self._ended()
+        match event:
+            case Connected():
+                self._connected(event)
+            case Suspended():
+                self._suspended(event)
+            case Fired():
+                self._fired(event)
+            case Refused():
+                self.failure = event.reason
+                self._ended()
+            case Expired() | Closed():
+                self.closing = True
+                self._ended()
+            case _:
+                assert_never(event)
 
     def _connected(self, event: Connected) -> None:
         assert self.port is not None
@@ -335,16 +339,22 @@ class CoordinatorDriver:
 
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
-            if isinstance(action, Write) and self.writer is not None:
-                self.writer.write(action)
-            elif isinstance(action, ReadGroup) and self.mirror is not None:
-                self.mirror.read_group(action.group)
-            elif isinstance(action, Assign) and self.ask is not None:
-                self._ask(action, self.ask)
-            elif isinstance(action, Record):
-                self._record(action)
-            elif isinstance(action, Resign):
-                self._close(action.reason)
+            match action:
+                case Write():
+                    if self.writer is not None:
+                        self.writer.write(action)
+                case ReadGroup():
+                    if self.mirror is not None:
+                        self.mirror.read_group(action.group)
+                case Assign():
+                    if self.ask is not None:
+                        self._ask(action, self.ask)
+                case Record():
+                    self._record(action)
+                case Resign():
+                    self._close(action.reason)
+                case _:
+                    assert_never(action)
 
     def _ask(self, action: Assign, ask: AskAssignor) -> None:
         """Tokens begin anew with every term, so an answer counts in its own only."""

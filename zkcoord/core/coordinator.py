@@ -41,6 +41,7 @@ from .events import (
     Ready,
     Record,
     Resign,
+    Tick,
     TopicsChanged,
     Write,
     WriteOp,
@@ -49,6 +50,7 @@ from .events import (
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
 from .target import TargetInput
+from .value_type import assert_never
 
 WAKES_STALE_MAX = 1_000
 
@@ -109,25 +111,30 @@ class Coordinator:
             ]
         if not self.leading:
             return actions
-        if isinstance(event, TopicsChanged):
-            self._topics(event, actions)
-        elif isinstance(event, GroupChanged):
-            self._group(event)
-        elif isinstance(event, GroupGone):
-            self._gone(event)
-        elif isinstance(event, GroupUnread):
-            self.unread.add(event.group)
-            self._enqueue(event.group)
-        elif isinstance(event, GroupLeftAlone):
-            self._left_alone(event, actions)
-        elif isinstance(event, Ready):
-            self._begin(event.now_ms)
-        elif isinstance(event, Paused):
-            self.ready = False
-        elif isinstance(event, Written):
-            self._written(event, actions)
-        elif isinstance(event, AssignorAnswered):
-            self._answered(event)
+        match event:
+            case TopicsChanged():
+                self._topics(event, actions)
+            case GroupChanged():
+                self._group(event)
+            case GroupGone():
+                self._gone(event)
+            case GroupUnread():
+                self.unread.add(event.group)
+                self._enqueue(event.group)
+            case GroupLeftAlone():
+                self._left_alone(event, actions)
+            case Ready():
+                self._begin(event.now_ms)
+            case Paused():
+                self.ready = False
+            case Written():
+                self._written(event, actions)
+            case AssignorAnswered():
+                self._answered(event)
+            case Tick():
+                pass
+            case _:
+                assert_never(event)
         if self.leading:
             self._wake(event.now_ms)
             self._serve(event.now_ms, actions)

@@ -32,6 +32,7 @@ from zkcoord.core import events as ev
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.model import Malformed, Member
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.value_type import assert_never
 from zkcoord.replay.group_world import GroupWorld
 from zkcoord.replay.recorded_world import External, ExternalChange, Learned
 
@@ -84,14 +85,19 @@ class Model:
         actions = self.core.step(event)
         self.watch(event, actions)
         for action in actions:
-            if isinstance(action, ev.Write):
-                self._at(self.now_ms + self.learned.write_ms, partial(self._write_ends, action))
-            elif isinstance(action, ev.ReadGroup):
-                self._at(self.now_ms + self.learned.read_ms, partial(self._read, action.group))
-            elif isinstance(action, ev.Assign):
-                self._ask(action)
-            elif isinstance(action, ev.Resign):
-                self.over = True
+            match action:
+                case ev.Write():
+                    self._at(self.now_ms + self.learned.write_ms, partial(self._write_ends, action))
+                case ev.ReadGroup():
+                    self._at(self.now_ms + self.learned.read_ms, partial(self._read, action.group))
+                case ev.Assign():
+                    self._ask(action)
+                case ev.Resign():
+                    self.over = True
+                case ev.Record():
+                    pass
+                case _:
+                    assert_never(action)
 
     # what others did
 

@@ -130,19 +130,22 @@ class _Learner:
 
     def told(self, event: ev.Event) -> None:
         """One input."""
-        if isinstance(event, ev.GroupChanged):
-            self._changed(event)
-        elif isinstance(event, ev.Written):
-            self._written(event)
-        elif isinstance(event, ev.AssignorAnswered):
-            at_ms, question = self.asked.pop(event.token, (event.now_ms, None))
-            if question is not None:
-                self.found.answered.append((question, event, event.now_ms - at_ms))
-        elif not isinstance(event, ev.Tick):
-            self.ready = self.ready or isinstance(event, ev.Ready)
-            if isinstance(event, ev.GroupGone):
-                self.worlds.pop(event.group, None)
-            self.found.inputs.append(event)
+        match event:
+            case ev.GroupChanged():
+                self._changed(event)
+            case ev.Written():
+                self._written(event)
+            case ev.AssignorAnswered():
+                at_ms, question = self.asked.pop(event.token, (event.now_ms, None))
+                if question is not None:
+                    self.found.answered.append((question, event, event.now_ms - at_ms))
+            case ev.Tick():
+                pass
+            case _:
+                self.ready = self.ready or isinstance(event, ev.Ready)
+                if isinstance(event, ev.GroupGone):
+                    self.worlds.pop(event.group, None)
+                self.found.inputs.append(event)
 
     def _written(self, event: ev.Written) -> None:
         at_ms, write = self.writing.pop((event.group, event.token), (event.now_ms, None))

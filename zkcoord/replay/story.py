@@ -15,6 +15,7 @@ from zkcoord.core import events as ev
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.group.machine import Group
 from zkcoord.core.model import Command, Malformed, Member, Option, Owner, Topic, TopicPartition
+from zkcoord.core.value_type import assert_never
 from zkcoord.replay.text import action_text, any_text, op_text, partitions_text
 
 NOTES_KEPT_MAX = 50
@@ -101,33 +102,34 @@ class Story:
 
     def _notes(self, event: ev.Event) -> Iterator[tuple[str, str]]:
         """What an event means to which group."""
-        if isinstance(event, ev.GroupChanged):
-            yield from (
-                (event.group, note)
-                for note in _group_notes(event.delta, self.core.groups.get(event.group))
-            )
-        elif isinstance(event, ev.TopicsChanged):
-            yield from self._topic_notes(event)
-        elif isinstance(event, ev.Written):
-            yield (
-                event.group,
-                (
-                    WRITE_OK
-                    if event.outcome is ev.Outcome.OK
-                    else (
-                        f"its write {event.token} ended:"
-                        f" {event.outcome.value}{f' ({event.why})' if event.why else ''}"
-                    )
-                ),
-            )
-        elif isinstance(event, ev.Ready):
-            yield from ((group, "all groups have been read") for group in self.core.groups)
-        elif isinstance(event, ev.GroupUnread):
-            yield event.group, "its node is new, or was made again"
-        elif isinstance(event, ev.Elected):
-            yield "", f"elected with epoch {event.epoch}"
-        elif not isinstance(event, ev.Tick):
-            yield getattr(event, "group", ""), _event_words(event)
+        match event:
+            case ev.GroupChanged():
+                yield from (
+                    (event.group, note)
+                    for note in _group_notes(event.delta, self.core.groups.get(event.group))
+                )
+            case ev.TopicsChanged():
+                yield from self._topic_notes(event)
+            case ev.Written():
+                ended = WRITE_OK
+                if event.outcome is not ev.Outcome.OK:
+                    why = f" ({event.why})" if event.why else ""
+                    ended = f"its write {event.token} ended: {event.outcome.value}{why}"
+                yield event.group, ended
+            case ev.Ready():
+                yield from ((group, "all groups have been read") for group in self.core.groups)
+            case ev.GroupUnread():
+                yield event.group, "its node is new, or was made again"
+            case ev.Elected():
+                yield "", f"elected with epoch {event.epoch}"
+            case ev.Tick():
+                pass
+            case ev.GroupGone() | ev.GroupLeftAlone() | ev.AssignorAnswered():
+                yield event.group, _event_words(event)
+            case ev.Paused():
+                yield "", _event_words(event)
+            case _:
+                assert_never(event)
 
     def _topic_notes(self, event: ev.TopicsChanged) -> Iterator[tuple[str, str]]:
         for name, topic in event.topics.items():
@@ -198,18 +200,23 @@ def op_words(ops: Sequence[ev.WriteOp]) -> Iterator[str]:
     if freed:
         yield f"free {partitions_shown(freed)} of a session that is gone"
     for op in ops:
-        if isinstance(op, ev.Send):
-            yield command_words(op.command)
-        elif isinstance(op, ev.DeleteRegistration):
-            yield f"evict {op.member}"
-        elif isinstance(op, ev.PutMetadata):
-            yield f"report generation {op.metadata.generation}, {op.metadata.state.value}"
-        elif isinstance(op, ev.DeleteChannel):
-            yield f"delete the channel of {op.member}"
-        elif isinstance(op, ev.DeleteCommand):
-            yield f"delete the command {op.member}/{op.node}"
-        elif not isinstance(op, ev.DeleteOwner):
-            yield any_text(op)
+        match op:
+            case ev.Send():
+                yield command_words(op.command)
+            case ev.DeleteRegistration():
+                yield f"evict {op.member}"
+            case ev.PutMetadata():
+                yield f"report generation {op.metadata.generation}, {op.metadata.state.value}"
+            case ev.DeleteChannel():
+                yield f"delete the channel of {op.member}"
+            case ev.DeleteCommand():
+                yield f"delete the command {op.member}/{op.node}"
+            case ev.DeleteOwner():
+                pass  # named above
+            case ev.DeleteRequest() | ev.Rescue():
+                yield any_text(op)
+            case _:
+                assert_never(op)
 
 
 def command_words(command: Command) -> str:

@@ -1,8 +1,8 @@
 """What a coordinator's core was told and what it answered, one line each: for transcripts
 (tests/core) and for `zkcoord replay`.
 
-A kind of action that has no line of its own here is written with its name and its fields, so that
-nothing is ever left out of a transcript.
+What has no line here is written with its name and its fields (`any_text`), so that nothing is ever
+left out of a transcript.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from zkcoord.core import events as ev
 from zkcoord.core.group.rebalance_log import ranges
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import assert_never
 
 
 def partitions_text(partitions: Iterable[TopicPartition]) -> str:
@@ -27,59 +28,65 @@ def partitions_text(partitions: Iterable[TopicPartition]) -> str:
 
 def action_text(action: ev.Action) -> str:
     """One action on one line."""
-    if isinstance(action, ev.Write):
-        return f"write {action.group}: " + "; ".join(op_text(op) for op in action.ops)
-    if isinstance(action, ev.ReadGroup):
-        return f"read {action.group} ({action.why})"
-    if isinstance(action, ev.Resign):
-        return f"resign: {action.reason}"
-    if isinstance(action, ev.Record):
-        detail = " ".join(f"{k}={v}" for k, v in action.detail.items() if k != "waited_for")
-        return f"record {action.kind}{' ' + action.group if action.group else ''}: {detail}"
-    if isinstance(action, ev.Assign):
-        return f"ask {action.assignor} for {action.group} #{action.token}"
-    return any_text(action)
+    match action:
+        case ev.Write():
+            return f"write {action.group}: " + "; ".join(op_text(op) for op in action.ops)
+        case ev.ReadGroup():
+            return f"read {action.group} ({action.why})"
+        case ev.Resign():
+            return f"resign: {action.reason}"
+        case ev.Record():
+            detail = " ".join(f"{k}={v}" for k, v in action.detail.items() if k != "waited_for")
+            return f"record {action.kind}{' ' + action.group if action.group else ''}: {detail}"
+        case ev.Assign():
+            return f"ask {action.assignor} for {action.group} #{action.token}"
+        case _:
+            assert_never(action)
 
 
 def op_text(op: ev.WriteOp) -> str:
     """One operation of a write."""
-    if isinstance(op, ev.Send):
-        c = op.command
-        what = f" {c.code}" if c.code else ""
-        by_thread: dict[str, list[TopicPartition]] = {}
-        for tp, thread in c.start.items():
-            by_thread.setdefault(str(thread), []).append(tp)
-        parts = " ".join(
-            f"{t}={partitions_text(p)}" for t, p in sorted(by_thread.items())
-        ) or partitions_text(c.stop)
-        data = f" data={c.user_data}" if c.user_data is not None else ""
-        return (
-            f"{c.option.value}{what} {c.member} #{c.seq} g{c.generation}"
-            f" {parts if not what else ''}".rstrip()
-            + data
-        )
-    if isinstance(op, ev.PutMetadata):
-        m = op.metadata
-        static = "".join(
-            f" {d.instance}={partitions_text(d.partitions)}{' away' if d.since_ms else ''}"
-            for d in m.departed
-        )
-        eager = f" {m.protocol}" if m.protocol != "cooperative" else ""
-        return (
-            f"metadata g{m.generation} {m.state.value} {m.assignor}{eager}"
-            f" members={m.members}{static}{': ' + m.failure if m.failure else ''}"
-        )
-    if isinstance(op, ev.DeleteCommand):
-        return f"delete command {op.member}/{op.node}"
-    if isinstance(op, ev.DeleteRegistration):
-        return f"delete registration {op.member}"
-    if isinstance(op, ev.DeleteOwner):
-        return f"delete owner {op.partition}@{op.version}"
-    if isinstance(op, ev.DeleteRequest):
-        return f"delete request {op.node}"
-    if isinstance(op, ev.DeleteChannel):
-        return f"delete channel {op.member}"
-    return any_text(op)
+    match op:
+        case ev.Send():
+            c = op.command
+            what = f" {c.code}" if c.code else ""
+            by_thread: dict[str, list[TopicPartition]] = {}
+            for tp, thread in c.start.items():
+                by_thread.setdefault(str(thread), []).append(tp)
+            parts = " ".join(
+                f"{t}={partitions_text(p)}" for t, p in sorted(by_thread.items())
+            ) or partitions_text(c.stop)
+            data = f" data={c.user_data}" if c.user_data is not None else ""
+            return (
+                f"{c.option.value}{what} {c.member} #{c.seq} g{c.generation}"
+                f" {parts if not what else ''}".rstrip()
+                + data
+            )
+        case ev.PutMetadata():
+            m = op.metadata
+            static = "".join(
+                f" {d.instance}={partitions_text(d.partitions)}{' away' if d.since_ms else ''}"
+                for d in m.departed
+            )
+            eager = f" {m.protocol}" if m.protocol != "cooperative" else ""
+            return (
+                f"metadata g{m.generation} {m.state.value} {m.assignor}{eager}"
+                f" members={m.members}{static}{': ' + m.failure if m.failure else ''}"
+            )
+        case ev.DeleteCommand():
+            return f"delete command {op.member}/{op.node}"
+        case ev.DeleteRegistration():
+            return f"delete registration {op.member}"
+        case ev.DeleteOwner():
+            return f"delete owner {op.partition}@{op.version}"
+        case ev.DeleteRequest():
+            return f"delete request {op.node}"
+        case ev.DeleteChannel():
+            return f"delete channel {op.member}"
+        case ev.Rescue():
+            return any_text(op)
+        case _:
+            assert_never(op)
 
 
 def any_text(value: Any) -> str:

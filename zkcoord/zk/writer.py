@@ -25,6 +25,7 @@ from zkcoord.core.events import (
     Written,
 )
 from zkcoord.core.model import GroupMetadata
+from zkcoord.core.value_type import assert_never
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
@@ -82,26 +83,32 @@ class TermWriter:
 
     def _op(self, group: str, op: WriteOp) -> Op:
         lay = self.layout
-        if isinstance(op, Send):
-            c = op.command
-            return Create(
-                lay.command_prefix(group, c.member, c.epoch, c.seq),
-                codec.encode_command(c),
-                sequential=True,
-                acl=self.acl,
-            )
-        if isinstance(op, DeleteCommand):
-            return Delete(lay.command(group, op.member, op.node))
-        if isinstance(op, DeleteRegistration):
-            return Delete(lay.registration(group, op.member))
-        if isinstance(op, DeleteOwner):
-            return Delete(lay.owner(group, op.partition), op.version)
-        if isinstance(op, DeleteChannel):
-            return Delete(lay.channel(group, op.member))
-        if isinstance(op, DeleteRequest):
-            return Delete(lay.request(group, op.node))
-        assert isinstance(op, PutMetadata)
-        return SetData(lay.group(group), codec.encode_metadata(self._dated(op.metadata)), -1)
+        match op:
+            case Send():
+                c = op.command
+                return Create(
+                    lay.command_prefix(group, c.member, c.epoch, c.seq),
+                    codec.encode_command(c),
+                    sequential=True,
+                    acl=self.acl,
+                )
+            case DeleteCommand():
+                return Delete(lay.command(group, op.member, op.node))
+            case DeleteRegistration():
+                return Delete(lay.registration(group, op.member))
+            case DeleteOwner():
+                return Delete(lay.owner(group, op.partition), op.version)
+            case DeleteChannel():
+                return Delete(lay.channel(group, op.member))
+            case DeleteRequest():
+                return Delete(lay.request(group, op.node))
+            case PutMetadata():
+                report = codec.encode_metadata(self._dated(op.metadata))
+                return SetData(lay.group(group), report, -1)
+            case Rescue():
+                raise AssertionError("a rescue is two operations: see _rescue")
+            case _:
+                assert_never(op)
 
     def _rescue(self, group: str) -> list[Op]:
         path = self.layout.rescue(group)

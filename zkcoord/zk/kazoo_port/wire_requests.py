@@ -27,11 +27,13 @@ from typing import Any
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
 
+from zkcoord.core.value_type import assert_never
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import (
     Check,
     Children,
     Committed,
+    Create,
     Created,
     Delete,
     Denied,
@@ -151,16 +153,20 @@ def multi_request(chroot: str, ops: Sequence[Op]) -> WireRequest:
 
 def _encode_op(chroot: str, op: Op) -> bytes:
     path = absolute(chroot, op.path)
-    if isinstance(op, Check):
-        kind, record = CHECK, wire.CheckVersion(path, op.version)
-    elif isinstance(op, SetData):
-        kind, record = SET_DATA, wire.SetData(path, op.data, op.version)
-    elif isinstance(op, Delete):
-        kind, record = DELETE, wire.Delete(path, op.version)
-    else:
-        acl = [ACL(a.perms, Id(a.scheme, a.id)) for a in op.acl]
-        flags = (EPHEMERAL_FLAG if op.ephemeral else 0) | (SEQUENTIAL_FLAG if op.sequential else 0)
-        kind, record = CREATE, wire.Create(path, op.data, acl, flags)
+    match op:
+        case Check():
+            kind, record = CHECK, wire.CheckVersion(path, op.version)
+        case SetData():
+            kind, record = SET_DATA, wire.SetData(path, op.data, op.version)
+        case Delete():
+            kind, record = DELETE, wire.Delete(path, op.version)
+        case Create():
+            acl = [ACL(a.perms, Id(a.scheme, a.id)) for a in op.acl]
+            sequential = SEQUENTIAL_FLAG if op.sequential else 0
+            flags = (EPHEMERAL_FLAG if op.ephemeral else 0) | sequential
+            kind, record = CREATE, wire.Create(path, op.data, acl, flags)
+        case _:
+            assert_never(op)
     return bytes(wire.multiheader_struct.pack(kind, False, -1) + record.serialize())
 
 
