@@ -320,6 +320,30 @@ def test_each_room_of_the_table_exists() -> None:
         assert path.is_dir() or path.with_suffix(".py").is_file(), room
 
 
+def missing_files(text: str) -> Iterator[str]:
+    """What the file map names and is not there. A name without a folder is in the folder of the one
+    before it.
+    """
+    table = text.partition("<!-- map: begin -->")[2].partition("<!-- map: end -->")[0]
+    for row in table.splitlines():
+        folder = ROOT
+        for name in re.findall(r"`([\w./]+(?:\.py|\.md|/))`", row):
+            path = next((p for p in (ROOT / name, folder / name) if p.exists()), None)
+            if path is None:
+                yield f"docs/design.md names {name}, and there is no such file"
+            elif folder is ROOT or "/" in name.rstrip("/"):
+                folder = path if path.is_dir() else path.parent
+
+
+def test_the_file_map_names_files_that_exist() -> None:
+    text = DESIGN.read_text(encoding="utf-8")
+    assert not list(missing_files(text))
+    broken = text.replace("`zkcoord/zk/loop.py`", "`zkcoord/zk/gone.py`")
+    assert list(missing_files(broken)) == [
+        "docs/design.md names zkcoord/zk/gone.py, and there is no such file"
+    ]
+
+
 FLOORS = {"zkcoord.low": 0, "zkcoord.high": 1}
 BAD: list[tuple[Rule, dict[str, str], str]] = [
     (
