@@ -33,7 +33,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError
 from zkcoord.zk.clock import wall_ms
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import is_group
 from zkcoord.znodes.paths import Layout
 
@@ -269,7 +269,7 @@ def _over(
     """Have all chosen groups' turn, and report."""
     settings = _settings(args)
     options = zk_options(settings)
-    with SyncReader(options) as reader:
+    with SyncClient(options) as reader:
         reader.sync()
         groups = _chosen(args.only, group_names(reader))
         asked = brokers(settings, reader, Layout.DRAFT)

@@ -19,7 +19,7 @@ from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.errors import RefusedError
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 
 BATCH = 25
 
@@ -74,7 +74,7 @@ class Worker:
 
     def __enter__(self) -> Worker:
         with ExitStack() as stack:
-            self.client = stack.enter_context(SyncWriter(self._where.zk))
+            self.client = stack.enter_context(SyncClient(self._where.zk))
             kafka = stack.enter_context(
                 KafkaGroups(self._where.servers, security=self._where.security)
             )

@@ -13,7 +13,7 @@ from zkcoord.check.reader import GroupSeen, read_groups
 from zkcoord.check.registration_rules import judge
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.zk.port import GetData, Node
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import Vacant
 from zkcoord.znodes.paths import TOPICS
@@ -24,7 +24,7 @@ NOTHING = OffsetsParent(Vacant(), None, 0)
 class Stores:
     """Where groups are read. For one thread."""
 
-    def __init__(self, client: SyncReader, kafka: KafkaGroups, ends: LogOffsets) -> None:
+    def __init__(self, client: SyncClient, kafka: KafkaGroups, ends: LogOffsets) -> None:
         self.client = client
         self.kafka = kafka
         self.ends = ends

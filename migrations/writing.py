@@ -29,7 +29,7 @@ from zkcoord.zk.port import (
     Rejected,
     SetData,
 )
-from zkcoord.zk.sync.writer import SyncWriter, fitting
+from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation, encode_offset
 from zkcoord.znodes.paths import Layout, parents
 
@@ -43,7 +43,7 @@ Unit = tuple[Change, ...]
 class OffsetsWriter:
     """For one thread."""
 
-    def __init__(self, client: SyncWriter, stores: Stores, acl: tuple[AclEntry, ...]) -> None:
+    def __init__(self, client: SyncClient, stores: Stores, acl: tuple[AclEntry, ...]) -> None:
         self.client = client
         self.stores = stores
         self.acl = acl

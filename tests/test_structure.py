@@ -52,7 +52,7 @@ STILL_INHERITS = frozenset(
     StreamOptions BatchOptions FencedParquet Fenced ZkcoordReader
     ZkcoordStreamReader WarmUpSource
     LiveView SparkCast ZooKeeperServer KafkaServer KafkaBroker AclClient GroupDraft
-    SyncWriter""".split()
+    SyncClient""".split()
 )
 
 # A class name that two modules share, and why.

@@ -20,7 +20,7 @@ from zkcoord.cli.main import main
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import MultiResult, Op
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import encode_offset
 from zkcoord.znodes.paths import Layout
 
@@ -89,14 +89,14 @@ def counted(
     """Sizes of the multis sent. `before(n)` is called before the n-th (from 1); what it returns is
     its answer, None: it is sent.
     """
-    real, sent = SyncWriter.multi, []
+    real, sent = SyncClient.multi, []
 
-    def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:
+    def multi(self: SyncClient, ops: list[Op]) -> MultiResult:
         sent.append(len(ops))
         answer = before(len(sent))
         return real(self, ops) if answer is None else answer
 
-    monkeypatch.setattr(SyncWriter, "multi", multi)
+    monkeypatch.setattr(SyncClient, "multi", multi)
     return sent
 
 
@@ -205,7 +205,7 @@ def test_commands_are_not_deleted_when_the_time_for_them_ends_between_two_looks(
     here.leader()
     here.command("billing", "gone", 1, "orders", 3)
     left = iter((1, 0, 0))
-    with SyncWriter(ZkOptions(here.hosts)) as client:
+    with SyncClient(ZkOptions(here.hosts)) as client:
         done = Deletion(
             client, layout, "billing", False, lambda: next(left), lambda: None, Progress("test")
         ).execute()

@@ -14,7 +14,7 @@ from tests.protocol.rig import GROUP, Member, Rig, rigged, tps
 from zkcoord.admin.offsets.reset_plan import Log
 from zkcoord.cli.main import main
 from zkcoord.zk.port import MultiResult, Op
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 
 PATIENCE_S = 40.0
 T0, T1 = tps("t", 0, 1)
@@ -39,15 +39,15 @@ def rig(zk_hosts: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 def before_multi(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
     """Do something before a command's n-th multi (from 1) is sent."""
-    real, sent = SyncWriter.multi, []
+    real, sent = SyncClient.multi, []
 
-    def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:
+    def multi(self: SyncClient, ops: list[Op]) -> MultiResult:
         sent.append(ops)
         if len(sent) == number:
             act()
         return real(self, ops)
 
-    monkeypatch.setattr(SyncWriter, "multi", multi)
+    monkeypatch.setattr(SyncClient, "multi", multi)
 
 
 def reset(rig: Rig, *more: str) -> int:

@@ -21,7 +21,7 @@ from tests.kafka.groups import PATIENCE_S, Taken, consumer, coordinator, drain, 
 from zkcoord.cli.main import main
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.zk.port import MultiResult, Op
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 
 pytestmark = pytest.mark.kafka
@@ -341,12 +341,12 @@ def before_first_write(
     """Do something once, between the reading and the sending of the first multi that writes such a
     path.
     """
-    real, done = SyncWriter.multi, threading.Event()
+    real, done = SyncClient.multi, threading.Event()
 
-    def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:
+    def multi(self: SyncClient, ops: list[Op]) -> MultiResult:
         if not done.is_set() and any(touches in op.path for op in ops):
             done.set()
             act()
         return real(self, ops)
 
-    monkeypatch.setattr(SyncWriter, "multi", multi)
+    monkeypatch.setattr(SyncClient, "multi", multi)

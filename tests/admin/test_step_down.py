@@ -15,7 +15,7 @@ from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
 from zkcoord.cli.main import main
 from zkcoord.zk.port import MultiResult, Op
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 
@@ -78,11 +78,11 @@ def test_without_a_coordinator_and_with_the_other_layout_it_is_one_sentence(
 
 
 def patched(
-    monkeypatch: pytest.MonkeyPatch, act: Callable[[SyncWriter, list[Op]], MultiResult | None]
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[SyncClient, list[Op]], MultiResult | None]
 ) -> None:
     """`act` answers a multi instead of the server; None: the server does."""
-    real = SyncWriter.multi
-    monkeypatch.setattr(SyncWriter, "multi", lambda self, ops: act(self, ops) or real(self, ops))
+    real = SyncClient.multi
+    monkeypatch.setattr(SyncClient, "multi", lambda self, ops: act(self, ops) or real(self, ops))
 
 
 def test_a_successor_that_came_in_between_is_not_deleted(
@@ -92,7 +92,7 @@ def test_a_successor_that_came_in_between_is_not_deleted(
     with world(zk_hosts) as found:
         found.leader(7)
 
-        def succeed(_self: SyncWriter, ops: list[Op]) -> None:
+        def succeed(_self: SyncClient, ops: list[Op]) -> None:
             if (
                 found.client.exists(found.layout.leader)
                 and found.client.get(found.layout.epoch)[1].version == 1

@@ -21,7 +21,7 @@ from zkcoord.check.rules import CheckFinding, markdown
 from zkcoord.cli.main import main
 from zkcoord.stack.servers import ZooKeeperServer
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 GUIDE = Path(__file__).parents[2] / "docs" / "migration.md"
@@ -236,7 +236,7 @@ def examination(hosts: str, watch_s: float, rest: Callable[[float], None]) -> li
         rested.append(seconds)
         rest(seconds)
 
-    with SyncReader(ZkOptions(hosts)) as reader:
+    with SyncClient(ZkOptions(hosts)) as reader:
         return list(
             Examination(
                 reader, lambda name: True, None, watch_s, lambda: sum(rested), resting

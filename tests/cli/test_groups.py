@@ -22,8 +22,8 @@ from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 from zkcoord.text_table import table
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import GetData, Missing, Node
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group, list_groups, shown_state
-from zkcoord.zk.sync.reader import SyncReader
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 30.0
@@ -352,7 +352,7 @@ def test_tables_are_as_wide_as_their_widest_cell() -> None:
 def test_more_reads_than_one_request_holds_come_back_in_order(zk_hosts: str) -> None:
     with world(zk_hosts) as found:
         found.put("/a", b"1")
-        with SyncReader(ZkOptions(zk_hosts)) as reader:
+        with SyncClient(ZkOptions(zk_hosts)) as reader:
             answers = reader.read([GetData("/a"), *[GetData("/none")] * 2_500, GetData("/a")])
     assert len(answers) == 2_502
     assert (
@@ -366,7 +366,7 @@ def test_a_lost_connection_is_waited_out(zk_server: ZooKeeperServer, zk_proxy: P
     chroot = "/" + fresh_chroot(zk_server.address).partition("/")[2]
     with world(zk_server.address + chroot) as found:
         found.group("g")
-        with SyncReader(ZkOptions(zk_proxy.address + chroot)) as reader:
+        with SyncClient(ZkOptions(zk_proxy.address + chroot)) as reader:
             assert [group.name for group in list_groups(reader, Layout.DRAFT)] == ["g"]
             zk_proxy.cut()
             zk_proxy.heal()
@@ -376,14 +376,14 @@ def test_a_lost_connection_is_waited_out(zk_server: ZooKeeperServer, zk_proxy: P
 def test_no_answer_is_one_error_within_the_deadline(
     zk_server: ZooKeeperServer, zk_proxy: Proxy
 ) -> None:
-    with SyncReader(ZkOptions(zk_proxy.address), read_deadline_ms=500) as reader:
+    with SyncClient(ZkOptions(zk_proxy.address), read_deadline_ms=500) as reader:
         zk_proxy.black_hole()
         with pytest.raises(UnavailableError, match="look at its servers"):
             reader.sync()
 
 
 def test_errors_are_named(zk_hosts: str) -> None:
-    with SyncReader(ZkOptions(zk_hosts)) as reader:
+    with SyncClient(ZkOptions(zk_hosts)) as reader:
         with pytest.raises(UnknownGroupError):
             describe_group(reader, Layout.DRAFT, "g")
         with pytest.raises(InvalidGroupError):

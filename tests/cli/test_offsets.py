@@ -27,7 +27,7 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.zk.port import MultiResult, Op
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 from zkcoord.znodes.paths import Layout
 
@@ -346,15 +346,15 @@ def meanwhile(
     """Do something once, between the reading and the sending of the first multi that writes such a
     path.
     """
-    real, done = SyncWriter.multi, threading.Event()
+    real, done = SyncClient.multi, threading.Event()
 
-    def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:
+    def multi(self: SyncClient, ops: list[Op]) -> MultiResult:
         if not done.is_set() and any(touches in op.path for op in ops):
             done.set()
             act()
         return real(self, ops)
 
-    monkeypatch.setattr(SyncWriter, "multi", multi)
+    monkeypatch.setattr(SyncClient, "multi", multi)
 
 
 def test_a_member_that_comes_in_between_is_named_and_keeps_what_it_read(
@@ -423,9 +423,9 @@ def test_a_lost_answer_is_looked_up_and_a_shift_happens_once(
 ) -> None:
     """The connection breaks after the multi, or before it reached the server."""
     sent = []
-    real = SyncWriter.multi
+    real = SyncClient.multi
     monkeypatch.setattr(
-        SyncWriter, "multi", lambda self, ops: (sent.append(ops), real(self, ops))[1]
+        SyncClient, "multi", lambda self, ops: (sent.append(ops), real(self, ops))[1]
     )
     lost = (
         zk_proxy.swallow_replies(1, (ZkOp.MULTI,))
@@ -459,15 +459,15 @@ def test_a_server_that_goes_away_in_the_middle_is_said_with_what_was_written(
     here: World, topic: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zkcoord.admin.offsets.reset.BATCH_MAX", 1)
-    real, sent = SyncWriter.multi, []
+    real, sent = SyncClient.multi, []
 
-    def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:
+    def multi(self: SyncClient, ops: list[Op]) -> MultiResult:
         sent.append(ops)
         if len(sent) == 2:
             raise UnavailableError("there is no connection to ZooKeeper")
         return real(self, ops)
 
-    monkeypatch.setattr(SyncWriter, "multi", multi)
+    monkeypatch.setattr(SyncClient, "multi", multi)
     status, out, err = run(
         "offsets", "reset", "billing", "--topic", f"{topic}:0,1", "--shift-by", "2", "--execute"
     )
@@ -654,19 +654,19 @@ def test_somebody_who_writes_before_each_write(
         "zkcoord.cli.offsets_reset._logs", lambda servers, tps, aim: dict.fromkeys(tps, LOG)
     )
     monkeypatch.setattr("zkcoord.admin.offsets.reset.BATCH_MAX", 1)
-    real, sent = SyncWriter.multi, []
+    real, sent = SyncClient.multi, []
     with world(zk_hosts) as found:
         found.topic("busy", 120)
         for number in range(120):
             found.offset("g", "busy", number, 9)
 
-        def multi(self: SyncWriter, ops: list[Op]) -> MultiResult:
+        def multi(self: SyncClient, ops: list[Op]) -> MultiResult:
             sent.append(ops)
             if always or len(sent) % 2:
                 found.client.set(ops[-1].path, b"9")
             return real(self, ops)
 
-        monkeypatch.setattr(SyncWriter, "multi", multi)
+        monkeypatch.setattr(SyncClient, "multi", multi)
         status = main(
             [
                 "offsets",
@@ -695,9 +695,9 @@ def test_more_partitions_than_one_transaction_holds(
     monkeypatch.setattr(
         "zkcoord.cli.offsets_reset._logs", lambda servers, tps, aim: dict.fromkeys(tps, LOG)
     )
-    real, sent = SyncWriter.multi, []
+    real, sent = SyncClient.multi, []
     monkeypatch.setattr(
-        SyncWriter, "multi", lambda self, ops: (sent.append(len(ops)), real(self, ops))[1]
+        SyncClient, "multi", lambda self, ops: (sent.append(len(ops)), real(self, ops))[1]
     )
     with world(zk_hosts) as found:
         found.topic("many", 1_200)

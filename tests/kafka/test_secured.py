@@ -27,7 +27,7 @@ from zkcoord.core import model as ours
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST, free_port
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
@@ -143,7 +143,7 @@ def test_tools_are_let_in_with_the_same_options_from_a_file(
     settings = resolve(
         Use.GROUPS, {"zookeeper": secured.broker.zookeeper, "kafka_config": str(path)}, {}
     )
-    with SyncReader(zk_options(settings)) as reader:
+    with SyncClient(zk_options(settings)) as reader:
         asked = brokers(settings, reader, Layout.DRAFT)
     assert asked.servers == (f"{HOST}:{secured.ports['SASL_SSL']}",) and "secret" not in repr(asked)
     with (

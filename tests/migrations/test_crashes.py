@@ -29,7 +29,7 @@ from tests.migrations.groups import PATIENCE_S, RECORDS, BothStores, run_folder
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.errors import RefusedError
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 
 pytestmark = pytest.mark.kafka
 
@@ -74,7 +74,7 @@ class Effects:
         self.at = -1
         self.after = False
         for owner, name in (
-            (SyncWriter, "multi"),
+            (SyncClient, "multi"),
             (KafkaGroups, "commit"),
             (KafkaGroups, "forget"),
             (RunJournal, "_write"),

@@ -19,7 +19,7 @@ from tests.check.old_world import old_world
 from tests.migrations.groups import BothStores
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.zk.port import MultiResult, Op, Unanswered
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 
 pytestmark = pytest.mark.kafka
 
@@ -84,10 +84,10 @@ def test_a_transaction_without_an_answer_is_looked_after(
     happened: bool,
 ) -> None:
     group = stores.group("lost", {0: 1}, THERE)
-    multi = SyncWriter.multi
+    multi = SyncClient.multi
     sent: list[int] = []
 
-    def unanswered(this: SyncWriter, ops: Sequence[Op]) -> MultiResult:
+    def unanswered(this: SyncClient, ops: Sequence[Op]) -> MultiResult:
         sent.append(len(ops))
         if len(sent) > 1:
             return multi(this, ops)
@@ -95,7 +95,7 @@ def test_a_transaction_without_an_answer_is_looked_after(
             multi(this, ops)
         return Unanswered()
 
-    monkeypatch.setattr(SyncWriter, "multi", unanswered)
+    monkeypatch.setattr(SyncClient, "multi", unanswered)
     assert apply(worker, tmp_path, group, step_named("2").back).state == "done"
     assert stores.in_zookeeper(group) == THERE and sent == ([3] if happened else [3, 3])
 
@@ -104,6 +104,6 @@ def test_a_zookeeper_that_never_answers_ends_it(
     stores: BothStores, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = stores.group("silent", {0: 1}, THERE)
-    monkeypatch.setattr(SyncWriter, "multi", lambda this, ops: Unanswered())
+    monkeypatch.setattr(SyncClient, "multi", lambda this, ops: Unanswered())
     outcome = apply(worker, tmp_path, group, step_named("2").back)
     assert outcome.state == "refused" and "did not answer again and again" in outcome.reasons[0]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from zkcoord.errors import RefusedError
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import Children, Denied, GetChildren, ReadAnswer
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 1_000
@@ -59,7 +59,7 @@ def whoami() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def members_now(reader: SyncReader, layout: Layout, group: str) -> tuple[str, ...]:
+def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ...]:
     """Who is registered, after a sync. Raises `RefusedError` where the other layout has members of
     this group, whose offsets are the same nodes.
     """

@@ -32,8 +32,8 @@ from zkcoord.zk.port import (
     Rejected,
     ZkError,
 )
+from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.zk.sync.group_snapshot import no_such_group
-from zkcoord.zk.sync.writer import SyncWriter, fitting
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import (
     ChannelAt,
@@ -99,7 +99,7 @@ class Deletion:
 
     def __init__(
         self,
-        client: SyncWriter,
+        client: SyncClient,
         layout: Layout,
         group: str,
         keep_offsets: bool,

@@ -12,8 +12,8 @@ from zkcoord.admin.offsets.reset import make
 from zkcoord.core.model import GroupMode, GroupState, Mode
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import AclEntry, Committed, Create, GetData, Node, SetData, Unanswered
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
-from zkcoord.zk.sync.writer import SyncWriter
 from zkcoord.znodes.codec import LeaderData, encode_mode
 from zkcoord.znodes.paths import Layout, parents
 
@@ -37,7 +37,7 @@ class SetMode:
 
     def __init__(
         self,
-        client: SyncWriter,
+        client: SyncClient,
         layout: Layout,
         group: str,
         mode: Mode,

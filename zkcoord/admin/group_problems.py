@@ -9,11 +9,11 @@ from dataclasses import replace
 from zkcoord.check.registration_rules import judge
 from zkcoord.check.rules import KILLING, RULES
 from zkcoord.zk.port import GetData, Node
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
-from zkcoord.zk.sync.reader import SyncReader
 
 
-def judged(reader: SyncReader, group: GroupSnapshot) -> GroupSnapshot:
+def judged(reader: SyncClient, group: GroupSnapshot) -> GroupSnapshot:
     """The same group; to its problems are added the registrations that old consumers of some
     release die of although others read them. Raises `UnavailableError`.
     """

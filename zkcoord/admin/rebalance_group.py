@@ -13,8 +13,8 @@ from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import AclEntry, Committed, Create, Created, Delete, GetData, Missing, Rejected
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
-from zkcoord.zk.sync.writer import SyncWriter
 from zkcoord.znodes.codec import encode_request
 from zkcoord.znodes.paths import Layout
 
@@ -44,7 +44,7 @@ class Rebalance:
 
     def __init__(
         self,
-        client: SyncWriter,
+        client: SyncClient,
         layout: Layout,
         group: str,
         request: Request,

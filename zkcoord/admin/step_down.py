@@ -15,7 +15,7 @@ from zkcoord.admin.common import Progress
 from zkcoord.core.model import Malformed
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Check, Committed, Delete, GetData, Node, Rejected
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import LeaderData, decode_leader
 from zkcoord.znodes.paths import Layout
 
@@ -42,7 +42,7 @@ class SteppedDown:
     took_ms: int
 
 
-def seat_now(client: SyncWriter, layout: Layout) -> Leadership | None:
+def seat_now(client: SyncClient, layout: Layout) -> Leadership | None:
     """Who leads, after a sync; None: nobody. Raises `RefusedError` where the other layout's
     coordinator leads.
     """
@@ -62,7 +62,7 @@ def seat_now(client: SyncWriter, layout: Layout) -> Leadership | None:
 
 
 def step_down(
-    client: SyncWriter,
+    client: SyncClient,
     layout: Layout,
     clock: Callable[[], int],
     timeout_ms: int,
@@ -90,7 +90,7 @@ def step_down(
         pause()
 
 
-def _unseat(client: SyncWriter, layout: Layout, old: Leadership) -> None:
+def _unseat(client: SyncClient, layout: Layout, old: Leadership) -> None:
     """Delete this very leader node."""
     for _ in range(TRIES_MAX):
         result = client.multi([Check(layout.epoch, old.fence), Delete(layout.leader)])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from zkcoord.check.rules import CheckFinding
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import names
 from zkcoord.znodes.codec import decode_broker, decode_topic, strict_json
 from zkcoord.znodes.paths import BROKERS, TOPICS
@@ -23,7 +23,7 @@ OLD_FORMAT = 2
 TopicFound = Topic | Malformed | None
 
 
-def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
+def read_topics(reader: SyncClient) -> dict[str, TopicFound]:
     """All topics by name; None: its node has no data yet. Raises `UnavailableError`."""
     (answer,) = reader.read([GetChildren(TOPICS)])
     wanted = (
@@ -44,14 +44,14 @@ def read_topics(reader: SyncReader) -> dict[str, TopicFound]:
     return found
 
 
-def deletions(reader: SyncReader) -> Iterator[CheckFinding]:
+def deletions(reader: SyncClient) -> Iterator[CheckFinding]:
     """Topics that are marked for deletion."""
     (answer,) = reader.read([GetChildren(DELETIONS)])
     for name in answer.names if isinstance(answer, Children) else ():
         yield CheckFinding("topic-being-deleted", "", f"{DELETIONS}/{name}", names.shown(name))
 
 
-def leaderless(reader: SyncReader, topics: dict[str, TopicFound]) -> Iterator[CheckFinding]:
+def leaderless(reader: SyncClient, topics: dict[str, TopicFound]) -> Iterator[CheckFinding]:
     """Partitions without a leader, a finding per topic."""
     every = [
         (topic.name, number)
@@ -85,7 +85,7 @@ def leaderless(reader: SyncReader, topics: dict[str, TopicFound]) -> Iterator[Ch
         )
 
 
-def brokers(reader: SyncReader, old_consumers: bool) -> Iterator[CheckFinding]:
+def brokers(reader: SyncClient, old_consumers: bool) -> Iterator[CheckFinding]:
     """Live brokers that some consumer cannot use."""
     (answer,) = reader.read([GetChildren(BROKERS)])
     ids = answer.names if isinstance(answer, Children) else ()

@@ -15,7 +15,7 @@ from zkcoord.check.reader import COORDINATOR, group_names, read_groups
 from zkcoord.check.rules import CheckFinding, Severity
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import GetData, Node
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import CONSUMERS, Layout
 
 LOOK_AGAIN_S = 3.0
@@ -44,7 +44,7 @@ class Examination:
 
     def __init__(
         self,
-        reader: SyncReader,
+        reader: SyncClient,
         wanted: Callable[[str], bool],
         ask: Ask | None,
         watch_s: float,

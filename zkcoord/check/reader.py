@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import CONSUMERS, Layout
 
@@ -73,7 +73,7 @@ class _Parents:
         )
 
 
-def group_names(reader: SyncReader) -> list[str]:
+def group_names(reader: SyncClient) -> list[str]:
     """Every group of the ensemble, whichever layout it uses, sorted. Raises `UnavailableError`."""
     roots = (CONSUMERS, *(layout.groups_root for layout in HOMES))
     found: set[str] = set()
@@ -82,7 +82,7 @@ def group_names(reader: SyncReader) -> list[str]:
     return sorted(name for name in found if names.is_group(name))
 
 
-def read_groups(reader: SyncReader, wanted: Sequence[str]) -> Iterator[list[GroupSeen]]:
+def read_groups(reader: SyncClient, wanted: Sequence[str]) -> Iterator[list[GroupSeen]]:
     """These groups, in batches. Raises `UnavailableError`."""
     for start in range(0, len(wanted), GROUPS_AT_ONCE):
         parents = _heads(reader, wanted[start : start + GROUPS_AT_ONCE])
@@ -100,7 +100,7 @@ def read_groups(reader: SyncReader, wanted: Sequence[str]) -> Iterator[list[Grou
             yield _whole(reader, batch, counts)
 
 
-def _heads(reader: SyncReader, wanted: Sequence[str]) -> list[_Parents]:
+def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     """The nodes above members, owners and offsets, and their children's names."""
     parents = [_Parents(GroupSeen(name)) for name in wanted]
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
@@ -132,7 +132,7 @@ def _above(group: str) -> list[str]:
     return paths + [path for home in HOMES for path in (home.ids(group), home.owners(group))]
 
 
-def _counts(reader: SyncReader, parents: Iterable[_Parents]) -> dict[str, int]:
+def _counts(reader: SyncClient, parents: Iterable[_Parents]) -> dict[str, int]:
     """How many children each topic's node below owners or offsets has; its own data is read with
     it.
     """
@@ -160,7 +160,7 @@ def _counts(reader: SyncReader, parents: Iterable[_Parents]) -> dict[str, int]:
     return counts
 
 
-def _whole(reader: SyncReader, batch: list[_Parents], counts: dict[str, int]) -> list[GroupSeen]:
+def _whole(reader: SyncClient, batch: list[_Parents], counts: dict[str, int]) -> list[GroupSeen]:
     """The batch's leaves."""
     topics = [
         (parent.seen, path, topic)

@@ -9,7 +9,7 @@ from typing import Any
 from zkcoord.admin.offsets.log_offsets import OPEN, PLAINTEXT, PROTOCOL, registered_brokers
 from zkcoord.config.sources import Settings, read_table
 from zkcoord.errors import ConfigurationError
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
@@ -22,7 +22,7 @@ class Brokers:
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-def brokers(settings: Settings, reader: SyncReader, layout: Layout) -> Brokers:
+def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     """The brokers to ask: those of --bootstrap-servers, else those in ZooKeeper. Raises
     `ConfigurationError` where --kafka-config cannot be used.
     """

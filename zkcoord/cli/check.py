@@ -30,7 +30,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 FOUND = 3
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         )
     patterns = args.only or ["*"]
     progress = Progress("zkcoord check")
-    with SyncReader(zk_options(settings)) as reader:
+    with SyncClient(zk_options(settings)) as reader:
         asking = _Kafka(settings, reader, progress) if args.kafka else None
         try:
             wanted = partial(_matches, patterns)
@@ -137,7 +137,7 @@ def _bad(seen: ExaminationCounts, fail_on: str) -> bool:
 class _Kafka:
     """What only brokers know of groups."""
 
-    def __init__(self, settings: Settings, reader: SyncReader, progress: Progress) -> None:
+    def __init__(self, settings: Settings, reader: SyncClient, progress: Progress) -> None:
         self.progress = progress
         asked = brokers(settings, reader, Layout.ISOLATED)
         self.ends = LogOffsets(asked.servers, asked.security)

@@ -24,13 +24,13 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
     coordinator_seen,
     describe_group,
     list_groups,
 )
-from zkcoord.zk.sync.reader import SyncReader
 from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace, settings: Settings) -> int:
     wanted = _states(args.state) if args.state else frozenset(GroupState)
     layout = layout_named(settings.text("layout"))
-    with SyncReader(zk_options(settings)) as reader:
+    with SyncClient(zk_options(settings)) as reader:
         groups = [group for group in list_groups(reader, layout) if group.state in wanted]
         coordinator = coordinator_seen(reader, layout)
     if args.json:
@@ -177,7 +177,7 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
             "--times is for --watch, and counts from 1: add --watch, or leave it out"
         )
     layout = layout_named(settings.text("layout"))
-    with SyncReader(zk_options(settings)) as reader:
+    with SyncClient(zk_options(settings)) as reader:
         asked = brokers(settings, reader, layout) if _needs_ends(args) else Brokers()
         with LogOffsets(asked.servers, asked.security) as ends:
 

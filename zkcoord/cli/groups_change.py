@@ -21,7 +21,7 @@ from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.text_table import table
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -97,7 +97,7 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
         raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord groups")
-    with SyncWriter(zk_options(settings)) as client:
+    with SyncClient(zk_options(settings)) as client:
         until_ms = boot_ms() + COMMANDS_WAIT_MS
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
         deletions = [
@@ -172,7 +172,7 @@ def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
     options = zk_options(settings)
     progress = Progress("zkcoord groups")
-    with SyncWriter(options) as client:
+    with SyncClient(options) as client:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
         asked = Rebalance(
             client,

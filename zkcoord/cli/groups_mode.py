@@ -21,8 +21,8 @@ from zkcoord.core.model import GroupMode
 from zkcoord.core.shared import STRATEGIES
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group
-from zkcoord.zk.sync.writer import SyncWriter
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         zk_options(settings),
         Progress("zkcoord groups"),
     )
-    with SyncWriter(options) as client:
+    with SyncClient(options) as client:
         if args.mode is None:
             found, taken_up = describe_group(client, layout, args.group), True
         else:

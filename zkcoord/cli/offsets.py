@@ -25,9 +25,8 @@ from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group
-from zkcoord.zk.sync.reader import SyncReader
-from zkcoord.zk.sync.writer import SyncWriter
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -138,7 +137,7 @@ def _group(args: argparse.Namespace) -> str:
 def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
     chosen = parse_topics(args.topic or ())
     layout = layout_named(settings.text("layout"))
-    with SyncReader(zk_options(settings)) as reader:
+    with SyncClient(zk_options(settings)) as reader:
         found = describe_group(reader, layout, group)
         tps = [
             tp
@@ -185,7 +184,7 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
         )
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord offsets")
-    with SyncWriter(zk_options(settings)) as client:
+    with SyncClient(zk_options(settings)) as client:
         topics, tps = chosen_partitions(
             client, layout, Aim(ResetKind.CURRENT), chosen, describe_group(client, layout, group)
         )

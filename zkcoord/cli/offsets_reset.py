@@ -26,9 +26,8 @@ from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import GetData, Node
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
-from zkcoord.zk.sync.reader import SyncReader
-from zkcoord.zk.sync.writer import SyncWriter
 from zkcoord.znodes.codec import decode_topic
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
@@ -174,7 +173,7 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
     aim = _aim(args, group, progress)
     layout = layout_named(settings.text("layout"))
     options = zk_options(settings)
-    with SyncWriter(options) as client:
+    with SyncClient(options) as client:
         found = _look(client, layout, group, args.new_group)
         topics, tps = chosen_partitions(client, layout, aim, chosen, found)
         if args.live and found is not None:
@@ -194,7 +193,7 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
     return 0
 
 
-def _look(client: SyncReader, layout: Layout, group: str, may_be_new: bool) -> GroupSnapshot | None:
+def _look(client: SyncClient, layout: Layout, group: str, may_be_new: bool) -> GroupSnapshot | None:
     """The group as it is; None: it is a new one."""
     try:
         return describe_group(client, layout, group)
@@ -207,7 +206,7 @@ def _look(client: SyncReader, layout: Layout, group: str, may_be_new: bool) -> G
 
 
 def chosen_partitions(
-    client: SyncReader,
+    client: SyncClient,
     layout: Layout,
     aim: Aim,
     chosen: Mapping[str, tuple[int, ...] | None],

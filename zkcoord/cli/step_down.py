@@ -18,7 +18,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import layout_named
 
 TIMEOUT_MS = 30_000
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     settings = resolve(Use.GROUPS, vars(args), os.environ)
     if args.timeout_ms < 1:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
-    with SyncWriter(zk_options(settings)) as client:
+    with SyncClient(zk_options(settings)) as client:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
         done = step_down(
             client,

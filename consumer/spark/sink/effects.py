@@ -16,7 +16,7 @@ from consumer.spark.sink.files import Files
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import MultiResult, Op, Read, ReadAnswer, Unanswered
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 
 R = TypeVar("R")
 
@@ -26,7 +26,7 @@ class Keeper:
 
     def __init__(self, options: ZkOptions) -> None:
         self.options = options
-        self._writer: SyncWriter | None = None
+        self._writer: SyncClient | None = None
         self._lock = threading.Lock()
 
     def look(self, reads: Sequence[Read]) -> list[ReadAnswer]:
@@ -49,10 +49,10 @@ class Keeper:
         if writer is not None:
             writer.close()
 
-    def _opened(self) -> SyncWriter:
+    def _opened(self) -> SyncClient:
         with self._lock:
             if self._writer is None:
-                writer = SyncWriter(self.options)
+                writer = SyncClient(self.options)
                 writer.__enter__()
                 self._writer = writer
             return self._writer

@@ -9,7 +9,7 @@ from zkcoord.core.model import GroupState
 from zkcoord.zk.kazoo_port import connection
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync import group_snapshot
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 LAY = Layout.DRAFT
@@ -27,7 +27,7 @@ def test_a_group_with_too_many_nodes_is_counted_and_not_listed(
         client.create(LAY.registration("wide", str(number)), b"junk", makepath=True, ephemeral=True)
         client.create(LAY.channel("wide", str(number)), b"", makepath=True)
     client.create(LAY.registration("narrow", "0"), b"junk", makepath=True, ephemeral=True)
-    with SyncReader(ZkOptions(zk_hosts)) as reader:
+    with SyncClient(ZkOptions(zk_hosts)) as reader:
         listed = {g.name: (g.members, g.state) for g in group_snapshot.list_groups(reader, LAY)}
         wide, narrow = (
             group_snapshot.describe_group(reader, LAY, name) for name in ("wide", "narrow")
@@ -53,7 +53,7 @@ def test_nodes_too_large_for_one_answer_are_read_a_few_at_a_time(
         client.create(
             LAY.registration("g", str(number)), b"x" * 60_000, makepath=True, ephemeral=True
         )
-    with SyncReader(ZkOptions(zk_hosts)) as reader:
+    with SyncClient(ZkOptions(zk_hosts)) as reader:
         found = group_snapshot.describe_group(reader, LAY, "g")
     disconnect(client)
     assert len(found.malformed) == 50

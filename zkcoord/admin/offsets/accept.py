@@ -15,7 +15,7 @@ from zkcoord.admin.common import Progress, members_now, some
 from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset, read_stored
 from zkcoord.core.model import Malformed, Topic, TopicPartition
 from zkcoord.zk.port import Committed, Rejected, SetData, ZkError
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 from zkcoord.znodes.paths import Layout
 
@@ -40,7 +40,7 @@ class Accept:
 
     def __init__(
         self,
-        client: SyncWriter,
+        client: SyncClient,
         layout: Layout,
         group: str,
         topics: Mapping[str, Topic],

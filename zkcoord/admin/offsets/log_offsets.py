@@ -18,7 +18,7 @@ from typing import Any
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import names
 from zkcoord.znodes.codec import decode_broker
 from zkcoord.znodes.paths import Layout
@@ -34,7 +34,7 @@ Ask = Callable[[Any, list[Any], int], Mapping[Any, int | None]]
 
 
 def registered_brokers(
-    reader: SyncReader, layout: Layout, protocol: str = PLAINTEXT
+    reader: SyncClient, layout: Layout, protocol: str = PLAINTEXT
 ) -> tuple[str, ...]:
     """host:port of the live brokers' listeners with this security protocol, at most
     `BOOTSTRAP_SERVERS_MAX`. Raises `UnavailableError`.

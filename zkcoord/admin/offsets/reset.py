@@ -37,7 +37,7 @@ from zkcoord.zk.port import (
     Unanswered,
     ZkError,
 )
-from zkcoord.zk.sync.writer import SyncWriter, fitting
+from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation, encode_offset
 from zkcoord.znodes.paths import Layout, parents
 from zkcoord.znodes.stat import Stat
@@ -85,7 +85,7 @@ class Reset:
 
     def __init__(
         self,
-        client: SyncWriter,
+        client: SyncClient,
         layout: Layout,
         group: str,
         aim: Aim,
@@ -320,7 +320,7 @@ class Reset:
                 make(self.client, Create(path, data[path], acl=self.acl))
 
 
-def make(client: SyncWriter, node: Create) -> None:
+def make(client: SyncClient, node: Create) -> None:
     """Make a node unless it is there. Raises `RefusedError`."""
     result = client.multi([node])
     if isinstance(result, Rejected) and result.error is not ZkError.NODE_EXISTS:

@@ -16,7 +16,7 @@ from zkcoord.admin.offsets.stored import read_stored
 from zkcoord.core.model import GroupMode, Member, Mode, TopicPartition
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import SetData
-from zkcoord.zk.sync.writer import SyncWriter
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 LOOK_AGAIN_ROUNDS = 20
@@ -40,7 +40,7 @@ def may_stay(group: str, members: Sequence[Member], mode: Mode | None) -> None:
         )
 
 
-def call(client: SyncWriter, layout: Layout, group: str, rows: Sequence[ResetRow]) -> None:
+def call(client: SyncClient, layout: Layout, group: str, rows: Sequence[ResetRow]) -> None:
     """Have the owners of these partitions look now. One that is gone meanwhile is none any more, so
     no outcome matters.
     """
@@ -49,7 +49,7 @@ def call(client: SyncWriter, layout: Layout, group: str, rows: Sequence[ResetRow
 
 
 def await_taken(
-    client: SyncWriter,
+    client: SyncClient,
     layout: Layout,
     group: str,
     rows: Sequence[ResetRow],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from zkcoord.core.model import Malformed, Owner, Topic, TopicPartition, same_incarnation
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Denied, GetData, Node, Read, ReadAnswer
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf, Vacant
 from zkcoord.znodes.paths import Layout
@@ -56,7 +56,7 @@ class StoredOffset:
 
 
 def read_stored(
-    reader: SyncReader, layout: Layout, group: str, partitions: Iterable[TopicPartition]
+    reader: SyncClient, layout: Layout, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, StoredOffset]:
     """What is stored of these partitions; each `PARTITIONS_PER_READ` of them are one snapshot,
     owner and offset together. Raises `UnavailableError`, `RefusedError`.
@@ -69,7 +69,7 @@ def read_stored(
 
 
 def _read(
-    reader: SyncReader, layout: Layout, group: str, tps: Sequence[TopicPartition]
+    reader: SyncClient, layout: Layout, group: str, tps: Sequence[TopicPartition]
 ) -> dict[TopicPartition, StoredOffset]:
     topics = sorted({tp.topic for tp in tps})
     reads: list[Read] = [GetData(layout.offset_topic(group, topic)) for topic in topics]

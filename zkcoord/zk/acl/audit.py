@@ -146,7 +146,7 @@ def _below(client: AclClient, paths: Sequence[str]) -> list[str]:
     for at in range(0, len(paths), LOOKED_AT_ONCE):
         part = paths[at : at + LOOKED_AT_ONCE]
         for path, answer in zip(
-            part, client.read([GetChildren(path) for path in part]), strict=False
+            part, client.nodes.read([GetChildren(path) for path in part]), strict=False
         ):
             found += (
                 [f"{path}/{name}" for name in answer.names] if isinstance(answer, Children) else []

@@ -7,15 +7,15 @@ answers in order.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import TracebackType
 
 from kazoo.protocol import serialization as wire
 from kazoo.security import ACL, Id
 
-from zkcoord.errors import UnavailableError
+from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.kazoo_port.wire_requests import (
     NO_NODE,
     UNANSWERED_CODES,
@@ -23,8 +23,9 @@ from zkcoord.zk.kazoo_port.wire_requests import (
     absolute,
     error_of,
 )
+from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import AclEntry, Denied, Missing, Unanswered
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 
 REQUESTS_AT_ONCE_MAX = 500
 ANY_VERSION = -1
@@ -82,10 +83,25 @@ def _refused(err: int) -> Missing | Denied | Unanswered:
     return Missing() if err == NO_NODE else Denied(error_of(err))
 
 
-class AclClient(SyncReader):
-    """A reader that also reads and sets ACLs. Raises `UnavailableError`, one sentence, when
-    ZooKeeper does not answer: what was set until then stays.
+class AclClient:
+    """Reads and sets ACLs, and reads nodes. A context manager. Raises `UnavailableError`, one
+    sentence, when ZooKeeper does not answer: what was set until then stays.
     """
+
+    def __init__(self, options: ZkOptions) -> None:
+        self.nodes = SyncClient(options)
+
+    def __enter__(self) -> AclClient:
+        self.nodes.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.nodes.close()
 
     def acls(self, paths: Sequence[str]) -> list[AclAnswer]:
         """The ACLs of nodes, in order."""
@@ -100,33 +116,20 @@ class AclClient(SyncReader):
     def _each(self, requests: Sequence[Callable[[str], WireRequest]]) -> list[AclAnswer]:
         found: list[AclAnswer] = []
         for at in range(0, len(requests), REQUESTS_AT_ONCE_MAX):
-            self._await_connected(self._read_deadline_ms)
-            found += self._batch(requests[at : at + REQUESTS_AT_ONCE_MAX])
+            part = requests[at : at + REQUESTS_AT_ONCE_MAX]
+            answers: list[AclAnswer | Unanswered] = self.nodes.ask_all(
+                [partial(_send, request) for request in part]
+            )
+            told = [answer for answer in answers if not isinstance(answer, Unanswered)]
+            if len(told) < len(part):
+                raise self.nodes.unanswered()
+            found += told
         return found
 
-    def _batch(self, requests: Sequence[Callable[[str], WireRequest]]) -> list[AclAnswer]:
-        answers: list[AclAnswer | Unanswered] = []
-        complete = threading.Event()
 
-        def answered(answer: AclAnswer | Unanswered) -> None:
-            answers.append(answer)
-            if len(answers) == len(requests):
-                complete.set()
-
-        def send() -> None:
-            assert self._port is not None
-            for request in requests:
-                self._port.ask(request(self._port.chroot), answered)
-
-        self._loop.post(send)
-        told = (
-            [answer for answer in answers if not isinstance(answer, Unanswered)]
-            if complete.wait(self._read_deadline_ms / 1000)
-            else []
-        )
-        if len(told) < len(requests):
-            raise UnavailableError(
-                f"ZooKeeper at {self._options.address} did not answer within"
-                f" {self._read_deadline_ms} ms: look at its servers, then try again"
-            )
-        return told
+def _send(
+    request: Callable[[str], WireRequest],
+    port: KazooPort,
+    done: Callable[[AclAnswer | Unanswered], None],
+) -> None:
+    port.ask(request(port.chroot), done)

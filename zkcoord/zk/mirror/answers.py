@@ -9,6 +9,7 @@ from __future__ import annotations
 from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import (
     Command,
+    GroupMetadata,
     Malformed,
     Member,
     Mode,
@@ -32,9 +33,11 @@ class Delta:
         self.requests: dict[str, Request | Malformed | None] = {}
         self.mode: dict[str, Mode | Malformed | None] = {}
 
-    def build(self) -> GroupDelta:
-        """As an immutable event part."""
+    def build(self, full: bool = False, metadata: GroupMetadata | None = None) -> GroupDelta:
+        """As an immutable event part. `full`: whatever is not in it is gone."""
         return GroupDelta(
+            full=full,
+            metadata=metadata,
             members=self.members,
             channels=self.channels,
             commands=self.commands,

@@ -60,13 +60,13 @@ class GroupRead:
     left_alone: Malformed | None
 
 
-class GroupDraft(Delta):
+class GroupDraft:
     """One group while it is being read. `filled` holds the paths that have children, of the
     channels' (`commanded`) their members.
     """
 
     def __init__(self, name: str, limits: SizeLimits) -> None:
-        super().__init__()
+        self.delta = Delta()
         self.name = name
         self.limits = limits
         self.exists = True
@@ -88,16 +88,7 @@ class GroupDraft(Delta):
 
     def read(self) -> GroupRead:
         """Everything, as one full delta."""
-        delta = GroupDelta(
-            True,
-            self.members,
-            self.channels,
-            self.commands,
-            self.owners,
-            self.requests,
-            self.metadata,
-            self.mode,
-        )
+        delta = self.delta.build(full=True, metadata=self.metadata)
         return GroupRead(
             delta if self.exists and self.left_alone is None else None,
             self.registrations,
@@ -216,18 +207,18 @@ class FullRead:
     def _members(self) -> Iterable[Question]:
         layout = self.layout
         for group, draft in self._fitting():
-            for member in list(draft.members):
+            for member in list(draft.delta.members):
                 if names.is_member(member):
                     yield GetData(layout.registration(group, member)), _member, draft, member
                 else:
-                    draft.members[member] = Malformed("registration", member, BAD_NAME)
-            for member in list(draft.channels):
+                    draft.delta.members[member] = Malformed("registration", member, BAD_NAME)
+            for member in list(draft.delta.channels):
                 yield GetData(layout.channel(group, member)), _channel, draft, member
-            for node in list(draft.requests):
+            for node in list(draft.delta.requests):
                 if names.is_node(node):
                     yield GetData(layout.request(group, node)), _request, draft, node
                 else:
-                    draft.requests[node] = Malformed("request", node, BAD_NAME)
+                    draft.delta.requests[node] = Malformed("request", node, BAD_NAME)
 
     def _nodes(self) -> Iterable[Question]:
         for group, draft in self._fitting():
@@ -236,7 +227,7 @@ class FullRead:
 
     def _commands(self) -> Iterable[Question]:
         for group, draft in self._fitting():
-            for member, node in list(draft.commands):
+            for member, node in list(draft.delta.commands):
                 if names.is_node(node):
                     yield (
                         GetData(self.layout.command(group, member, node)),
@@ -245,7 +236,7 @@ class FullRead:
                         (member, node),
                     )
                 else:
-                    draft.commands[(member, node)] = Malformed(
+                    draft.delta.commands[(member, node)] = Malformed(
                         "command", f"{member}/{node}", BAD_NAME
                     )
         # not earlier: an ack may make a topic's first owner node
@@ -274,7 +265,7 @@ class FullRead:
         path_of = self.layout.owner_topic
         for group, draft in self._fitting():
             above = {topic: path_of(group, topic) for topic in draft.topics}
-            for tp in list(draft.owners):
+            for tp in list(draft.delta.owners):
                 yield GetData(f"{above[tp.topic]}/{tp.partition}"), _owner, draft, tp
 
 
@@ -321,27 +312,27 @@ def _metadata(draft: GroupDraft, group: str, answer: ReadAnswer) -> None:
 
 
 def _mode(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
-    _keep(draft.mode, "mode", mode_of(answer))
+    _keep(draft.delta.mode, "mode", mode_of(answer))
 
 
 def _member_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.members.update(dict.fromkeys(answer.names))
+        draft.delta.members.update(dict.fromkeys(answer.names))
 
 
 def _request_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.requests.update(dict.fromkeys(answer.names))
+        draft.delta.requests.update(dict.fromkeys(answer.names))
 
 
 def _channel_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.channels.update(dict.fromkeys(filter(names.is_member, answer.names), True))
+        draft.delta.channels.update(dict.fromkeys(filter(names.is_member, answer.names), True))
 
 
 def _command_names(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.commands.update(dict.fromkeys((member, node) for node in answer.names))
+        draft.delta.commands.update(dict.fromkeys((member, node) for node in answer.names))
 
 
 def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
@@ -351,7 +342,7 @@ def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
 
 def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
-        draft.owners.update(
+        draft.delta.owners.update(
             dict.fromkeys(
                 [TopicPartition(topic, int(name)) for name in answer.names if names.is_number(name)]
             )
@@ -359,31 +350,31 @@ def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> Non
 
 
 def _member(draft: GroupDraft, name: str, answer: ReadAnswer) -> None:
-    _keep(draft.members, name, member_of(answer, name))
+    _keep(draft.delta.members, name, member_of(answer, name))
 
 
 def _channel(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
     if not isinstance(answer, Node):
-        del draft.channels[member]
+        del draft.delta.channels[member]
     elif answer.stat.num_children:
         draft.counted(answer.stat.num_children)
         draft.commanded.append(member)
 
 
 def _command(draft: GroupDraft, key: tuple[str, str], answer: ReadAnswer) -> None:
-    _keep(draft.commands, key, command_of(answer, *key))
+    _keep(draft.delta.commands, key, command_of(answer, *key))
 
 
 def _request(draft: GroupDraft, node: str, answer: ReadAnswer) -> None:
-    _keep(draft.requests, node, request_of(answer, node))
+    _keep(draft.delta.requests, node, request_of(answer, node))
 
 
 def _owner(draft: GroupDraft, tp: TopicPartition, answer: ReadAnswer) -> None:
     owner = owner_of(answer, tp)
     if owner is not None:
-        draft.owners[tp] = owner
+        draft.delta.owners[tp] = owner
     else:
-        del draft.owners[tp]
+        del draft.delta.owners[tp]
 
 
 def _keep(part: dict[K, Any], key: K, value: object) -> None:

@@ -31,7 +31,7 @@ from zkcoord.core.model import (
 )
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
-from zkcoord.zk.sync.reader import SyncReader
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
@@ -137,7 +137,7 @@ def shown_state(metadata: GroupMetadata, members: int) -> GroupState:
     )
 
 
-def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
+def list_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
     """All groups of the ensemble, sorted by name. Raises `UnavailableError`."""
     reader.sync()
     (answer,) = reader.read([GetChildren(layout.groups_root)])
@@ -171,7 +171,7 @@ def list_groups(reader: SyncReader, layout: Layout) -> list[GroupListed]:
     return groups
 
 
-def coordinator_seen(reader: SyncReader, layout: Layout) -> CoordinatorSeen:
+def coordinator_seen(reader: SyncClient, layout: Layout) -> CoordinatorSeen:
     """Who leads. Raises `UnavailableError`."""
     leader, epoch = reader.read([GetData(layout.leader), GetData(layout.epoch)])
     value = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
@@ -181,7 +181,7 @@ def coordinator_seen(reader: SyncReader, layout: Layout) -> CoordinatorSeen:
     )
 
 
-def describe_group(reader: SyncReader, layout: Layout, group: str) -> GroupSnapshot:
+def describe_group(reader: SyncClient, layout: Layout, group: str) -> GroupSnapshot:
     """Everything about one group. Raises `UnknownGroupError`, `UnavailableError`;
     `InvalidGroupError` for a name that no group can have.
     """
@@ -195,7 +195,7 @@ class _GroupReading:
     answer.
     """
 
-    def __init__(self, reader: SyncReader, layout: Layout, group: str) -> None:
+    def __init__(self, reader: SyncClient, layout: Layout, group: str) -> None:
         self.reader = reader
         self.layout = layout
         self.group = group
@@ -352,7 +352,7 @@ class _GroupReading:
         self.commands.setdefault(member, []).extend(found.values())
 
 
-def no_such_group(reader: SyncReader, layout: Layout, group: str) -> str:
+def no_such_group(reader: SyncClient, layout: Layout, group: str) -> str:
     """The sentence, with the names that were probably meant."""
     found, topics = reader.read([GetChildren(layout.groups_root), GetChildren(layout.topics_root)])
     near = difflib.get_close_matches(group, _children(found, layout.groups_root), n=3)
@@ -410,7 +410,7 @@ def _metadata(group: str, answer: ReadAnswer, malformed: list[Malformed]) -> Gro
 
 
 def _subscribed(
-    reader: SyncReader, layout: Layout, members: dict[str, Member]
+    reader: SyncClient, layout: Layout, members: dict[str, Member]
 ) -> dict[str, dict[str, int]]:
     """Member -> its topics with its streams; wildcards are matched against the topics that
     exist.

@@ -1,8 +1,9 @@
-"""`SyncReader`: a synchronous face of a `Port`, for tools that look and write nothing.
+"""`SyncClient`: a synchronous face of a `Port`, for tools and operators' commands.
 
-Calls block until the answer is there or a deadline has passed. It has a loop and a session of its
-own; a lost connection is waited out and the reads are sent again (they change nothing), an expired
-session is replaced.
+Calls block until the answer is there or a deadline has passed. The client has its loop and its
+session; a lost connection is waited out and the reads are sent again (they change nothing), an
+expired session is replaced. A multi is sent once. One that was refused or whose outcome is not
+known is the caller's to judge: after `sync` it reads what is there now, and decides again.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
+    OPS_PER_MULTI_MAX,
     READS_PER_REQUEST_MAX,
     Connected,
     Fired,
+    MultiResult,
+    Op,
     PortEvent,
     Read,
     ReadAnswer,
@@ -29,6 +34,8 @@ from zkcoord.zk.port import (
     ReadResult,
     Refused,
     Suspended,
+    Unanswered,
+    encoded_bytes,
     fewer_reads,
     reads_that_fit,
 )
@@ -42,9 +49,9 @@ READ_DEADLINE_MS = 15_000
 CLOSE_WAIT_MS = 3_000
 
 
-class SyncReader:
-    """Reads that block. A context manager. Raises `UnavailableError`, one sentence, when ZooKeeper
-    cannot be asked.
+class SyncClient:
+    """Reads and multis that block. A context manager. Raises `UnavailableError`, one sentence, when
+    ZooKeeper cannot be asked.
     """
 
     def __init__(self, options: ZkOptions, read_deadline_ms: int = READ_DEADLINE_MS) -> None:
@@ -102,6 +109,49 @@ class SyncReader:
         """Have the server catch up, so that what is read next is not older than this call."""
         self._one(())
 
+    def multi(self, ops: Sequence[Op]) -> MultiResult:
+        """Run `ops` as one transaction and wait for its outcome; `Unanswered` where none comes in
+        time: it may or may not have happened.
+        """
+        assert ops
+        self._await_connected(self._read_deadline_ms)
+
+        def send(port: KazooPort, done: Callable[[MultiResult], None]) -> None:
+            port.multi(tuple(ops), done)
+
+        result = self._ask(send, self._read_deadline_ms)
+        return Unanswered() if result is None else result
+
+    def ask_all(self, sends: Sequence[Callable[[KazooPort, Callable[[T], None]], None]]) -> list[T]:
+        """Send requests that a read or a multi cannot hold, all at once; their answers, in order.
+        Raises `UnavailableError` when they do not come within the deadline.
+        """
+        self._await_connected(self._read_deadline_ms)
+        answers: list[T] = []
+        complete = threading.Event()
+
+        def answered(answer: T) -> None:
+            answers.append(answer)
+            if len(answers) == len(sends):
+                complete.set()
+
+        def send_all() -> None:
+            assert self._port is not None
+            for send in sends:
+                send(self._port, answered)
+
+        self._loop.post(send_all)
+        if sends and not complete.wait(self._read_deadline_ms / 1000):
+            raise self.unanswered()
+        return answers
+
+    def unanswered(self) -> UnavailableError:
+        """That ZooKeeper did not answer, as an error."""
+        return UnavailableError(
+            f"ZooKeeper at {self._options.address} did not answer within"
+            f" {self._read_deadline_ms} ms: look at its servers, then try again"
+        )
+
     def _one(self, reads: tuple[Read, ...]) -> ReadDone:
         """One request with the first of the reads, repeated until it is answered; no reads: a
         sync.
@@ -116,10 +166,7 @@ class SyncReader:
             if isinstance(result, ReadDone):
                 return result
             if boot_ms() >= until_ms:
-                raise UnavailableError(
-                    f"ZooKeeper at {self._options.address} did not answer within"
-                    f" {self._read_deadline_ms} ms: look at its servers, then try again"
-                )
+                raise self.unanswered()
 
     def _ask(
         self, send: Callable[[KazooPort, Callable[[T], None]], None], timeout_ms: int
@@ -191,3 +238,15 @@ def _send(reads: tuple[Read, ...], port: KazooPort, done: Callable[[ReadResult],
         port.read(reads, done)
     else:
         port.sync(done)
+
+
+def fitting(groups: Sequence[Sequence[Op]], ops_max: int = OPS_PER_MULTI_MAX) -> int:
+    """How many of the leading groups of operations fit into one multi; the first always counts."""
+    count, total_ops, total_bytes = 0, 0, 0
+    for ops in groups:
+        total_ops += len(ops)
+        total_bytes += sum(map(encoded_bytes, ops))
+        if count and (total_ops > ops_max or total_bytes > MULTI_BYTES_MAX):
+            break
+        count += 1
+    return count
