@@ -23,7 +23,10 @@ from zkcoord.stack.servers import (
     KAFKA_HEAP_MB,
     OFFSETS_TOPIC_PARTITIONS,
     START_TIMEOUT_S,
-    KafkaServer,
+    JavaProcess,
+    ServerControls,
+    accepts,
+    write_properties,
 )
 
 V4 = jars.Artifact(
@@ -39,12 +42,10 @@ CONTROLLER = 1
 FORMAT_TIMEOUT_S = 120.0
 
 
-class KRaftNode(KafkaServer):
+class KRaftNode(ServerControls):
     """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the
     usual ones.
     """
-
-    kind = "Kafka 4 node"
 
     def __init__(
         self,
@@ -55,9 +56,16 @@ class KRaftNode(KafkaServer):
         controller_port: int,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(home, port, java, owned=True, config=config)
+        self.program = JavaProcess("Kafka 4 node", home, java, owned=True)
+        self.port = port
+        self.config = config
         self.number = number
         self.controller_port = controller_port
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"{HOST}:{self.port}"
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
         """Start it and return when it takes connections; the first time its folder is formatted.
@@ -70,8 +78,10 @@ class KRaftNode(KafkaServer):
         config = self._write_config()
         if not (self.home / "data" / "meta.properties").is_file():
             self._format(class_path, config)
-        process = self._launch(class_path, ["kafka.Kafka", str(config)], KAFKA_HEAP_MB, {})
-        process.wait_ready(self._accepts, START_TIMEOUT_S, f"Kafka 4 at {self.address}")
+        process = self.program.launch(class_path, ["kafka.Kafka", str(config)], KAFKA_HEAP_MB, {})
+        process.wait_ready(
+            lambda: accepts(self.port), START_TIMEOUT_S, f"Kafka 4 at {self.address}"
+        )
 
     def _format(self, class_path: str, config: Path) -> None:
         command = [
@@ -127,7 +137,7 @@ class KRaftNode(KafkaServer):
             "group.initial.rebalance.delay.ms": 0,
             "controlled.shutdown.enable": "false",
         }
-        return self._write_properties(values)
+        return write_properties(self.home, values, self.config)
 
 
 def main() -> int:

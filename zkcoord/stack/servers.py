@@ -18,6 +18,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from zkcoord.errors import StackError
 from zkcoord.stack import jars
@@ -51,31 +52,39 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-class Server:
-    """What both kinds share: a folder, a process, signals. `home` is created if it is not there;
-    `on_launch` is told the process before it is ready.
+OnLaunch = Callable[[ProcessId], None]
+
+
+class JavaProcess:
+    """A server's Java process: its folder (made if it is not there), start, signals. `what` names
+    it in errors. `running`: a process that already runs for it; `on_launch` is called with a new
+    one before it is ready.
     """
 
-    kind = "server"
-
-    def __init__(self, home: Path, java: Java, owned: bool) -> None:
+    def __init__(
+        self,
+        what: str,
+        home: Path,
+        java: Java,
+        owned: bool,
+        running: ServerProcess | None = None,
+        on_launch: OnLaunch | None = None,
+    ) -> None:
+        self.what = what
         self.home = home.absolute()
         self.java = java
         self.owned = owned
-        self.process: ServerProcess | None = None
-        self.on_launch: Callable[[ProcessId], None] = lambda _: None
+        self.on_launch = on_launch
+        self.process = running
         self.home.mkdir(parents=True, exist_ok=True)
 
     @property
     def log(self) -> Path:
+        """What the server writes."""
         return self.home / "server.log"
 
-    @property
-    def pid(self) -> int:
-        """The pid of the running server; StackError when it was not started."""
-        return self._running().id.pid
-
     def alive(self) -> bool:
+        """Whether it runs."""
         return self.process is not None and self.process.alive()
 
     def stop(self) -> None:
@@ -85,21 +94,23 @@ class Server:
 
     def kill(self) -> None:
         """As kill -9 does it; returns when the process is gone."""
-        self._running().kill()
+        self.running().kill()
 
     def pause(self) -> None:
         """SIGSTOP: it holds its connections and answers nothing."""
-        self._running().signal(signal.SIGSTOP)
+        self.running().signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._running().signal(signal.SIGCONT)
+        """SIGCONT."""
+        self.running().signal(signal.SIGCONT)
 
-    def _running(self) -> ServerProcess:
+    def running(self) -> ServerProcess:
+        """The process. Raises `StackError` when it was not started."""
         if self.process is None:
-            raise StackError(f"This {self.kind} was not started: call start() first.")
+            raise StackError(f"This {self.what} was not started: call start() first.")
         return self.process
 
-    def _launch(
+    def launch(
         self, class_path: str, main: Sequence[str], heap_mb: int, properties: Mapping[str, str]
     ) -> ServerProcess:
         """Start the virtual machine. Small heap, one collector thread, class data shared: these
@@ -118,8 +129,63 @@ class Server:
         options += [f"-D{name}={value}" for name, value in properties.items()]
         command = [str(self.java.executable), *self.java.flags, *options, "-cp", class_path, *main]
         self.process = ServerProcess.start(command, self.log, self.owned)
-        self.on_launch(self.process.id)
+        if self.on_launch is not None:
+            self.on_launch(self.process.id)
         return self.process
+
+
+class ServerControls(Protocol):
+    """What can be done with a server of any kind: everything that its process can."""
+
+    program: JavaProcess
+
+    @property
+    def home(self) -> Path:
+        """Its folder."""
+        return self.program.home
+
+    @property
+    def log(self) -> Path:
+        """What it writes."""
+        return self.program.log
+
+    @property
+    def java(self) -> Java:
+        """The Java that runs it."""
+        return self.program.java
+
+    @property
+    def pid(self) -> int:
+        """The pid of the running server. Raises `StackError` when it was not started."""
+        return self.program.running().id.pid
+
+    @property
+    def address(self) -> str:
+        """Where it listens, `host:port`."""
+        ...
+
+    def start(self) -> None:
+        """Start it and return when it serves."""
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.program.alive()
+
+    def stop(self) -> None:
+        """A clean stop; nothing happens when it does not run."""
+        self.program.stop()
+
+    def kill(self) -> None:
+        """As kill -9 does it; returns when the process is gone."""
+        self.program.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it holds its connections and answers nothing."""
+        self.program.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.program.resume()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +205,10 @@ class ZooKeeperOptions:
     class_path: str = ""
 
 
-class ZooKeeperServer(Server):
+class ZooKeeperServer(ServerControls):
     """A ZooKeeper server, alone or as member `number` of an ensemble (`peers`: number -> (quorum
     port, election port)).
     """
-
-    kind = "ZooKeeper server"
 
     def __init__(
         self,
@@ -155,8 +219,10 @@ class ZooKeeperServer(Server):
         options: ZooKeeperOptions = ZooKeeperOptions(),
         number: int = 0,
         peers: Mapping[int, tuple[int, int]] | None = None,
+        running: ServerProcess | None = None,
+        on_launch: OnLaunch | None = None,
     ) -> None:
-        super().__init__(home, java, owned)
+        self.program = JavaProcess("ZooKeeper server", home, java, owned, running, on_launch)
         self.port = port
         self.options = options
         self.number = number
@@ -185,7 +251,7 @@ class ZooKeeperServer(Server):
             "zookeeper.admin.enableServer": "false",
         }
         properties |= self.options.properties
-        self._launch(
+        self.program.launch(
             self.options.class_path or jars.zookeeper_classpath(),
             ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)],
             self.options.heap_mb,
@@ -193,7 +259,7 @@ class ZooKeeperServer(Server):
         )
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        self._running().wait_ready(
+        self.program.running().wait_ready(
             lambda: self.mode() is not None, timeout_s, f"ZooKeeper at {self.address}"
         )
 
@@ -297,44 +363,29 @@ class ZooKeeperEnsemble:
         ]
 
 
-class KafkaServer(Server):
-    """A Kafka process that listens on one port without encryption, of whatever release."""
-
-    def __init__(
-        self, home: Path, port: int, java: Java, owned: bool, config: Mapping[str, str] | None
-    ) -> None:
-        super().__init__(home, java, owned)
-        self.port = port
-        self.config = dict(config or {})
-
-    @property
-    def address(self) -> str:
-        return f"{HOST}:{self.port}"
-
-    def _accepts(self) -> bool:
-        try:
-            socket.create_connection((HOST, self.port), 1.0).close()
-        except OSError:
-            return False
-        return True
-
-    def _write_properties(self, values: Mapping[str, object]) -> Path:
-        """The configuration file: `values`, and over them `config`."""
-        path = self.home / "server.properties"
-        path.write_text(
-            "\n".join(f"{name}={value}" for name, value in {**values, **self.config}.items())
-            + "\n",
-            encoding="utf-8",
-        )
-        return path
+def accepts(port: int) -> bool:
+    """Whether something on this machine takes connections there."""
+    try:
+        socket.create_connection((HOST, port), 1.0).close()
+    except OSError:
+        return False
+    return True
 
 
-class KafkaBroker(KafkaServer):
+def write_properties(
+    home: Path, values: Mapping[str, object], config: Mapping[str, str] | None
+) -> Path:
+    """Kafka's configuration file: `values`, and over them `config`."""
+    path = home / "server.properties"
+    lines = [f"{name}={value}" for name, value in {**values, **(config or {})}.items()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class KafkaBroker(ServerControls):
     """A Kafka broker in ZooKeeper mode. `zookeeper` is a connect string and may end in a chroot,
     which Kafka creates; `artifact` is the release to run.
     """
-
-    kind = "Kafka broker"
 
     def __init__(
         self,
@@ -346,11 +397,20 @@ class KafkaBroker(KafkaServer):
         broker_id: int = 0,
         config: Mapping[str, str] | None = None,
         artifact: jars.Artifact = jars.KAFKA,
+        running: ServerProcess | None = None,
+        on_launch: OnLaunch | None = None,
     ) -> None:
-        super().__init__(home, port, java, owned, config)
+        self.program = JavaProcess("Kafka broker", home, java, owned, running, on_launch)
+        self.port = port
+        self.config = config
         self.artifact = artifact
         self.zookeeper = zookeeper
         self.broker_id = broker_id
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"{HOST}:{self.port}"
 
     def start(self, progress: jars.Progress = lambda _: None) -> None:
         """Start it and return when it is registered and takes connections. The first start on a
@@ -366,11 +426,11 @@ class KafkaBroker(KafkaServer):
                     f"Another broker {self.broker_id} is registered at {self.zookeeper}: stop it"
                     " first."
                 )
-            process = self._launch(
+            process = self.program.launch(
                 class_path, ["kafka.Kafka", str(self._write_config())], KAFKA_HEAP_MB, {}
             )
             process.wait_ready(
-                lambda: registered() is not None and self._accepts(),
+                lambda: registered() is not None and accepts(self.port),
                 START_TIMEOUT_S,
                 f"Kafka at {self.address}",
             )
@@ -395,4 +455,4 @@ class KafkaBroker(KafkaServer):
             "group.initial.rebalance.delay.ms": 0,
             "controlled.shutdown.enable": "false",
         }
-        return self._write_properties(values)
+        return write_properties(self.home, values, self.config)

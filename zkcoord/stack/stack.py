@@ -26,9 +26,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from zkcoord.errors import StackError
 from zkcoord.stack import jars
@@ -38,7 +39,7 @@ from zkcoord.stack.process import ProcessId, ServerProcess
 from zkcoord.stack.servers import (
     STOP_TIMEOUT_S,
     KafkaBroker,
-    Server,
+    ServerControls,
     ZooKeeperOptions,
     ZooKeeperServer,
 )
@@ -46,8 +47,6 @@ from zkcoord.stack.servers import (
 DEFAULT_FOLDER = ".zkcoord-stack"
 STATE_VERSION = 1
 SIGTERM_EXIT_STATUS = 128 + signal.SIGTERM
-
-S = TypeVar("S", ZooKeeperServer, KafkaBroker)
 
 
 def quiet(_: str) -> None:
@@ -126,31 +125,32 @@ class Stack:
         self.folder.mkdir(parents=True, exist_ok=True)
         if kafka:
             jars.resolve(jars.KAFKA, java, self.progress)
-        started: list[Server] = []
+        started: list[ServerControls] = []
         with self._exclusive():
             state = _read_state(self.folder)
             try:
-                self.zookeeper = self._adopt(
-                    ZooKeeperServer(
-                        self.folder / "zookeeper",
-                        _port(state, "zookeeper"),
-                        java,
-                        self.owned,
-                        self.zookeeper_options,
-                    ),
-                    state,
-                    "zookeeper",
+                port = _port(state, "zookeeper")
+                self.zookeeper = ZooKeeperServer(
+                    self.folder / "zookeeper",
+                    port,
+                    java,
+                    self.owned,
+                    self.zookeeper_options,
+                    running=self._running(state, "zookeeper"),
+                    on_launch=partial(self._launched, state, "zookeeper", port),
                 )
                 self._start(self.zookeeper, "ZooKeeper", started)
                 if kafka:
-                    broker = KafkaBroker(
+                    port = _port(state, "kafka")
+                    self.kafka = KafkaBroker(
                         self.folder / "kafka",
-                        _port(state, "kafka"),
+                        port,
                         self.zookeeper.address,
                         java,
                         self.owned,
+                        running=self._running(state, "kafka"),
+                        on_launch=partial(self._launched, state, "kafka", port),
                     )
-                    self.kafka = self._adopt(broker, state, "kafka")
                     self._start(self.kafka, "Kafka", started)
             # also a Ctrl-C: what was started is stopped, and the reason goes on
             except BaseException:
@@ -195,29 +195,24 @@ class Stack:
             _status(state, "kafka", self.folder),
         )
 
-    def _adopt(self, server: S, state: dict[str, Any], name: str) -> S:
-        """Give `server` the process that already runs for it, if one does."""
+    def _running(self, state: dict[str, Any], name: str) -> ServerProcess | None:
+        """The process that already runs for a server, if one does."""
         running = _process(state, name, self.folder)
-        if running is not None and running.alive():
-            if self.owned:
-                raise StackError(
-                    f"The stack in {self.folder} is already up and would be stopped with this"
-                    " program: use another folder, or run `zkcoord stack down --dir"
-                    f" {self.folder}`."
-                )
-            server.process = running
+        if running is None or not running.alive():
+            return None
+        if self.owned:
+            raise StackError(
+                f"The stack in {self.folder} is already up and would be stopped with this"
+                f" program: use another folder, or run `zkcoord stack down --dir {self.folder}`."
+            )
+        return running
 
-        def note(process_id: ProcessId) -> None:
-            state[name] = {"port": server.port, **asdict(process_id)}
-            self._write(state)
+    def _launched(self, state: dict[str, Any], name: str, port: int, process_id: ProcessId) -> None:
+        """Written down at once: whoever is killed while a server starts must not lose it."""
+        state[name] = {"port": port, **asdict(process_id)}
+        self._write(state)
 
-        # written down at once: whoever is killed while a server starts must not lose it
-        server.on_launch = note
-        return server
-
-    def _start(
-        self, server: ZooKeeperServer | KafkaBroker, title: str, started: list[Server]
-    ) -> None:
+    def _start(self, server: ServerControls, title: str, started: list[ServerControls]) -> None:
         if server.alive():
             self.progress(f"{title} already runs at {server.address}.")
             return
