@@ -79,7 +79,8 @@ class Cast:
 
     # starting
 
-    def _start(self, name: str, kind: ProcessKind, module: list[str], folder: str) -> DemoProcess:
+    def start(self, name: str, kind: ProcessKind, module: list[str], folder: str) -> DemoProcess:
+        """A process of the demo that runs `module` (its words after `python -m`)."""
         with self.children.lock:
             self.state.expect(name, kind)
         plain = name.replace(" ", "-")
@@ -106,7 +107,7 @@ class Cast:
             "--journal-dir",
             str(journal),
         ]
-        self._start(
+        self.start(
             name, ProcessKind.COORDINATOR, ["zkcoord.cli.main", "coordinator", *flags], "output"
         )
         if not again:
@@ -140,7 +141,7 @@ class Cast:
         acting = (["--wait"] if wait_for_go else []) + (
             [] if fault is None else ["--fault", fault.value]
         )
-        self._start(
+        self.start(
             name,
             ProcessKind.CONSUMER,
             ["zkcoord.demo.actor", *acting, "--", *flags],
@@ -159,13 +160,13 @@ class Cast:
             "--rate",
             str(self.options.pace.rate),
         ]
-        self._start(
+        self.start(
             "producer", ProcessKind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS
         )
 
     def start_rogue(self, number: int) -> str:
         """Somebody who fetches a partition that is not his; his name."""
-        self._start(
+        self.start(
             "rogue",
             ProcessKind.ROGUE,
             [
@@ -216,7 +217,7 @@ class Cast:
         """
         child = self.children.children[name]
         status = self.children.wait_gone(child)
-        self._gone(child, killed=False)
+        self.gone(child, killed=False)
         if status != 0:
             raise ScenarioError(
                 f"{name} did not end cleanly: {signal_name(status)} (its log is {child.log})"
@@ -226,10 +227,11 @@ class Cast:
         """kill -9; the time just before it."""
         child = self.children.children[name]
         killed_ns = self.children.kill(child)
-        self._gone(child, killed=True)
+        self.gone(child, killed=True)
         return killed_ns
 
-    def _gone(self, child: DemoProcess, killed: bool) -> None:
+    def gone(self, child: DemoProcess, killed: bool) -> None:
+        """A process has ended: write it down."""
         self.story.exit(child.name, killed, self.children.last_sign_ns(child))
         with self.children.lock:
             self.state.gone(child.name, killed)

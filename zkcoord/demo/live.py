@@ -88,20 +88,21 @@ def plain_line(state: GroupShown) -> str:
     )
 
 
-class LiveView(PlainView):
+class LiveView:
     """One screen, redrawn. Before and after it (`watching`), lines."""
 
     def __init__(self) -> None:
-        super().__init__()
         from rich.console import Console
 
         self.console = Console()
+        self._began = time.monotonic()
+        self._lines = PlainView()
         self._live: Any = None
 
     def say(self, text: str) -> None:
         """A line; while the screen is shown, among its notes (steps show themselves)."""
         if self._live is None:
-            super().say(text)
+            self._lines.say(text)
 
     @contextmanager
     def watching(self, cast: Cast) -> Iterator[None]:

@@ -1,6 +1,4 @@
-"""Who plays: the demo's servers, coordinators and producer, and Spark applications instead of
-consumers.
-"""
+"""Spark applications, which take the place of the demo's consumers."""
 
 from __future__ import annotations
 
@@ -21,10 +19,15 @@ SESSION_TIMEOUT_MS = 12_000
 WINDOW, LATE = "5 seconds", "5 seconds"
 
 
-class SparkCast(Cast):
-    """The processes of one run. Applications are named like consumers; what each writes down lies
-    in a folder of its name.
+class Applications:
+    """The Spark applications of one run, beside the others that play (`cast`). They are named like
+    consumers; what each writes down lies in a folder of its name.
     """
+
+    def __init__(self, cast: Cast) -> None:
+        self.cast = cast
+        self.children = cast.children
+        self.options = cast.options
 
     @property
     def orders(self) -> Path:
@@ -40,26 +43,29 @@ class SparkCast(Cast):
         """The producer, of orders."""
         flags = [
             "--bootstrap-servers",
-            self.addresses.kafka,
+            self.cast.addresses.kafka,
             "--topic",
             TOPIC,
             "--partitions",
-            str(self.partitions),
+            str(self.cast.partitions),
             "--rate",
             str(self.options.pace.rate),
             "--orders",
         ]
-        self._start(
+        self.cast.start(
             "producer", ProcessKind.PRODUCER, ["zkcoord.demo.producer", *flags], engine.PRODUCERS
         )
 
     def start_application(self, name: str) -> None:
         """One application of the group."""
-        folder, journal = self.options.folder / "spark" / name, self.runs / engine.CONSUMERS / name
+        folder, journal = (
+            self.options.folder / "spark" / name,
+            self.cast.runs / engine.CONSUMERS / name,
+        )
         words = [
             "ingest",
             "--zookeeper",
-            self.addresses.zookeeper,
+            self.cast.addresses.zookeeper,
             "--group",
             GROUP,
             "--topic",
@@ -77,7 +83,7 @@ class SparkCast(Cast):
             "--trigger",
             "500 milliseconds",
         ]
-        self._start(
+        self.cast.start(
             name,
             ProcessKind.CONSUMER,
             ["zkcoord.demo.spark.application", str(folder), *words],
@@ -104,7 +110,7 @@ class SparkCast(Cast):
             LATE,
             "--available-now",
         ]
-        child = self._start(
+        child = self.cast.start(
             "totals",
             ProcessKind.CONSUMER,
             ["zkcoord.demo.spark.application", str(folder), *words],
@@ -132,7 +138,7 @@ class SparkCast(Cast):
         child.killed_ns = time.time_ns()
         jvm.kill()
         self.children.kill(child)
-        self._gone(child, killed=True)
+        self.cast.gone(child, killed=True)
         return child.killed_ns
 
     def left(self, name: str) -> None:
@@ -143,7 +149,7 @@ class SparkCast(Cast):
         self.children.wait_for(
             lambda: not child.alive, self.options.step_timeout_s, f"the end of {name}"
         )
-        super().left(name)
+        self.cast.left(name)
 
     # faults
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from consumer.spark.audit import report
 from consumer.spark.audit.run import SparkAudit
 from zkcoord.demo import summary
-from zkcoord.demo.cast import Addresses
+from zkcoord.demo.cast import Addresses, Cast
 from zkcoord.demo.command import EXIT_FAILED, EXIT_INTERRUPTED, DemoParser
 from zkcoord.demo.live import PlainView
 from zkcoord.demo.options import Break, DemoOptions, Pace
 from zkcoord.demo.run import uninterrupted
-from zkcoord.demo.spark.cast import SparkCast
+from zkcoord.demo.spark.cast import Applications
 from zkcoord.demo.spark.check import judge
 from zkcoord.demo.spark.scenario import SparkScenario
 from zkcoord.demo.story import ScenarioJournal, StepView
@@ -89,13 +89,14 @@ def run(options: DemoOptions, view: PlainView) -> int:
     with running_stack(options.folder / "stack", progress=view.say) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         story = ScenarioJournal(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
-        cast = SparkCast(
+        cast = Cast(
             options, Addresses(stack.zookeeper.address, stack.kafka.address), story, view.say
         )
+        applications = Applications(cast)
         try:
             cast.create_topic()
             with view.watching(cast):
-                SparkScenario(cast).run()
+                SparkScenario(applications).run()
         except ScenarioError as error:
             failure = str(error)
         finally:
@@ -107,7 +108,7 @@ def run(options: DemoOptions, view: PlainView) -> int:
         print(f"VERDICT: not clean: {failure}", flush=True)
         return EXIT_FAILED
     view.say("Everything is stopped; the audit reads what was written down and what came out ...")
-    found = judge(options.folder / "run", cast.orders, cast.totals)
+    found = judge(options.folder / "run", applications.orders, applications.totals)
     if not found.verdict.clean and not options.keep_folder:
         _keep(options, view)
     summary.write(

@@ -14,15 +14,16 @@ from collections.abc import Callable
 
 from zkcoord.demo.options import Break
 from zkcoord.demo.scenario import ROGUE_RECORDS_MIN, SET_BACK_RECORDS
-from zkcoord.demo.spark.cast import SparkCast
+from zkcoord.demo.spark.cast import Applications
 from zkcoord.demo.state import ConsumerPhase
 
 
 class SparkScenario:
     """One run over a cast that is set up (servers run, the topic exists)."""
 
-    def __init__(self, cast: SparkCast) -> None:
-        self.cast = cast
+    def __init__(self, applications: Applications) -> None:
+        self.applications = applications
+        self.cast = cast = applications.cast
         self.state = cast.state
         self.story = cast.story
         self.members: set[str] = set()
@@ -41,7 +42,7 @@ class SparkScenario:
         self.finish()
         if fault in (Break.LOST, Break.DUPLICATE):
             self.cast.say(f"! fault: {fault.value}")
-            (self.cast.lose if fault is Break.LOST else self.cast.double)()
+            (self.applications.lose if fault is Break.LOST else self.applications.double)()
 
     def form(self) -> None:
         """Coordinators, two applications, the producer."""
@@ -52,7 +53,7 @@ class SparkScenario:
         for name in ("s1", "s2"):
             self.add(name)
         self.wait_shared()
-        self.cast.start_orders()
+        self.applications.start_orders()
         self.wait(
             lambda: len(self.state.handed_out) == self.cast.partitions, "records of every partition"
         )
@@ -77,7 +78,7 @@ class SparkScenario:
         asked_ns = self.cast.ask_to_leave("s1")
         self.wait_shared()
         self.balanced(step.name, asked_ns)
-        self.cast.left("s1")
+        self.applications.left("s1")
 
     def kill_jvm(self) -> None:
         """One JVM dies with a batch under way."""
@@ -85,7 +86,7 @@ class SparkScenario:
         before = self.state.consumers["s2"].delivered
         self.wait(lambda: self.state.consumers["s2"].delivered > before, "a batch of s2")
         self.members.discard("s2")
-        killed_ns = self.cast.kill_jvm("s2")
+        killed_ns = self.applications.kill_jvm("s2")
         self.wait_shared()
         self.balanced(step.name, killed_ns)
 
@@ -109,11 +110,11 @@ class SparkScenario:
         for name in sorted(self.members):
             self.cast.ask_to_leave(name)
         for name in sorted(self.members):
-            self.cast.left(name)
+            self.applications.left(name)
         self.cast.observer.sample()
         self.cast.end_coordinators()
         self.story.began("one query counts what came out")
-        self.cast.count()
+        self.applications.count()
 
     def disturb(self, fault: Break) -> None:
         """Do something wrong to the group, for real."""
@@ -136,7 +137,7 @@ class SparkScenario:
     # small things
 
     def add(self, name: str) -> None:
-        self.cast.start_application(name)
+        self.applications.start_application(name)
         self.members.add(name)
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
