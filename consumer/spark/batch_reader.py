@@ -48,14 +48,14 @@ class BatchPlanner:
 
     @contextmanager
     def _consumer(self, **settings: str) -> Iterator[KafkaConsumer]:
-        brokers = self._options.kafka["bootstrap.servers"]
+        brokers = self._options.read.kafka["bootstrap.servers"]
         try:
             consumer = KafkaConsumer(
                 **{
                     **kafka_python_settings(
                         {
                             name: value
-                            for name, value in self._options.kafka.items()
+                            for name, value in self._options.read.kafka.items()
                             if name in KAFKA_PYTHON
                         }
                     ),
@@ -96,7 +96,7 @@ class BatchPlanner:
             tp: _resolved(self._options.ending, tp, LATEST, 0, end) for tp, end in ended.items()
         }
         behind = [tp for tp in ended if wanted[tp] > ended[tp]]
-        if not behind or self._options.kafka.get("isolation.level") != COMMITTED:
+        if not behind or self._options.read.kafka.get("isolation.level") != COMMITTED:
             return
         with self._consumer(isolation_level=UNCOMMITTED) as consumer:
             written = self._offsets(consumer.end_offsets, behind)
@@ -110,7 +110,7 @@ class BatchPlanner:
 
     def _partitions(self, numbers: Callable[[str], set[int] | None]) -> list[TopicPartition]:
         found: list[TopicPartition] = []
-        for topic in self._options.topics:
+        for topic in self._options.read.topics:
             known = numbers(topic)
             if not known:
                 raise TopicUnknownError(f"there is no topic {topic}: correct subscribe or assign")
@@ -122,7 +122,7 @@ class BatchPlanner:
                 )
             found += [TopicPartition(topic, n) for n in sorted(chosen)]
         for name, offsets in (
-            ("startingOffsets", self._options.starting),
+            ("startingOffsets", self._options.read.starting),
             ("endingOffsets", self._options.ending),
         ):
             strange = [] if isinstance(offsets, int) else sorted(set(offsets) - set(found))
@@ -134,7 +134,7 @@ class BatchPlanner:
         return found
 
     def _range(self, tp: TopicPartition, began: int, ended: int) -> PlannedRange:
-        start = _resolved(self._options.starting, tp, EARLIEST, began, ended)
+        start = _resolved(self._options.read.starting, tp, EARLIEST, began, ended)
         end = _resolved(self._options.ending, tp, LATEST, began, ended)
         if start > end:
             raise DataLossError(
@@ -143,7 +143,7 @@ class BatchPlanner:
                 f" {ended - 1})"
             )
         if start < began or end > ended:
-            if self._options.fail_on_data_loss:
+            if self._options.read.fail_on_data_loss:
                 raise DataLossError(
                     f"{tp} shall be read from offset {start} to {end}, and its log has the offsets"
                     f" from {began} to {ended - 1} only: set failOnDataLoss to false to read what"

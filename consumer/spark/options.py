@@ -146,13 +146,13 @@ Offsets = int | Mapping[TopicPartition, int]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What both readers need: `kafka` are the client's settings (passwords are among them, so they
-    are not in the `repr`), `tasks` into how many tasks a batch goes at most.
-    """
+    """What both readers need."""
 
+    # The client's settings. Passwords are among them, so they are not in the `repr`.
     kafka: Mapping[str, str] = field(repr=False)
     topics: tuple[str, ...]
     starting: Offsets
+    # Into how many tasks a batch goes at most.
     tasks: int
     headers: bool
     fail_on_data_loss: bool
@@ -160,20 +160,24 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
-class StreamOptions(ReadOptions):
-    """A stream's. `max_rows`, `min_rows` per batch (None: no limit); `max_delay_ms` is how long
-    `min_rows` may be waited for; `rejoins`: a lost session is replaced by a new one. `zookeeper` is
-    the connect string.
-    """
+class StreamOptions:
+    """A stream's."""
 
+    read: ReadOptions
     pattern: str | None = None
+    # Records per batch; None: no limit.
     max_rows: int | None = None
     min_rows: int | None = None
+    # How long `min_rows` may be waited for.
     max_delay_ms: int = MAX_DELAY_MS
+    # Whether a lost session is replaced by a new one.
     rejoins: bool = True
+    # A folder for the query's journal; "": none is kept.
     journal: str = ""
     group: str = ""
+    # The connect string.
     zookeeper: str = ""
+    # What `KafkaConsumer` takes; credentials are among it.
     given: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def consumer(self) -> ConsumerOptions:
@@ -182,12 +186,12 @@ class StreamOptions(ReadOptions):
 
 
 @dataclass(frozen=True)
-class BatchOptions(ReadOptions):
-    """A batch's: what to read, and where it ends. `partitions`: those of `assign` (empty: all of
-    `topics`).
-    """
+class BatchOptions:
+    """A batch's: what to read, and where it ends."""
 
+    read: ReadOptions
     ending: Offsets = LATEST
+    # Those of `assign`; empty: all of `topics`.
     partitions: tuple[TopicPartition, ...] = ()
 
 
@@ -208,22 +212,21 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
                 ' that coordinates it, for example .option("groupId",'
                 ' "billing").option("zookeeperConnect", "zk1:2181,zk2:2181/kafka")'
             )
-    common = _common(given, kafka, LATEST)
+    read = _read_options(given, kafka, LATEST, _names(given.get("subscribe", "")))
     configs = {
         GROUP_OPTIONS[name]: _group_value(name, value)
         for name, value in given.items()
         if name in GROUP_OPTIONS
     }
-    starting = common["starting"]
     configs.setdefault("rebalance_timeout_ms", REBALANCE_TIMEOUT_MS)
     configs.update(
         max_poll_interval_ms=DURATION_MS_MAX,
         enable_auto_commit=True,
-        auto_offset_reset="latest" if starting == LATEST else "earliest",
+        auto_offset_reset="latest" if read.starting == LATEST else "earliest",
         client_id=kafka.get("client.id", "zkcoord-spark"),
     )
     found = StreamOptions(
-        **common,
+        read,
         pattern=pattern,
         max_rows=_count(given, "maxOffsetsPerTrigger"),
         min_rows=_count(given, "minOffsetsPerTrigger"),
@@ -259,19 +262,17 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
         raise ConsumerOptionError(
             "kafka.bootstrap.servers is missing: a batch has no group, and so no ZooKeeper to ask"
         )
-    common = _common(given, kafka, EARLIEST)
-    if common["starting"] == LATEST:
+    read = _read_options(
+        given, kafka, EARLIEST, topics or tuple(sorted({tp.topic for tp in assigned}))
+    )
+    if read.starting == LATEST:
         raise ConsumerOptionError(
             "startingOffsets of a batch cannot be 'latest': nothing would be read"
         )
     ending = _offsets("endingOffsets", given.get("endingOffsets"), LATEST)
     if ending == EARLIEST or (not isinstance(ending, int) and EARLIEST in ending.values()):
         raise ConsumerOptionError("endingOffsets cannot be 'earliest' (-2): nothing would be read")
-    return BatchOptions(
-        **{**common, "topics": topics or tuple(sorted({tp.topic for tp in assigned}))},
-        ending=ending,
-        partitions=assigned,
-    )
+    return BatchOptions(read, ending, assigned)
 
 
 def _sorted(
@@ -303,17 +304,19 @@ def _sorted(
     return ours, kafka
 
 
-def _common(given: Mapping[str, str], kafka: Mapping[str, str], starting: int) -> dict[str, Any]:
+def _read_options(
+    given: Mapping[str, str], kafka: Mapping[str, str], starting: int, topics: tuple[str, ...]
+) -> ReadOptions:
     tasks = _count(given, "minPartitions")
-    return {
-        "kafka": dict(kafka),
-        "topics": _names(given.get("subscribe", "")),
-        "starting": _offsets("startingOffsets", given.get("startingOffsets"), starting),
-        "tasks": tasks if tasks is not None else len(os.sched_getaffinity(0)),
-        "headers": _flag(given, "includeHeaders", False),
-        "fail_on_data_loss": _flag(given, "failOnDataLoss", True),
-        "engine": _one_of(given, "engine", ENGINES),
-    }
+    return ReadOptions(
+        kafka=dict(kafka),
+        topics=topics,
+        starting=_offsets("startingOffsets", given.get("startingOffsets"), starting),
+        tasks=tasks if tasks is not None else len(os.sched_getaffinity(0)),
+        headers=_flag(given, "includeHeaders", False),
+        fail_on_data_loss=_flag(given, "failOnDataLoss", True),
+        engine=_one_of(given, "engine", ENGINES),
+    )
 
 
 def kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:

@@ -81,10 +81,10 @@ def arrived(member: QueryMember, left_s: float) -> bool:
 
 
 def _partitions(member: QueryMember) -> list[TopicPartition]:
-    pattern = subscription_of(member.options.topics, member.options.pattern).pattern
+    pattern = subscription_of(member.options.read.topics, member.options.pattern).pattern
     try:
         topics = (
-            member.options.topics
+            member.options.read.topics
             if pattern is None
             else sorted(match_patterns([pattern], member.data.topics())[pattern])
         )

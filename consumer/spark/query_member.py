@@ -118,13 +118,13 @@ class QueryMember:
         self.drain = GracefulStop(lambda: self.agent.member_name)
         self._tokens = itertools.count(1)
         self._initial_offsets = InitialOffsets(
-            StartingOffsets(self.desk, options.starting),
+            StartingOffsets(self.desk, options.read.starting),
             self.data.group_offsets(options.group),
             str(self.config["initial_offsets"]),
         )
         self.agent.start()
         self._initial_offsets.check_group()
-        self.agent.tell(msg.Subscribe(subscription_of(options.topics, options.pattern)))
+        self.agent.tell(msg.Subscribe(subscription_of(options.read.topics, options.pattern)))
 
     # news
 
@@ -491,7 +491,7 @@ class QueryMember:
             what = (
                 f"{tp} stands at offset {at}, and its log has the offsets from {begin} to {end - 1}"
             )
-            if self.options.fail_on_data_loss:
+            if self.options.read.fail_on_data_loss:
                 raise DataLossError(
                     f"{what}: records are lost for group {self.options.group}. Set failOnDataLoss"
                     " to false to go on with what is there, or set the group's offsets with"

@@ -54,7 +54,7 @@ from consumer.spark.plan_recovery import replay
 from consumer.spark.progress import aim, arrived, report
 from consumer.spark.query_member import QueryMember
 from consumer.spark.schema import columns_of, full_schema
-from consumer.spark.task_process import BeginsTask, task_ends
+from consumer.spark.task_process import begin_task, task_ends
 
 log = logging.getLogger(__name__)
 
@@ -106,27 +106,30 @@ def read_task(
     task_ends()
 
 
-class ZkcoordReader(BeginsTask, DataSourceReader):
+class ZkcoordReader(DataSourceReader):
     """Explicit ranges, no group."""
 
     def __init__(self, options: BatchOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        begin_task(self, state)
+
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges as tasks; asks the brokers where they begin and end. Raises `ReadError`."""
         ranges = BatchPlanner(self._options).ranges()
         return [
-            ReadTask(task, self._options.kafka["bootstrap.servers"])
-            for task in pack(ranges, self._options.tasks)
+            ReadTask(task, self._options.read.kafka["bootstrap.servers"])
+            for task in pack(ranges, self._options.read.tasks)
         ]
 
     def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # of ours alone
         """The records of a task, as Arrow."""
-        return read_task(self._options, self._columns, partition)
+        return read_task(self._options.read, self._columns, partition)
 
 
-class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's reader. Holds its membership only in the process that plans: a copy that was
     pickled begins without.
     """
@@ -140,6 +143,9 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_member": None, "_journal": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        begin_task(self, state)
 
     def _membership(self) -> QueryMember:
         if self._member is None:
@@ -238,11 +244,11 @@ class ZkcoordStreamReader(BeginsTask, DataSourceStreamReader, SupportsTriggerAva
         brokers = (
             ",".join(member.brokers) if not isinstance(member.brokers, str) else member.brokers
         )
-        return [ReadTask(task, brokers) for task in pack(running.ranges, self._options.tasks)]
+        return [ReadTask(task, brokers) for task in pack(running.ranges, self._options.read.tasks)]
 
     def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # of ours alone
         """The records of a task, as Arrow."""
-        return read_task(self._options, self._columns, partition)
+        return read_task(self._options.read, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark says this too late, and of the last batch never: `latestOffset` is the barrier."""

@@ -25,12 +25,12 @@ from pyspark import TaskContext
 FDS = "/proc/self/fd"
 
 
-class BeginsTask:
-    """Part of what a worker unpickles before it waits for the rest of its task."""
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        hurry()
+def begin_task(reader: object, state: dict[str, Any]) -> None:
+    """What a reader's `__setstate__` does: a worker unpickles the reader before it waits for the
+    rest of its task.
+    """
+    reader.__dict__.update(state)
+    hurry()
 
 
 def hurry() -> None:

@@ -16,14 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
+import consumer.spark.source  # noqa: F401  # who reads this has imported what a query needs
 from consumer.spark.decode.engines import choose
-from consumer.spark.schema import arrow_schema, columns_of
+from consumer.spark.schema import arrow_schema, columns_of, full_schema
 from consumer.spark.sink.files import files_at
-from consumer.spark.source import ZkcoordSource
 
 FORMAT = "zkcoord-warm-up"
 FOLDER_BYTES = 4
@@ -68,7 +68,7 @@ class WarmUpReader(DataSourceStreamReader):
         """Nothing is kept."""
 
 
-class WarmUpSource(ZkcoordSource):
+class WarmUpSource(DataSource):
     """A stream with the columns of `format("zkcoord")`, and no records; a worker that reads it has
     imported what the other needs.
     """
@@ -78,7 +78,11 @@ class WarmUpSource(ZkcoordSource):
         """What `format` takes."""
         return FORMAT
 
-    def streamReader(self, schema: StructType) -> WarmUpReader:  # type: ignore[override]  # of ours alone
+    def schema(self) -> StructType:
+        """All columns; the headers, which are more work, among them."""
+        return full_schema(headers=True)
+
+    def streamReader(self, schema: StructType) -> WarmUpReader:
         """A stream's reader."""
         return WarmUpReader(columns_of(schema), self.options.get("engine", "auto"))
 
@@ -106,12 +110,7 @@ def warm_up(
 
     with TemporaryDirectory(prefix="zkcoord-warm-up-", ignore_cleanup_errors=True) as checkpoint:
         query = (
-            build(
-                spark.readStream.format(FORMAT)
-                .option("engine", engine)
-                .option("includeHeaders", "true")
-                .load()
-            )
+            build(spark.readStream.format(FORMAT).option("engine", engine).load())
             .writeStream.foreachBatch(write)
             .option("checkpointLocation", f"file://{checkpoint}")
             .start()

@@ -34,7 +34,7 @@ from consumer.spark import register
 from consumer.spark.graceful_stop import drain_and_stop
 from consumer.spark.sink import fenced_parquet
 from consumer.spark.sink.files import LocalFiles
-from consumer.spark.sink.foreach import FencedParquet
+from consumer.spark.sink.foreach import FencedFunction
 from consumer.spark.sink.publication import MoveEnded
 from consumer.spark.sink.running_batch import planned
 from consumer.spark.warmup import warm_up
@@ -157,7 +157,7 @@ class App:
         self.watching = threading.Thread(target=self.watch, daemon=True)
         self.watching.start()
 
-    def begin(self, sink: FencedParquet | None) -> StreamingQuery:
+    def begin(self, sink: FencedFunction | None) -> StreamingQuery:
         """Start the query."""
         config = self.config
         source = (

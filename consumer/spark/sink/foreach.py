@@ -19,7 +19,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from consumer.spark.plan import PlannedRange
 from consumer.spark.sink import publication
@@ -40,19 +40,33 @@ Write = Callable[["DataFrame", int], None]
 WriteRanges = Callable[["DataFrame", int, tuple[PlannedRange, ...]], None]
 
 
+class BatchWriter(Protocol):
+    """How a batch is written while the fence holds."""
+
+    def write(
+        self, df: DataFrame, keeper: Keeper, batch: Batch, is_active: Callable[[], bool]
+    ) -> None:
+        """Write one batch. `is_active`: whether the query runs, by what its latest batch said."""
+
+    def close(self) -> None:
+        """Nothing more is written."""
+
+
 class FencedFunction:
     """What `foreachBatch` calls. `zk` is how ZooKeeper is reached where more than the source's
     connect string is needed (TLS, credentials).
     """
 
-    def __init__(self, zk: ZkOptions | None = None) -> None:
+    def __init__(self, writer: BatchWriter, zk: ZkOptions | None = None) -> None:
+        self._writer = writer
         self._zk = zk
+        # The session with ZooKeeper; None before the first batch and after `close`.
         self._keeper: Keeper | None = None
+        # Whether the query runs, by what its latest batch said.
         self._active: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
 
     def _is_active(self) -> bool:
-        """Whether the query runs, by what its latest batch said."""
         return self._active()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
@@ -67,39 +81,35 @@ class FencedFunction:
             if self._keeper is None:
                 self._keeper = Keeper(self._zk or ZkOptions(found.plan.zookeeper))
             plan = current(found.plan, self._keeper) if found.plan.ranges else found.plan
-            self.write(df, self._keeper, batch_of(replace(found, plan=plan), batch_id))
-
-    def write(self, df: DataFrame, keeper: Keeper, batch: Batch) -> None:
-        """Write one batch."""
-        raise AssertionError("a subclass writes")
+            batch = batch_of(replace(found, plan=plan), batch_id)
+            self._writer.write(df, self._keeper, batch, self._is_active)
 
     def close(self) -> None:
         """End the session with ZooKeeper; another call opens another."""
+        self._writer.close()
         with self._lock:
             keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.close()
 
 
-class FencedParquet(FencedFunction):
+class ParquetWriter:
     """See `fenced_parquet`."""
 
     def __init__(
-        self,
-        directory: str,
-        partition_by: Sequence[str],
-        options: dict[str, Any],
-        zk: ZkOptions | None,
+        self, directory: str, partition_by: Sequence[str], options: dict[str, Any]
     ) -> None:
-        super().__init__(zk)
         self._directory = directory
         self._partition_by = tuple(partition_by)
         self._options = options
         self._files: Files | None = None
+        # Claims (topic, partition, owner) whose former owners' leavings were recovered.
         self._recovered: set[tuple[str, int, int]] = set()
         self._watch: SinkWatch | None = None
 
-    def write(self, df: DataFrame, keeper: Keeper, batch: Batch) -> None:
+    def write(
+        self, df: DataFrame, keeper: Keeper, batch: Batch, is_active: Callable[[], bool]
+    ) -> None:
         """Recover what departed owners of newly claimed partitions have left, then publish."""
         if self._files is None:
             self._files = files_at(self._directory, df.sparkSession)
@@ -108,7 +118,7 @@ class FencedParquet(FencedFunction):
             publication.SinkPlace(batch.layout, batch.group, self._files.uri, keeper.options.acl),
         )
         if self._watch is None or not self._watch.is_alive():
-            self._watch = SinkWatch(place, Keeper(keeper.options), files, self._is_active)
+            self._watch = SinkWatch(place, Keeper(keeper.options), files, is_active)
             self._watch.start()
         claims = {(r.topic, r.partition, r.owner) for r in batch.ranges}
         if not claims <= self._recovered:
@@ -129,11 +139,10 @@ class FencedParquet(FencedFunction):
                 rows.unpersist()
 
     def close(self) -> None:
-        """The watch ends, too."""
+        """The watch ends."""
         if self._watch is not None:
             self._watch.end()
             self._watch = None
-        super().close()
 
     def _publish(
         self,
@@ -155,14 +164,15 @@ class FencedParquet(FencedFunction):
         )
 
 
-class Fenced(FencedFunction):
+class CheckedWriter:
     """See `fenced` and `fenced_ranges`."""
 
-    def __init__(self, write: WriteRanges, zk: ZkOptions | None) -> None:
-        super().__init__(zk)
+    def __init__(self, write: WriteRanges) -> None:
         self._write = write
 
-    def write(self, df: DataFrame, keeper: Keeper, batch: Batch) -> None:
+    def write(
+        self, df: DataFrame, keeper: Keeper, batch: Batch, is_active: Callable[[], bool]
+    ) -> None:
         """Prove, write, advance the offsets."""
         if batch.ranges and not perform(publication.check(batch), keeper):
             return
@@ -175,31 +185,34 @@ class Fenced(FencedFunction):
                 keeper,
             )
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def fenced_parquet(
     directory: str, partition_by: Sequence[str] = (), zk: ZkOptions | None = None, **options: Any
-) -> FencedParquet:
+) -> FencedFunction:
     """A function for `foreachBatch` that writes Parquet files into `directory`, each record exactly
     once. `options` are those of Spark's Parquet writer (`compression`, ...). All applications of a
     group that write to one directory share it; it is HDFS or a file system that all see, since it
     rests on atomic rename.
     """
-    return FencedParquet(directory, partition_by, options, zk)
+    return FencedFunction(ParquetWriter(directory, partition_by, options), zk)
 
 
-def fenced(write: Write, zk: ZkOptions | None = None) -> Fenced:
+def fenced(write: Write, zk: ZkOptions | None = None) -> FencedFunction:
     """`write`, called only for a batch that may still be written; its offsets are advanced right
     after it.
     """
-    return Fenced(lambda df, batch_id, _ranges: write(df, batch_id), zk)
+    return FencedFunction(CheckedWriter(lambda df, batch_id, _ranges: write(df, batch_id)), zk)
 
 
-def fenced_ranges(write: WriteRanges, zk: ZkOptions | None = None) -> Fenced:
+def fenced_ranges(write: WriteRanges, zk: ZkOptions | None = None) -> FencedFunction:
     """The same for a `write` that keeps the fence in a transaction of its own: it is given the
     ranges of the batch, each with its fence (`owner`, which rises with each claim of the
     partition).
     """
-    return Fenced(write, zk)
+    return FencedFunction(CheckedWriter(write), zk)
 
 
 def batch_of(found: RunningBatch, batch_id: int) -> Batch:
