@@ -68,8 +68,8 @@ def set_up(configs: Mapping[str, Any], topics: Collection[str] = ()) -> Consumer
         config["data_client"],
         options.kafka_configs(config["bootstrap_servers"]),
         observer.on_first_fetch,
+        config["max_buffered_bytes"],
     )
-    data.fetcher.max_buffered_bytes = config["max_buffered_bytes"]
     config["api_version"] = data.kafka.config["api_version"]
     group_offsets = _group_offsets(config, data)
     return ConsumerSetup(options, config, zk, layout, observer, data, group_offsets)

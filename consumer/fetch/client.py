@@ -23,6 +23,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.errors import BrokersUnreachableError
 from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
+from consumer.fetch.record_source import RecordSource
+from consumer.options import MAX_BUFFERED_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -32,16 +34,19 @@ KAFKA_PYTHON = "kafka-python"
 
 
 class FetchClient:
-    """kafka-python's consumer without its group: `kafka` is the consumer, `fetcher` ours in it.
-    Everything that reads or changes assignments is done under `lock`.
-
-    What others use of `fetcher` is `consumer.fetch.record_source.RecordSource`.
+    """kafka-python's consumer (`kafka`) without its group, and our fetcher in it
+    (`partition_fetcher`). Records come from `fetcher`: that one too, or what `other_source` makes
+    of it. Everything that reads or changes assignments is done under `lock`.
     """
 
-    fetcher: PartitionFetcher
+    fetcher: RecordSource
 
     def __init__(
-        self, configs: Mapping[str, Any], on_first_fetch: FirstFetch | None = None
+        self,
+        configs: Mapping[str, Any],
+        on_first_fetch: FirstFetch | None = None,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        other_source: Callable[[PartitionFetcher], RecordSource] | None = None,
     ) -> None:
         create_topics = bool(configs["allow_auto_create_topics"])
         try:
@@ -62,14 +67,20 @@ class FetchClient:
         inner = self.kafka
         inner._cluster.config["allow_auto_create_topics"] = create_topics
         self.subscription = inner._subscription
-        self.fetcher = self._new_fetcher(
-            inner._client, inner._subscription, on_first_fetch, inner.config
+        own = self.partition_fetcher = PartitionFetcher(
+            inner._client,
+            inner._subscription,
+            on_first_fetch,
+            max_buffered_bytes,
+            fetches_all=other_source is None,
+            **inner.config,
         )
-        self.fetcher._sensors = inner._fetcher._sensors
-        inner._fetcher = self.fetcher
+        own._sensors = inner._fetcher._sensors
+        inner._fetcher = own
         inner._manager.call_soon(inner._cluster.add_listener, self._heard_of)
-        self.lock = self.fetcher.lock
-        self.wakeup = self.fetcher.wakeup
+        self.lock = own.lock
+        self.wakeup = own.wakeup
+        self.fetcher = own if other_source is None else other_source(own)
         self._reset_policy = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}.get(
             inner.config["auto_offset_reset"]
         )
@@ -80,7 +91,7 @@ class FetchClient:
         return GroupOffsets(
             self.kafka._client,
             self.kafka._manager,
-            self.fetcher._net.sleep,
+            self.partition_fetcher._net.sleep,
             group,
             self.kafka.config,
         )
@@ -88,8 +99,8 @@ class FetchClient:
     def prepare(self, topics: Collection[str]) -> None:
         """Learn where these topics are, in the background, before anything of them is assigned."""
         if topics:
-            self.fetcher._manager.call_soon(
-                self.fetcher.ask_metadata_async, set(topics)
+            self.partition_fetcher._manager.call_soon(
+                self.partition_fetcher.metadata.request_async, set(topics)
             ).add_errback(lambda e: log.debug("asking for metadata failed: %s", e))
 
     def topics(self) -> set[str]:
@@ -117,7 +128,7 @@ class FetchClient:
         manager = self.kafka._manager
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
-            asked = manager.call_soon(self.fetcher.ask_metadata_async, None)
+            asked = manager.call_soon(self.partition_fetcher.metadata.request_async, None)
             try:
                 response = manager.run(
                     manager.wait_for, asked, max(0.0, deadline - time.monotonic()) * 1000
@@ -139,7 +150,7 @@ class FetchClient:
         kafka-python's `subscribe` raises.
         """
         self.kafka.subscribe(topics, pattern)
-        self.fetcher._manager.call_soon(self._refresh_async).add_errback(
+        self.partition_fetcher._manager.call_soon(self._refresh_async).add_errback(
             lambda e: log.debug("asking for metadata failed: %s", e)
         )
 
@@ -161,20 +172,11 @@ class FetchClient:
         in them when all have been told.
         """
         if self.subscription.subscription:
-            self.fetcher._manager.call_soon(self.wakeup.set)
+            self.partition_fetcher._manager.call_soon(self.wakeup.set)
 
     def choose_nothing(self) -> None:
         """Forget topics and partitions that were chosen without a group."""
         self.kafka.unsubscribe()
-
-    def _new_fetcher(
-        self,
-        client: Any,
-        subscriptions: Any,
-        on_first_fetch: FirstFetch | None,
-        configs: Mapping[str, Any],
-    ) -> PartitionFetcher:
-        return PartitionFetcher(client, subscriptions, on_first_fetch, **configs)
 
     # assignment (under `lock`)
 
@@ -229,6 +231,9 @@ class FetchClient:
         """Offset of the next record that will be written, as of the last fetch. Raises `TypeError`,
         `IllegalStateError` for a partition that is not assigned.
         """
+        with self.lock:
+            if tp in self.subscription.assignment:
+                self.fetcher.update_highwater(tp)
         found = self.kafka.highwater(tp)
         return None if found is None else int(found)
 
@@ -244,7 +249,7 @@ class FetchClient:
         with self.lock:
             if tp in self.subscription.assignment:
                 self.subscription.seek(tp, offset)
-                self.fetcher.validate_soon()
+                self.partition_fetcher.validate_soon()
 
     # fetching (application's thread, not under `lock`)
 
@@ -256,7 +261,7 @@ class FetchClient:
         self._keep_refreshing()
         if manual:
             self.subscription.reset_missing_positions()
-        for task in (self.fetcher.reset_offsets_if_needed(), self._validate()):
+        for task in (self.partition_fetcher.reset_offsets_if_needed(), self._validate()):
             if task is not None:
                 task.add_both(lambda _: self.wakeup.set())
 
@@ -270,22 +275,24 @@ class FetchClient:
             log.debug(
                 "kafka-python's refresh of metadata ended: %r; it begins again", loop.exception
             )
-            self.fetcher._manager.call_soon(self._refresh_again_async, loop)
+            self.partition_fetcher._manager.call_soon(self._refresh_again_async, loop)
 
     async def _refresh_again_async(self, ended: Any) -> None:
         cluster = self.kafka._cluster
         if cluster._refresh_loop_future is ended and not cluster.closed:
-            cluster._refresh_loop_future = self.fetcher._manager.call_soon(cluster._refresh_loop)
+            cluster._refresh_loop_future = self.partition_fetcher._manager.call_soon(
+                cluster._refresh_loop
+            )
             cluster.request_update()
 
     def _validate(self) -> Any:
-        self.fetcher.maybe_validate_positions()
-        return self.fetcher.validate_offsets_if_needed()
+        self.partition_fetcher.maybe_validate_positions()
+        return self.partition_fetcher.validate_offsets_if_needed()
 
     def wait_ms(self) -> int | None:
         """How long a wait for `wakeup` may be, in ms; None = until it is set."""
         with self.lock:
-            if self.fetcher.has_lost_place:
+            if self.partition_fetcher.has_lost_place:
                 return 0
             if self.fetcher.waiting_for_broker or not (
                 self.subscription.fetchable_partitions() or self.subscription.subscription
@@ -321,8 +328,8 @@ class FetchClient:
         (nothing on errors), on the IO thread.
         """
         try:
-            future = self.fetcher._manager.call_soon(
-                self.fetcher.look_up_async, specs, self._timeout_ms
+            future = self.partition_fetcher._manager.call_soon(
+                self.partition_fetcher.look_up_async, specs, self._timeout_ms
             )
         except RuntimeError as e:  # closed under whoever asks
             self._not_found(len(specs), e)
@@ -337,7 +344,7 @@ class FetchClient:
 
     def _not_found(self, count: int, error: BaseException) -> None:
         # connections that close under whoever asks are nothing to speak of
-        level = logging.DEBUG if self.fetcher._manager.closed else logging.WARNING
+        level = logging.DEBUG if self.partition_fetcher._manager.closed else logging.WARNING
         log.log(
             level,
             "looking up the offsets of %d partitions failed: %s; it is tried again",
@@ -359,10 +366,12 @@ class FetchClient:
         cluster.config["bootstrap_servers"] = servers
         cluster._bootstrap_brokers = cluster._generate_bootstrap_brokers()
         manager.bootstrap_async(REBOOTSTRAP_MS, True)
+        self.fetcher.use_brokers(servers)
         return True
 
     def close(self) -> None:
-        """Close connections and the IO thread."""
+        """Close connections and threads."""
+        self.fetcher.close_connections()
         self.kafka.close(autocommit=False)
 
 

@@ -1,10 +1,9 @@
 """The fetching side: kafka-python's consumer in manual-assignment mode, made fit for partitions
 that come and go at any moment.
 
-This module, `consumer.fetch.client` and `consumer.fetch.decoder` are the only ones that touch what
-kafka-python keeps private (tests/consumer/test_pins.py names each attribute that they use, so that
-a new release that moves one fails there and not in production). What it adds to kafka-python's
-`Fetcher`, and why:
+This module, `client`, `decoder`, `metadata` and `requests` beside it are the only ones that touch
+what kafka-python keeps private (tests/consumer/test_pins.py names each attribute that they use: a
+new release that moves one fails there). What it adds to kafka-python's `Fetcher`, and why:
 
 * **First fetch.** kafka-python has one fetch in flight per broker, and an idle one stays out for
   `fetch_max_wait_ms`. A partition assigned meanwhile would wait for its return. So newcomers are
@@ -21,14 +20,9 @@ a new release that moves one fails there and not in production). What it adds to
   finished offset look-up, a message from the agent) sets `wakeup`, a flag; the application's thread
   clears it, looks for records and waits on it. Clearing before looking makes a lost wake-up
   impossible.
-* **Fairness.** What is buffered is handed out in turns, and each partition is fetched again when
-  little is left of it (`consumer.fetch.buffer`). A partition of which little is left while a long
-  poll to its broker is out, which was sent without it, is fetched as a newcomer is: a backlog does
-  not wait for silence elsewhere.
-* **Metadata without noise.** Topics are tracked only once they exist; an unknown one is asked for
-  directly, without kafka-python's 100 ms between refreshes and without its error per try. What is
-  assigned is tracked, or the next refresh would forget its leader; after many tries also where it
-  is still unknown.
+* **Fairness.** What is buffered is handed out in turns, and fetched again in time
+  (`consumer.fetch.buffer`); what a long poll was sent without is fetched as a newcomer is.
+* **Metadata without noise** (`consumer.fetch.metadata`).
 """
 
 from __future__ import annotations
@@ -49,13 +43,13 @@ from kafka.consumer.fetcher import (
     FetchResponseMetricAggregator,
     FetchSessionHandler,
 )
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.fetch.broker_log import BrokerLog
 from consumer.fetch.buffer import FetchBuffer
 from consumer.fetch.decoder import RecordsFrom
+from consumer.fetch.metadata import MetadataRequests
+from consumer.fetch.requests import FetchRequests
 from consumer.options import MAX_BUFFERED_BYTES
 
 log = logging.getLogger(__name__)
@@ -63,8 +57,6 @@ log = logging.getLogger(__name__)
 BRIDGE_MS = 30
 BRIDGE_ROUNDS_MAX = 50
 FIRST_FETCH_PARTITION_BYTES_MAX = 256 * 1024
-FETCH_VERSION_MAX = 12
-METADATA_RETRY_MS = 20
 METADATA_TRIES_MAX = 100
 LOOK_UP_TRIES_MAX = 3
 VALIDATE_EVERY_S = 0.1
@@ -75,29 +67,47 @@ FirstFetch = Callable[[TopicPartition, int], None]
 
 class PartitionFetcher(Fetcher):
     """kafka-python's fetcher plus what the module's docstring lists. Methods that end in `_async`
-    run on the IO thread; `take` runs on the application's thread, under `lock`.
-    `max_buffered_bytes` may be set before anything is assigned.
+    run on the IO thread; `take` runs on the application's thread, under `lock`. With `fetches_all`
+    False only newcomers are fetched: somebody else brings the rest.
     """
 
     PartitionRecords = RecordsFrom
 
     def __init__(
-        self, client: Any, subscriptions: Any, on_first_fetch: FirstFetch | None, **configs: Any
+        self,
+        client: Any,
+        subscriptions: Any,
+        on_first_fetch: FirstFetch | None,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        fetches_all: bool = True,
+        **configs: Any,
     ) -> None:
         super().__init__(client, subscriptions, **configs)
         self.lock = subscriptions._lock
         self.wakeup = threading.Event()
         self.on_first_fetch = on_first_fetch
+        self.max_buffered_bytes = max_buffered_bytes
+        self.metadata = MetadataRequests(
+            self._manager, self._net, self.lock, self._nodes_with_pending_fetch_requests
+        )
+        self._requests = FetchRequests(self.config, self._isolation_level, self._manager)
+        self._fetches_all = fetches_all
         self._reports = BrokerLog()
+        # Assigned, and nothing came from the broker yet.
         self._unseen: set[TopicPartition] = set()
+        # Assigned, and in no main fetch yet.
         self._newcomers: set[TopicPartition] = set()
+        # What side fetches are out for, and from which offset.
         self._asked: dict[TopicPartition, int] = {}
+        # By broker, what its main fetch is out for, and from which offset.
         self._main: dict[Any, dict[TopicPartition, int]] = {}
+        # Brokers whose newcomers are looked after while their main fetch is out.
         self._bridging: set[Any] = set()
+        # Where a side fetch found nothing.
         self._dry: dict[TopicPartition, int] = {}
+        # The leaders with which positions were validated last, and when that is due again.
         self._validated_with: Any = None
         self._validate_at = 0.0
-        self.max_buffered_bytes = MAX_BUFFERED_BYTES
         self._buffers = FetchBuffer(subscriptions, self._parse_fetched_data)
 
     # the main fetch
@@ -116,6 +126,8 @@ class PartitionFetcher(Fetcher):
 
     def _create_fetch_requests(self) -> dict[Any, Any]:
         requests: dict[Any, Any] = {}
+        if not self._fetches_all:
+            return requests
         with self.lock:
             for node_id, asked in self._by_node(*self._wanted()).items():
                 if self._enable_incremental_fetch_sessions:
@@ -129,7 +141,7 @@ class PartitionFetcher(Fetcher):
                 }
                 self._newcomers.difference_update(offsets)
                 requests[node_id] = (
-                    self._request(session, self.config["fetch_max_wait_ms"]),
+                    self._requests.build(session, self.config["fetch_max_wait_ms"]),
                     offsets,
                 )
         return requests
@@ -183,33 +195,10 @@ class PartitionFetcher(Fetcher):
                     or node_id in self._nodes_with_pending_fetch_requests
                 )
             if ready[node_id]:
-                found.setdefault(node_id, OrderedDict())[tp] = self._ask(tp, at, chunk)
+                found.setdefault(node_id, OrderedDict())[tp] = self._requests.partition(
+                    tp, at, chunk
+                )
         return found
-
-    def _ask(self, tp: TopicPartition, at: OffsetAndMetadata, size: int) -> Any:
-        epoch = self._manager.cluster.leader_epoch_for_partition(tp)
-        return FetchRequest.FetchTopic.FetchPartition(
-            partition=tp.partition,
-            current_leader_epoch=-1 if epoch is None else epoch,
-            fetch_offset=at.offset,
-            last_fetched_epoch=at.leader_epoch,
-            partition_max_bytes=size,
-        )
-
-    def _request(self, session: Any, wait_ms: int) -> Any:
-        return FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=self.config["fetch_min_bytes"],
-            max_bytes=self.config["fetch_max_bytes"],
-            isolation_level=self._isolation_level,
-            session_id=session.id,
-            session_epoch=session.epoch,
-            topics=session.to_send,
-            forgotten_topics_data=session.to_forget,
-            rack_id=self.config["client_rack"],
-            min_version=FetchRequest.min_version_for_isolation_level(self._isolation_level),
-            max_version=FETCH_VERSION_MAX,
-        )
 
     def _handle_fetch_response(
         self,
@@ -249,8 +238,21 @@ class PartitionFetcher(Fetcher):
         if self._reports.is_due():
             with self.lock:
                 self._reports.leaderless(
-                    {tp for tp in self._subscriptions.assignment if not self.has_leader(tp)}
+                    {
+                        tp
+                        for tp in self._subscriptions.assignment
+                        if not self.metadata.has_leader(tp)
+                    }
                 )
+
+    def update_highwater(self, tp: TopicPartition) -> None:
+        """Each answer has written it."""
+
+    def use_brokers(self, servers: list[str]) -> None:
+        """kafka-python's connections are what `FetchClient` changes."""
+
+    def close_connections(self) -> None:
+        """There are no others."""
 
     @property
     def waiting_for_broker(self) -> bool:
@@ -338,19 +340,19 @@ class PartitionFetcher(Fetcher):
     async def _first_fetch_async(self, partitions: list[TopicPartition]) -> None:
         waiting = set(partitions)
         for _ in range(METADATA_TRIES_MAX):
-            ready = {tp for tp in waiting if self.has_leader(tp)}
+            ready = {tp for tp in waiting if self.metadata.has_leader(tp)}
             self._track(ready)
             with self.lock:
                 wanted = self._unseen & ready
             self._send_and_bridge_async(wanted)
             waiting -= ready
-            if not waiting or not await self.learn_async(waiting):
+            if not waiting or not await self.metadata.learn_async(waiting):
                 return
         self._track(waiting)
 
     def _waits_for(self, node_id: Any) -> bool:
         """Does a newcomer wait for a long poll that is out at this broker?"""
-        return node_id in self._nodes_with_pending_fetch_requests
+        return not self._fetches_all or node_id in self._nodes_with_pending_fetch_requests
 
     def _track(self, partitions: Partitions) -> None:
         """Metadata of their topics is refreshed from now on, for as long as they are assigned."""
@@ -372,11 +374,12 @@ class PartitionFetcher(Fetcher):
         """Send one request per leader for those that may be fetched now; (node, future) of each."""
         sent = []
         for node_id, asked in self._by_leader(partitions).items():
-            lane = self._free_lane(node_id)
+            lane = self.metadata.free_lane(node_id)
             future = self._manager.send(
-                self._request(FetchRequestData(asked, None, FetchMetadata.LEGACY), 0), node_id=lane
+                self._requests.build(FetchRequestData(asked, None, FetchMetadata.LEGACY), 0),
+                node_id=lane,
             )
-            offsets = {tp: data.fetch_offset for tp, data in asked.items()}
+            offsets = {tp: one.fetch_offset for tp, one in asked.items()}
             self._asked.update(offsets)
             future.add_callback(self._side_response, offsets)
             future.add_errback(self._side_error, offsets, lane)
@@ -401,21 +404,6 @@ class PartitionFetcher(Fetcher):
                         tp, allowed[tp], min(chunk, FIRST_FETCH_PARTITION_BYTES_MAX)
                     )
         return found
-
-    def _free_lane(self, node_id: Any) -> Any:
-        """A connection to a broker on which no long poll is out: the main one, else the second,
-        known to the cluster as a broker of its own.
-        """
-        if node_id not in self._nodes_with_pending_fetch_requests:
-            return node_id
-        cluster = self._manager.cluster
-        broker = cluster.broker_metadata(node_id)
-        lane = f"handover-{node_id}"
-        if broker is not None:
-            cluster._coordinator_brokers[lane] = MetadataResponse.MetadataResponseBroker(
-                lane, broker.host, broker.port, broker.rack
-            )
-        return lane
 
     def _side_response(self, offsets: Mapping[TopicPartition, int], response: Any) -> None:
         answers = [
@@ -479,54 +467,11 @@ class PartitionFetcher(Fetcher):
             for tp in fresh:
                 self.on_first_fetch(tp, now_ns)
 
-    # metadata
-
-    def has_leader(self, tp: TopicPartition) -> bool:
-        """Is the leader of this partition known?"""
-        return self._manager.cluster.leader_for_partition(tp) not in (None, -1)
-
-    async def learn_async(self, partitions: Partitions) -> bool:
-        """Ask once for the metadata of these partitions, and pause a little if that did not help;
-        False when this consumer is closed.
-        """
-        try:
-            await self.ask_metadata_async({tp.topic for tp in partitions})
-        except kafka.errors.KafkaError as e:
-            log.debug("asking for metadata failed: %s", e)
-        if not all(map(self.has_leader, partitions)):
-            await self._net.sleep(METADATA_RETRY_MS / 1000)
-        return not self._manager.closed
-
-    async def ask_metadata_async(self, topics: set[str] | None) -> Any:
-        """One metadata request for the tracked topics and these, or for all (None); gives the
-        response. Of these those that exist are tracked from now on. Never creates a topic.
-        """
-        cluster = self._manager.cluster
-        asked = (
-            MetadataRequest.ALL_TOPICS
-            if topics is None
-            else [
-                MetadataRequest.MetadataRequestTopic(name=n)
-                for n in sorted(cluster._topics | topics)
-            ]
-        )
-        request = MetadataRequest(
-            topics=asked,
-            allow_auto_topic_creation=cluster.config["allow_auto_create_topics"],
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-        response = await self._manager.send(
-            request, node_id=self._free_lane(self._manager.least_loaded_node())
-        )
-        cluster.update_metadata(response)
-        with self.lock:
-            cluster._topics.update(t for t in topics or () if cluster.partitions_for_topic(t))
-        return response
+    # offsets
 
     async def _send_list_offsets_request(self, node_id: Any, timestamps_and_epochs: Any) -> Any:
         return await super()._send_list_offsets_request(
-            self._free_lane(node_id), timestamps_and_epochs
+            self.metadata.free_lane(node_id), timestamps_and_epochs
         )
 
     async def look_up_async(
@@ -536,10 +481,10 @@ class PartitionFetcher(Fetcher):
         have a leader.
         """
         for _ in range(LOOK_UP_TRIES_MAX):
-            unknown = [tp for tp in specs if not self.has_leader(tp)]
-            if not unknown or not await self.learn_async(unknown):
+            unknown = [tp for tp in specs if not self.metadata.has_leader(tp)]
+            if not unknown or not await self.metadata.learn_async(unknown):
                 break
-        known = {tp: spec for tp, spec in specs.items() if self.has_leader(tp)}
+        known = {tp: spec for tp, spec in specs.items() if self.metadata.has_leader(tp)}
         found = await self._fetch_offsets_by_times_async(known, timeout_ms)
         return {tp: answer.offset for tp, answer in found.items()}
 

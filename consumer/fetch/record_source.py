@@ -1,5 +1,5 @@
 """The seam under the data path: who brings records of assigned partitions. kafka-python's fetcher,
-extended (`consumer.fetch.fetcher`), is one; the same with librdkafka's fetching
+extended (`consumer.fetch.fetcher`), is one; librdkafka's fetching beside it
 (`consumer.fetch.librdkafka`) is the other.
 
 Everything else of the data path (assignments, positions, seeks, pauses, resets, metadata) is
@@ -17,13 +17,13 @@ from kafka.structs import TopicPartition
 
 
 class RecordSource(Protocol):
-    """`lock` is the lock of the table; `wakeup` is set whenever `take` may find something that was
-    not there before; `max_buffered_bytes` is set before anything is assigned.
-    """
+    """What brings records, and what it is asked."""
 
     lock: Any
+    """The lock of the table."""
+
     wakeup: threading.Event
-    max_buffered_bytes: int
+    """Set whenever `take` may find something that was not there before."""
 
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
         """Up to `max_records` records by partition, of what is assigned and fetchable and where it
@@ -49,6 +49,22 @@ class RecordSource(Protocol):
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not assigned any more: drop what is buffered of them. Call under `lock`."""
         ...
+
+    def report_leaderless(self) -> None:
+        """Log which assigned partitions nobody leads, if that lasts. On the application's
+        thread.
+        """
+
+    def update_highwater(self, tp: TopicPartition) -> None:
+        """Write the high water mark of an assigned partition, as of the last fetch, into the table.
+        Call under `lock`.
+        """
+
+    def use_brokers(self, servers: list[str]) -> None:
+        """Go on with other brokers."""
+
+    def close_connections(self) -> None:
+        """Close the connections that kafka-python's consumer does not close."""
 
     @property
     def waiting_for_broker(self) -> bool:

@@ -205,7 +205,7 @@ def wait_for_records(enough: Callable[[], bool], consumers: Iterable[Any], what:
 def where_it_stands(one: consumer.KafkaConsumer) -> Iterator[str]:
     """What its fetching side believes."""
     data = one._data
-    fetcher, cluster = data.fetcher, data.kafka._cluster
+    fetcher, cluster = data.partition_fetcher, data.kafka._cluster
     tasks = {
         name: task if task is None else (task.is_done, task.exception)
         for name, task in (
@@ -228,14 +228,14 @@ def where_it_stands(one: consumer.KafkaConsumer) -> Iterator[str]:
             f" fetch {'to come' if tp in fetcher._unseen else 'was'}, asked"
             f" {fetcher._asked.get(tp)}, buffered {tp in fetcher._buffers}"
         )
-    if isinstance(fetcher, LibrdkafkaFetcher):
-        client = fetcher._client_side
+    if isinstance(data.fetcher, LibrdkafkaFetcher):
+        client = data.fetcher._client_side
         streams = {
             tp: (stream.begin, stream.end, stream.ready, stream.fault)
-            for tp, stream in fetcher._streams.items()
+            for tp, stream in data.fetcher._streams.items()
         }
         yield (
-            f"librdkafka: running {sorted(client.running)}, not started {fetcher._unstarted},"
+            f"librdkafka: running {sorted(client.running)}, not started {data.fetcher._unstarted},"
             f" streams {streams}, unreachable {client.unreachable}, watching {client._watching},"
             f" caught {client._caught}"
         )

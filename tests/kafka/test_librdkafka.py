@@ -22,8 +22,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.fetch import fetcher as fetching
+from consumer.fetch.fetcher import PartitionFetcher
 from consumer.fetch.librdkafka import fetcher
-from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 from tests.harness.kafka import (
     add_partitions,
     create_topic,
@@ -50,7 +50,7 @@ CHANGES = 200
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """kafka-python fetches nothing."""
-    monkeypatch.setattr(LibrdkafkaFetcher, "_send_side_async", lambda self, partitions: [])
+    monkeypatch.setattr(PartitionFetcher, "_send_side_async", lambda self, partitions: [])
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_assignments_that_change_all_the_time(
     in order, without a gap.
     """
     if not bridged:
-        monkeypatch.setattr(LibrdkafkaFetcher, "_send_side_async", lambda self, partitions: [])
+        monkeypatch.setattr(PartitionFetcher, "_send_side_async", lambda self, partitions: [])
     one = consumer_of(made, kafka_broker.address, fetch_max_wait_ms=20, max_poll_records=100)
     data = one._data
     all_ = [TopicPartition(topic, n) for n in range(PARTITIONS)]
@@ -266,7 +266,7 @@ def test_what_kafka_python_brings_before_the_place_where_librdkafka_began_is_no_
     wait_until(
         lambda: (
             client._caught is not None
-            and (data.fetcher._completed_fetches or tp in data.fetcher._buffers)
+            and (data.partition_fetcher._completed_fetches or tp in data.partition_fetcher._buffers)
         ),
         PATIENCE_S,
         "records by both ways",

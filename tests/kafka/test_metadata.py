@@ -84,7 +84,7 @@ def test_a_pattern_is_chosen_while_an_answer_is_being_taken(
         data, here, reached = one._data, threading.current_thread(), threading.Event()
         manager, cluster, table = data.kafka._manager, data.kafka._cluster, data.subscription
         answer, is_chosen = (
-            manager.run(data.fetcher.ask_metadata_async, {topic}),
+            manager.run(data.partition_fetcher.metadata.request_async, {topic}),
             table.partitions_auto_assigned,
         )
 

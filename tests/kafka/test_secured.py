@@ -14,7 +14,7 @@ import pytest
 from kafka.structs import TopicPartition
 
 from consumer import KafkaConsumer
-from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
+from consumer.fetch.fetcher import PartitionFetcher
 from tests.harness.kafka import CHROOT, KEPT_FOR_EVER, create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from zkcoord.admin.kafka_groups import KafkaGroups
@@ -103,7 +103,7 @@ def secured(
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where librdkafka is asked for, kafka-python fetches nothing."""
-    monkeypatch.setattr(LibrdkafkaFetcher, "_send_side_async", lambda self, partitions: [])
+    monkeypatch.setattr(PartitionFetcher, "_send_side_async", lambda self, partitions: [])
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -33,7 +33,7 @@ import kafka.errors
 from confluent_kafka import KafkaError, KafkaException, Message
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.fetch.fetcher import FirstFetch, PartitionFetcher
+from consumer.fetch.fetcher import PartitionFetcher
 from consumer.fetch.librdkafka.consumer import Caught, QueueConsumer
 from consumer.fetch.librdkafka.partition_queue import PartitionQueue
 from consumer.fetch.librdkafka.records import Decoded, records_of
@@ -50,38 +50,45 @@ OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_O
 CORRUPT = frozenset({KafkaError._BAD_MSG, KafkaError.INVALID_MSG})
 
 
-class LibrdkafkaFetcher(PartitionFetcher):
-    """kafka-python's fetcher whose main fetch is librdkafka's. `settings` is librdkafka's
-    configuration.
+class LibrdkafkaFetcher:
+    """Records by way of librdkafka. `beside` is kafka-python's fetcher, which fetches newcomers
+    only; `settings` is librdkafka's configuration.
     """
 
     def __init__(
         self,
-        client: Any,
-        subscriptions: Any,
-        on_first_fetch: FirstFetch | None,
+        beside: PartitionFetcher,
         settings: Mapping[str, Any],
-        **configs: Any,
+        new_client: Callable[..., Any] = QueueConsumer,
     ) -> None:
-        super().__init__(client, subscriptions, on_first_fetch, **configs)
+        self.beside = beside
+        self.lock = beside.lock
+        self.wakeup = beside.wakeup
+        self._subscriptions = beside._subscriptions
+        self._manager = beside._manager
         self._settings = dict(settings)
-        self._client_side = self._new_client()
-        self._silent: dict[int, float] = {}  # broker -> since when
+        self._new_client = new_client
+        # Brokers that do not answer, and since when (`time.monotonic`).
+        self._silent: dict[int, float] = {}
+        self._client_side: QueueConsumer = self._open_client()
         self._streams: dict[TopicPartition, PartitionQueue] = {}
+        # What librdkafka has refused to start.
         self._unstarted: set[TopicPartition] = set()
+        # When (`time.monotonic`) something is due again.
         self._reconcile_at = 0.0
         self._probe_at = 0.0
         self._count_at = 0.0
+        # Records and bytes that were handed out and are not in the metrics yet.
         self._counted: dict[TopicPartition, tuple[int, int]] = {}
-        self._decoders = (self.config["key_deserializer"], self.config["value_deserializer"])
+        self._decoders = (beside.config["key_deserializer"], beside.config["value_deserializer"])
 
-    def _new_client(self) -> QueueConsumer:
-        return QueueConsumer(self._settings, self.lock, self.wakeup.set, self._broker_failed)
+    def _open_client(self) -> QueueConsumer:
+        opened: QueueConsumer = self._new_client(
+            self._settings, self.lock, self.wakeup.set, self._broker_failed
+        )
+        return opened
 
     # the main fetch is librdkafka's
-
-    def _create_fetch_requests(self) -> dict[Any, Any]:
-        return {}
 
     def send_fetches(self) -> list[Any]:
         """Tell librdkafka what is wanted, and have it ring when something comes. Does not wait."""
@@ -105,13 +112,14 @@ class LibrdkafkaFetcher(PartitionFetcher):
         """As kafka-python's side does, which would not look by itself: it fetches nothing."""
         if self._silent:
             self._look_around()
-        super().report_leaderless()
+        self.beside.report_leaderless()
 
     def _look_around(self) -> None:
         """Ask kafka-python's brokers who leads what, from time to time."""
         if time.monotonic() >= self._probe_at:
             self._probe_at = time.monotonic() + PROBE_EVERY_S
-            self._manager.call_soon(self.ask_metadata_async, set()).add_both(self._looked)
+            asked = self._manager.call_soon(self.beside.metadata.request_async, set())
+            asked.add_both(self._looked)
 
     def _looked(self, answer: Any) -> None:
         if not isinstance(answer, BaseException):
@@ -119,7 +127,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
 
     def _broker_failed(self, broker: int, address: str, why: str) -> None:
         self._silent.setdefault(broker, time.monotonic())
-        self._reports.failed(broker, address, why)
+        self.beside._reports.failed(broker, address, why)
 
     def _answered(self, tp: TopicPartition) -> None:
         """Something of this partition came from its leader; just after a failure that may have been
@@ -129,10 +137,12 @@ class LibrdkafkaFetcher(PartitionFetcher):
         leader = self._manager.cluster.leader_for_partition(tp) if self._silent else None
         if leader in self._silent and time.monotonic() - self._silent[leader] > PROBE_EVERY_S:
             del self._silent[leader]
-            self._reports.answered(leader)
+            self.beside._reports.answered(leader)
 
-    def _waits_for(self, node_id: Any) -> bool:
-        return True
+    @property
+    def has_lost_place(self) -> bool:
+        """As kafka-python's side: resets and validations are done there."""
+        return self.beside.has_lost_place
 
     # partitions
 
@@ -155,7 +165,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
                 if tp not in self._client_side.running:
                     begun[tp] = stream.end
         self._start(begun)
-        super().newcomers(partitions)
+        self.beside.newcomers(partitions)
 
     def _start(self, offsets: dict[TopicPartition, int]) -> None:
         try:
@@ -172,7 +182,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not fetched any more: drop what is buffered of them. Call under `lock`."""
         gone = set(partitions)
-        super().forget(gone)
+        self.beside.forget(gone)
         self._client_side.stop(gone)
         self._unstarted -= gone
         for tp in gone:
@@ -204,7 +214,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
         if begun:
             self._begin(begun)
 
-    def highwater(self, tp: TopicPartition) -> None:
+    def update_highwater(self, tp: TopicPartition) -> None:
         """Learn the high water mark of this partition as of librdkafka's last fetch. Call under
         `lock`.
         """
@@ -212,16 +222,16 @@ class LibrdkafkaFetcher(PartitionFetcher):
         if found is not None:
             self._subscriptions.assignment[tp].highwater = found
 
-    def replace(self, servers: list[str]) -> None:
+    def use_brokers(self, servers: list[str]) -> None:
         """Go on with other brokers."""
         with self.lock:
             old, self._settings["bootstrap.servers"] = self._client_side, ",".join(servers)
-            self._client_side = self._new_client()
+            self._client_side = self._open_client()
             self._silent.clear()
             self._reconcile()
         threading.Thread(target=old.close, name="zkcoord-librdkafka-close", daemon=True).start()
 
-    def shut(self) -> None:
+    def close_connections(self) -> None:
         """Close librdkafka's connections."""
         self._client_side.close()
 
@@ -231,7 +241,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
         """Up to `max_records` buffered records by partition, and whether there were any. Raises
         what `PartitionFetcher.take` raises. Call under `lock`.
         """
-        records = self.take_buffered(max_records)
+        records = self.beside.take_buffered(max_records)
         overtaken = [
             tp
             for tp in records
@@ -309,7 +319,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
 
     @property
     def _ahead_bytes(self) -> int:
-        return min(AHEAD_BYTES, self.max_buffered_bytes)
+        return min(AHEAD_BYTES, self.beside.max_buffered_bytes)
 
     def _kept(self) -> tuple[int, int]:
         """Records that are here, and their bytes, of partitions that may be handed out."""
@@ -391,9 +401,9 @@ class LibrdkafkaFetcher(PartitionFetcher):
 
     def _adopted(self, tp: TopicPartition) -> None:
         """librdkafka fetches this one: it needs no fetch of its own any more."""
-        if tp in self._newcomers:
-            self._newcomers.discard(tp)
-            self._seen([tp])
+        if tp in self.beside._newcomers:
+            self.beside._newcomers.discard(tp)
+            self.beside._seen([tp])
 
     def _fault(self, tp: TopicPartition, state: Any, stream: PartitionQueue) -> None:
         """Act on what librdkafka said in place of the next message, as kafka-python does on the
@@ -428,7 +438,7 @@ class LibrdkafkaFetcher(PartitionFetcher):
     def _measure(self, idle: bool) -> None:
         """kafka-python's figures of what was handed out, a few times a second."""
         now = time.monotonic()
-        if self._sensors is None or not self._counted or (now < self._count_at and not idle):
+        if self.beside._sensors is None or not self._counted or (now < self._count_at and not idle):
             return
         self._count_at = now + METRICS_EVERY_S
         counted, self._counted = self._counted, {}
@@ -438,11 +448,11 @@ class LibrdkafkaFetcher(PartitionFetcher):
             topics[tp.topic] = (before[0] + count, before[1] + size)
             state, end = self._subscriptions.assignment.get(tp), self._client_side.highwater(tp)
             if state is not None and end is not None and state.position is not None:
-                self._sensors.records_fetch_lag.record(end - state.position.offset)
-        self._sensors.records_fetched.record(sum(count for count, _ in topics.values()))
-        self._sensors.bytes_fetched.record(sum(size for _, size in topics.values()))
+                self.beside._sensors.records_fetch_lag.record(end - state.position.offset)
+        self.beside._sensors.records_fetched.record(sum(count for count, _ in topics.values()))
+        self.beside._sensors.bytes_fetched.record(sum(size for _, size in topics.values()))
         for topic, (count, size) in topics.items():
-            self._sensors.record_topic_fetch_metrics(topic, size, count)
+            self.beside._sensors.record_topic_fetch_metrics(topic, size, count)
 
 
 def _is_passing(error: KafkaError) -> bool:

@@ -14,6 +14,7 @@ from kafka.consumer.subscription_state import SubscriptionState
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.fetch.fetcher import PartitionFetcher
 from consumer.fetch.librdkafka.consumer import _Log
 from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 
@@ -46,17 +47,11 @@ class FakeClient:
         return []
 
 
-class Fetcher(LibrdkafkaFetcher):
-    """With a client that is none."""
-
-    def _new_client(self) -> Any:
-        return FakeClient()
-
-
 @pytest.fixture
-def fetcher() -> Iterator[Fetcher]:
+def fetcher() -> Iterator[LibrdkafkaFetcher]:
     net = KafkaNetClient(bootstrap_servers="127.0.0.1:1", api_version=(3, 9))
-    yield Fetcher(net, SubscriptionState(), None, {})
+    beside = PartitionFetcher(net, SubscriptionState(), None, fetches_all=False)
+    yield LibrdkafkaFetcher(beside, {}, lambda *_: FakeClient())
     net.close()
 
 
@@ -105,7 +100,7 @@ def test_a_broker_that_takes_connections_and_does_not_answer_is_named(
     assert heard == named
 
 
-def assign(fetcher: Fetcher, *partitions: TopicPartition) -> None:
+def assign(fetcher: LibrdkafkaFetcher, *partitions: TopicPartition) -> None:
     """From the first record, if nobody has been assigned before."""
     table = fetcher._subscriptions
     table.assign_from_user(partitions)
@@ -115,7 +110,7 @@ def assign(fetcher: Fetcher, *partitions: TopicPartition) -> None:
 
 
 def test_nobody_rings_for_a_partition_that_does_not_start(
-    fetcher: Fetcher, caplog: pytest.LogCaptureFixture
+    fetcher: LibrdkafkaFetcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever waits looks again by himself, whatever else is started or stopped meanwhile; until it
     has started, or is not assigned any more.

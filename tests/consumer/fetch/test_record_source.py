@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.fetch.client import FetchClient
 from consumer.fetch.fetcher import PartitionFetcher
-from consumer.fetch.librdkafka.client_path import LibrdkafkaFetchClient
 from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 from consumer.fetch.record_source import RecordSource
 
@@ -39,8 +37,7 @@ def test_a_source_has_all_that_is_named(source: type) -> None:
         else:
             assert parameters(source, name) == parameters(RecordSource, name), name
     assert all(
-        f"self.{name} = " in inspect.getsource(PartitionFetcher)
-        for name in RecordSource.__annotations__
+        f"self.{name} = " in inspect.getsource(source) for name in RecordSource.__annotations__
     )
 
 
@@ -59,13 +56,3 @@ def test_the_consumer_uses_nothing_else_of_a_source() -> None:
             ):
                 used[node.attr] = path.name
     assert used and set(used) <= NAMED, used
-
-
-def test_both_data_paths_have_the_same_surface() -> None:
-    def surface(cls: type) -> set[str]:
-        return {name for name in dir(cls) if not name.startswith("_")}
-
-    assert surface(LibrdkafkaFetchClient) == surface(FetchClient)
-    for name in surface(FetchClient):
-        if callable(getattr(FetchClient, name)):
-            assert parameters(LibrdkafkaFetchClient, name) == parameters(FetchClient, name)
