@@ -183,9 +183,9 @@ class GroupMember:
                 self.watch.seen(event)
             case ev.ModeRead():
                 self.legacy.mode_read(event)
-            case ev.AroundTouched():
+            case ev.LegacyGroupTouched():
                 self.legacy.touched()
-            case ev.AroundRead():
+            case ev.LegacyGroupRead():
                 self.legacy.group_read(event)
             case _:
                 assert_never(event)
