@@ -1,4 +1,4 @@
-"""Transcripts of the agent's core: a script of events with every answer written out.
+"""Transcripts of the member's core: a script of events with every answer written out.
 
 A script is blocks of input lines, each block followed by `----` and all that the core answered, one
 action a line. Time stands still but for `tick`. Lines:
