@@ -184,16 +184,16 @@ class ModeRead:
 
 
 @dataclass(frozen=True, slots=True)
-class AroundTouched:
+class LegacyGroupTouched:
     """Something changed below ids, or of a subscribed topic. A hint."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class AroundRead:
-    """Answer to `ReadAround`: what stands for the registrations, as in a command's `seen`, and for
-    the subscribed topics with their partitions.
+class LegacyGroupRead:
+    """Answer to `ReadLegacyGroup`: what stands for the registrations, as in a command's `seen`, and
+    for the subscribed topics with their partitions.
     """
 
     now_ms: int
@@ -214,7 +214,7 @@ class NobodyServes:
 
 @dataclass(frozen=True, slots=True)
 class FromApplication:
-    """The fetching side said something."""
+    """A message of the fetching side."""
 
     now_ms: int
     message: FromFetcher
@@ -247,8 +247,8 @@ NodeEvent = (
     | Wrote
     | LeaderSeen
     | ModeRead
-    | AroundTouched
-    | AroundRead
+    | LegacyGroupTouched
+    | LegacyGroupRead
 )
 """What was read, how a write ended, and hints."""
 
@@ -312,9 +312,9 @@ class ReadPartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAround:
+class ReadLegacyGroup:
     """Watch, sync, then read all registrations of the group and the topics of this subscription.
-    Answered by `AroundRead`, or not at all when the connection is lost.
+    Answered by `LegacyGroupRead`, or not at all when the connection is lost.
     """
 
     token: int
@@ -345,13 +345,13 @@ class StopPartition:
 @dataclass(frozen=True, slots=True)
 class Ack:
     """ONE multi: check of one's own registration, delete the command (where there is one: a release
-    has none), all takes and gives, and what it says of the offsets of whole topics (`marks`).
+    has none), all starts and stops, and whose the offsets of whole topics are (`marks`).
     """
 
     token: int
     command: str
-    takes: tuple[StartPartition, ...] = ()
-    gives: tuple[StopPartition, ...] = ()
+    starts: tuple[StartPartition, ...] = ()
+    stops: tuple[StopPartition, ...] = ()
     marks: tuple[IncarnationMark, ...] = ()
 
 
@@ -391,8 +391,8 @@ class Resubscribe:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Say something to the fetching side."""
+class SendMessage:
+    """The fetching side has to hear this."""
 
     message: ToFetcher
 
@@ -405,10 +405,10 @@ MemberAction = (
     | ReadCommands
     | ReadLeader
     | ReadPartitions
-    | ReadAround
+    | ReadLegacyGroup
     | Ack
     | Store
     | DropOwners
     | Resubscribe
-    | Tell
+    | SendMessage
 )

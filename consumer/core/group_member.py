@@ -62,17 +62,19 @@ class GroupMember:
         self.outbox = outbox = Outbox()
         self.proofs = proofs = LeaseProofs(options, state, outbox)
         self.watch = CoordinatorWatch(options, state, outbox)
-        self.announcements = told = Announcements(options, state, outbox, proofs)
-        self.commits = commits = Commits(options, state, outbox, proofs, told)
-        self.commands = commands = Commands(options, state, outbox, told)
-        self.starts = starts = Starts(options, state, outbox, told, commands)
-        self.sessions = sessions = Sessions(options, state, outbox, proofs, told, commits)
-        self.legacy = legacy = LegacyGroupRules(options, state, outbox, told, commits, commands)
+        self.announcements = announcements = Announcements(options, state, outbox, proofs)
+        self.commits = commits = Commits(options, state, outbox, proofs, announcements)
+        self.commands = commands = Commands(options, state, outbox, announcements)
+        self.starts = starts = Starts(options, state, outbox, announcements, commands)
+        self.sessions = sessions = Sessions(options, state, outbox, proofs, announcements, commits)
+        self.legacy = legacy = LegacyGroupRules(
+            options, state, outbox, announcements, commits, commands
+        )
         self.doubts = doubts = Doubts(
-            options, state, outbox, told, commits, commands, sessions, legacy
+            options, state, outbox, announcements, commits, commands, sessions, legacy
         )
         self.channel = channel = CommandChannel(
-            state, outbox, told, commands, starts, sessions, legacy
+            state, outbox, announcements, commands, starts, sessions, legacy
         )
         self.answers = Answers(state, proofs, commits, commands, starts, sessions, doubts)
         self.requests = Requests(
@@ -181,9 +183,9 @@ class GroupMember:
                 self.watch.seen(event)
             case ev.ModeRead():
                 self.legacy.mode_read(event)
-            case ev.AroundTouched():
+            case ev.LegacyGroupTouched():
                 self.legacy.touched()
-            case ev.AroundRead():
+            case ev.LegacyGroupRead():
                 self.legacy.group_read(event)
             case _:
                 assert_never(event)

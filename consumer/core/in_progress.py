@@ -123,7 +123,7 @@ class InFlightKind(enum.Enum):
     EPOCH = "learn the epoch"
     CHANNEL = "read the channel"
     LEADER = "read whether a coordinator leads"
-    AROUND = "read the registrations of a shared group"
+    LEGACY_GROUP = "read the registrations of a shared group"
     ACK = "ack"
     COMMIT = "commit"
     RENEW = "prove membership"

@@ -7,49 +7,98 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:
-    """`auto_commit`: a stop stores the position after the last processed record; else only what the
-    application committed. `max_poll_interval_ms`: a member whose application does not poll for
-    longer leaves by itself (0: never; `poll_slack_ms` later, because what polls is told that late).
-    `rebalance_timeout_ms`: how long the coordinator shall wait for an ack before it evicts this
-    member. `consumer_id` is the name that the user chose for this consumer (the old consumer's
-    consumer.id). `instance` makes it a static member, whose partitions wait `grace_ms` for its
-    return; `process` is a nonce of the consumer, which tells its own earlier sessions from another
-    process with the same instance. `protocols` are the forms of rebalance that it takes part in, in
-    order of preference. `stores_offsets` False: offsets are kept elsewhere, by the fetching side:
-    it is asked where each partition begins, and the answer to a `Commit` only says whether this
-    member may write it there. `tells_stored`: the fetching side hears of every offset that is
-    stored. `user_data` is what it tells a custom assignor, where the application says nothing else
-    when it subscribes. A member that was sent away for a while comes back after
-    `rejected_backoff_ms`, doubled each time up to `rejected_backoff_max_ms`. `failsafe`: its lease
-    is prolonged while it is proved that no server of the ensemble serves anybody (`NobodyServes`).
-    In a group that is shared with old consumers everything is given up within `release_ms` of a
+    """What a member is and how it behaves, fixed for its life."""
+
+    group: str = ""
+    """The group's name."""
+
+    host: str = ""
+    """The host on which the member runs, for people."""
+
+    client: str = ""
+    """What the member is called (client.id), for people."""
+
+    consumer_id: str | None = None
+    """The name that the user chose for this consumer (the old consumer's consumer.id)."""
+
+    process: str = ""
+    """A nonce of the consumer, which tells its earlier sessions from another process with the
+    instance that it has.
+    """
+
+    instance: str | None = None
+    """Makes it a static member of this name."""
+
+    grace_ms: int = 45_000
+    """How long a static member's partitions wait for its return."""
+
+    protocols: tuple[str, ...] = ("cooperative", "eager")
+    """The forms of rebalance that it takes part in, in order of preference."""
+
+    assignors: tuple[str, ...] = ("sticky",)
+    """The assignors that it knows, in order of preference."""
+
+    user_data: str = ""
+    """What a custom assignor hears of it, where the application says nothing else when it
+    subscribes.
+    """
+
+    failsafe: bool = False
+    """Its lease is prolonged while it is proved that no server of the ensemble serves anybody
+    (`NobodyServes`).
+    """
+
+    auto_commit: bool = True
+    """A stop stores the position after the last processed record; else only what the application
+    committed.
+    """
+
+    stores_offsets: bool = True
+    """Offsets are kept in ZooKeeper. False: the fetching side keeps them elsewhere: it is asked
+    where each partition begins, and the answer to a `Commit` only says whether this member may
+    write it there.
+    """
+
+    tells_stored: bool = False
+    """The fetching side hears of every offset that is stored (`Stored`)."""
+
+    max_poll_interval_ms: int = 300_000
+    """A member whose application does not poll for longer leaves by itself (0: never)."""
+
+    poll_slack_ms: int = 0
+    """How much later it leaves, because what polls is reported that late."""
+
+    rebalance_timeout_ms: int = 60_000
+    """How long the coordinator waits for an ack before it evicts this member."""
+
+    coordinator_warning_ms: int = 5_000
+    """How long nobody leads before that is reported."""
+
+    resolve_retry_ms: int = 100
+    """When what could not be resolved is asked for again."""
+
+    commit_tries_max: int = 3
+    """How many writes of a commit may end badly before it is `UNAVAILABLE`."""
+
+    offsets_per_write_max: int = 200
+    """How many offsets one multi stores."""
+
+    rejected_backoff_ms: int = 1_000
+    """When a member that was sent away comes back; doubled each time."""
+
+    rejected_backoff_max_ms: int = 60_000
+    """The longest that a member that was sent away stays away."""
+
+    release_ms: int = 4_000
+    """In a group that is shared with old consumers everything is given up within this time of a
     change: they try four times, two seconds apart.
     """
 
-    group: str = ""
-    host: str = ""
-    client: str = ""
-    consumer_id: str | None = None
-    process: str = ""
-    instance: str | None = None
-    grace_ms: int = 45_000
-    protocols: tuple[str, ...] = ("cooperative", "eager")
-    assignors: tuple[str, ...] = ("sticky",)
-    user_data: str = ""
-    failsafe: bool = False
-    auto_commit: bool = True
-    stores_offsets: bool = True
-    tells_stored: bool = False
-    max_poll_interval_ms: int = 300_000
-    poll_slack_ms: int = 0
-    rebalance_timeout_ms: int = 60_000
-    coordinator_warning_ms: int = 5_000
-    resolve_retry_ms: int = 100
-    commit_tries_max: int = 3
-    offsets_per_write_max: int = 200
-    rejected_backoff_ms: int = 1_000
-    rejected_backoff_max_ms: int = 60_000
-    release_ms: int = 4_000
     release_partitions_max: int = 150
+    """How many partitions one multi releases."""
+
     refused_starts_max: int = 20
+    """How many starts in a row are refused because of other registrations; the next is believed."""
+
     lease_default_ms: int = 12_000
+    """The limit of a lease where the epoch node says none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import messages as msg
-from .events import MemberAction, Tell
+from .events import MemberAction, SendMessage
 
 
 class Outbox:
@@ -24,7 +24,7 @@ class Outbox:
 
     def send(self, message: msg.ToFetcher) -> None:
         """The fetching side has to hear this."""
-        self.actions.append(Tell(message))
+        self.actions.append(SendMessage(message))
 
     def notice(self, kind: msg.NoticeKind, **detail: str | int) -> None:
         """Something happened that is worth a line."""

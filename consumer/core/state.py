@@ -92,12 +92,16 @@ class SessionState:
     """The one request under way. Set by whoever sends it, cleared by whoever reads its answer."""
 
     doubt: bool = False
-    """Something may have happened that is not known: a synced read comes before all else."""
+    """Something may have happened that is not known: a synced read comes before all else. Raised by
+    whoever finds an unknown outcome, settled by `Doubts`.
+    """
 
     # ownership
 
     held: dict[TopicPartition, OwnedPartition] = field(default_factory=dict)
-    """The owner nodes of this session."""
+    """The owner nodes of this session. `Commands` and `Starts` add to it; they, `Doubts`,
+    `LegacyGroupRules` and `Sessions` remove what is given up or lost.
+    """
 
     unannounced: set[TopicPartition] = field(default_factory=set)
     """Those of `held` that were started and that the fetching side has not heard of. Changed by

@@ -174,7 +174,7 @@ class MemberDriver:
             self._act(action)
 
     def _act(self, action: ev.MemberAction) -> None:
-        if isinstance(action, ev.Tell):
+        if isinstance(action, ev.SendMessage):
             self._note(action.message)
             self.to_fetcher(action.message)
         elif isinstance(action, ev.OpenSession):
@@ -287,7 +287,7 @@ class MemberDriver:
         ):
             self._feed(ev.RegistrationTouched(now))
         elif isinstance(where, (IdsAt, TopicsAt, TopicAt)):
-            self._feed(ev.AroundTouched(now))
+            self._feed(ev.LegacyGroupTouched(now))
         elif isinstance(where, ModeAt) and self.port is not None:
             self._read_mode(self.port)
         elif isinstance(where, LeaderAt) and event.change in (Change.CREATED, Change.DELETED):
@@ -310,7 +310,7 @@ class MemberDriver:
                 self.clock,
                 self._when(port, self._feed),
             ).read(action)
-        elif isinstance(action, ev.ReadAround):
+        elif isinstance(action, ev.ReadLegacyGroup):
             LegacyGroupReader(
                 port,
                 self.layout,
@@ -384,7 +384,7 @@ class MemberDriver:
         self._feed(ev.LeaderSeen(now, ended.leader_alive, ended.group_state))
         self._feed(ev.ModeRead(now, ended.mode))
         for topic in ended.missing_topics:
-            self._act(ev.Tell(msg.Notice(msg.NoticeKind.TOPIC_MISSING, {"topic": topic})))
+            self._act(ev.SendMessage(msg.Notice(msg.NoticeKind.TOPIC_MISSING, {"topic": topic})))
 
     def _read_mode(self, port: Port) -> None:
         def read(result: ReadResult) -> None:
@@ -502,29 +502,29 @@ class MemberDriver:
                     mark.version,
                 )
             )
-        for take in ack.takes:
-            owner, text = lay.owner(group, take.partition), codec.encode_owner(take.thread)
+        for start in ack.starts:
+            owner, text = lay.owner(group, start.partition), codec.encode_owner(start.thread)
             ops += [
                 Create(owner, text, ephemeral=True, acl=self.acl),
                 SetData(owner, text, OWNER_CREATED_VERSION),
             ]
             if not self.options.stores_offsets:
                 continue
-            stores[len(ops)] = take.partition
-            path, value = lay.offset(group, take.partition), codec.encode_offset(take.offset)
+            stores[len(ops)] = start.partition
+            path, value = lay.offset(group, start.partition), codec.encode_offset(start.offset)
             ops.append(
                 Create(path, value, acl=self.acl)
-                if take.version is None
-                else SetData(path, value, take.version)
+                if start.version is None
+                else SetData(path, value, start.version)
             )
-        for give in ack.gives:
-            ops.append(Delete(lay.owner(group, give.partition), OWNER_OURS_VERSION))
+        for stop in ack.stops:
+            ops.append(Delete(lay.owner(group, stop.partition), OWNER_OURS_VERSION))
             if self.options.stores_offsets:
                 ops.append(
                     SetData(
-                        lay.offset(group, give.partition),
-                        codec.encode_offset(give.offset),
-                        give.version,
+                        lay.offset(group, stop.partition),
+                        codec.encode_offset(stop.offset),
+                        stop.version,
                     )
                 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
-from consumer.core.events import AroundRead, ReadAround
+from consumer.core.events import LegacyGroupRead, ReadLegacyGroup
 from zkcoord.core.model import Member, Subscription, Topic
 from zkcoord.core.shared import mark_of
 from zkcoord.zk.port import (
@@ -31,16 +31,16 @@ from zkcoord.znodes.patterns import match_patterns
 
 
 class LegacyGroupReader:
-    """Answers one `ReadAround`; `done` is called once, or never when the connection is lost."""
+    """Answers one `ReadLegacyGroup`; `done` is called once, or never when cut off."""
 
     def __init__(
         self,
         port: Port,
         layout: Layout,
         group: str,
-        ask: ReadAround,
+        ask: ReadLegacyGroup,
         clock: Callable[[], int],
-        done: Callable[[AroundRead], None],
+        done: Callable[[LegacyGroupRead], None],
     ) -> None:
         self.port = port
         self.layout = layout
@@ -111,7 +111,7 @@ class LegacyGroupReader:
             if isinstance(t, Topic)
         )
         self.done(
-            AroundRead(
+            LegacyGroupRead(
                 self.clock(),
                 self.ask.token,
                 mark_of(m for m in found if isinstance(m, Member)),

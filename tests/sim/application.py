@@ -2,13 +2,13 @@
 consumer/core/messages.py over partitions whose records are only numbers.
 
 A `Log` is every partition of the world: record n exists once enough time has passed. An application
-polls now and then: it takes what the agent said (in order), hands out the next few records of each
+polls now and then: it takes what the member said (in order), hands out the next few records of each
 partition it may fetch, and processes them until a later poll; a slow one takes long. Both the fetch
-and the hand-out happen only while the agent's lease lasts, checked each time. Records are processed
-in order, so a position is all that is needed: `handed` is what was given out, `processed` what is
-done with. Automatic commit stores `processed` now and then; a manual application commits when it
-likes, at the latest when partitions are revoked. What was handed out, processed and committed is
-told to a `Witness`; nothing here judges it.
+and the hand-out happen only while the member's lease lasts, checked each time. Records are
+processed in order, so a position is all that is needed: `handed` is what was given out, `processed`
+what is done with. Automatic commit stores `processed` now and then; a manual application commits
+when it likes, at the latest when partitions are revoked. What was handed out, processed and
+committed is told to a `Witness`; nothing here judges it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Witness(Protocol):
         """Any message as the application takes it."""
 
     def said(self, app: Application, message: ToFetcher) -> None:
-        """The same when the agent says it."""
+        """The same when the member says it."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class Habits:
 
 @dataclass(slots=True)
 class Application:
-    """One application process over one agent."""
+    """One application process over one member."""
 
     kernel: Kernel
     host: Host
@@ -210,7 +210,7 @@ class Application:
             return
         self._next_poll(self.kernel.between(h.poll_min_ms, h.poll_max_ms))
 
-    # what the agent said
+    # what the member said
 
     def _obey(self) -> None:
         inbox, self.inbox = self.inbox, []

@@ -44,10 +44,10 @@ def _row(name: str, key: Any) -> str:
 
 _TABLES: dict[str, _Counting] = {
     "group": _Counting("group", states.STATES),
-    "agent": _Counting("agent", phases.TRANSITIONS),
+    "member": _Counting("member", phases.TRANSITIONS),
 }
 states.STATES = _TABLES["group"]
-phases.TRANSITIONS = _TABLES["agent"]
+phases.TRANSITIONS = _TABLES["member"]
 
 
 def reset() -> None:

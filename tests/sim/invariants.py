@@ -488,7 +488,7 @@ class Checker:
 
     def said(self, app: Application, message: ToFetcher) -> None:
         """I3: nobody is told that something is its own, or is to be given up as if it were, by an
-        agent that cannot know any more.
+        member that cannot know any more.
         """
         if isinstance(message, (Assigned, Revoke)) and not app.may_hold():
             self.violate("I3", f"{app.host.name} is told without a lease: {message}")

@@ -5,8 +5,8 @@ Every seed of a mix is a world of its own (swarm testing): it switches a random 
 faults on, draws how likely each is, and its sizes. `floors` says how often, in 1,000 seeds,
 something must have happened: a fault by its name, a journal entry by its kind
 (`tests.sim.processes`), `commands` or `evictions`, or the number of rows of a state table that were
-taken (`group rows`, `agent rows`). A fault that a mix names must fire `FIRED_PER_THOUSAND` times in
-any case. A run of many seeds that misses a floor has shown nothing and fails.
+taken (`group rows`, `member rows`). A fault that a mix names must fire `FIRED_PER_THOUSAND` times
+in any case. A run of many seeds that misses a floor has shown nothing and fails.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ _MIXES = (
             "lease lapsed": 100,
             "term elected": 1000,
             "group rows": 7,
-            "agent rows": 26,
+            "member rows": 26,
         },
     ),
     Mix(
@@ -363,7 +363,7 @@ _MIXES = (
             "stuck_revoke": 100,
             "answered_in_part": 20,
             "group rows": 6,
-            "agent rows": 24,
+            "member rows": 24,
         },
     ),
     Mix(
@@ -379,7 +379,7 @@ _MIXES = (
             "lost_welcome": 100,
             "lease lapsed": 1300,
             "session lost": 700,
-            "agent rows": 24,
+            "member rows": 24,
         },
     ),
     Mix(
@@ -491,7 +491,7 @@ _MIXES = (
             "sent away for a while": 8000,
             "registered": 15000,
             "group rows": 5,
-            "agent rows": 22,
+            "member rows": 22,
         },
     ),
     Mix(
@@ -507,7 +507,7 @@ _MIXES = (
             "lease lapsed": 800,
             "term elected": 2500,
             "group rows": 5,
-            "agent rows": 21,
+            "member rows": 21,
         },
     ),
     Mix(
@@ -525,7 +525,7 @@ _MIXES = (
             "an offset of ours was overwritten": 15,
             "term elected": 1500,
             "group rows": 5,
-            "agent rows": 8,
+            "member rows": 8,
         },
     ),
     Mix(
@@ -539,7 +539,7 @@ _MIXES = (
             "session lost": 100,
             "term elected": 1000,
             "group rows": 5,
-            "agent rows": 26,
+            "member rows": 26,
         },
     ),
 )

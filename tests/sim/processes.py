@@ -217,7 +217,7 @@ class Lookout:
 
 
 class ConsumerProcess(Process):
-    """One consumer: an agent and an application."""
+    """One consumer: a member and an application."""
 
     driver: MemberDriver
 
@@ -286,7 +286,7 @@ class ConsumerProcess(Process):
         return f"{self.wishes.group}_{consumer}-{drawn}"
 
     def record(self, entry: dict[str, object]) -> None:
-        """The agent's journal. Some applications close their consumer just when it was evicted."""
+        """The member's journal. Some applications close their consumer just when it was evicted."""
         super().record(entry)
         if (
             entry["kind"] == NoticeKind.EVICTED.value

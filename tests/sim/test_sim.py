@@ -107,7 +107,7 @@ def test_workers_and_totals() -> None:
         totals.add(result, took_ms, covered)
     assert totals.seeds == 2 and totals.commands > 0 and sum(totals.faults.values()) > 0
     assert any(row.startswith("group:") for row in totals.covered) and any(
-        row.startswith("agent:") for row in totals.covered
+        row.startswith("member:") for row in totals.covered
     )
 
 

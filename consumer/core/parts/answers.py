@@ -114,7 +114,7 @@ class Answers:
         session.doubt = True
         refused = ending is ev.Ending.REFUSED
         if refused:
-            stops = answered.ack.gives if answered.ack is not None else ()
+            stops = answered.ack.stops if answered.ack is not None else ()
             for tp in (*answered.values, *(stop.partition for stop in stops)):
                 if tp in session.held:
                     session.held[tp].sent = None

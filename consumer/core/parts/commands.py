@@ -134,22 +134,22 @@ class Commands:
         session = self.state.session
         current = session.current
         assert current is not None and current.command.node == ack.command
-        for stop in ack.gives:
+        for stop in ack.stops:
             del session.held[stop.partition]
         self.announcements.report_stored(
-            {stop.partition: stop.offset for stop in ack.gives}, given=True
+            {stop.partition: stop.offset for stop in ack.stops}, given=True
         )
-        for start in ack.takes:
+        for start in ack.starts:
             version = versions.get(start.partition, 0)
             session.held[start.partition] = OwnedPartition(start.thread, start.offset, version)
             self.prove_topic_later(current.command, start.partition)
-        self.announcements.report_stored({start.partition: start.offset for start in ack.takes})
+        self.announcements.report_stored({start.partition: start.offset for start in ack.starts})
         self.state.generation = current.command.generation
         if ack.command:
             session.done = (current.command.epoch, current.command.seq)
         self.state.rejections = 0
         self.withdraw(current)
-        session.unannounced.update(start.partition for start in ack.takes)
+        session.unannounced.update(start.partition for start in ack.starts)
 
     def prove_topic_later(self, command: Command, tp: TopicPartition) -> None:
         """It was started for the topic that the command means; whether that was still there is to

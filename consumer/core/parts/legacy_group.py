@@ -77,10 +77,10 @@ class LegacyGroupRules:
         session = self.state.session
         session.group_read_due = False
         token = self.outbox.token()
-        session.in_flight = RequestInFlight(InFlightKind.AROUND, token)
-        self.outbox.request(ev.ReadAround(token, self.state.requested.subscription))
+        session.in_flight = RequestInFlight(InFlightKind.LEGACY_GROUP, token)
+        self.outbox.request(ev.ReadLegacyGroup(token, self.state.requested.subscription))
 
-    def group_read(self, e: ev.AroundRead) -> None:
+    def group_read(self, e: ev.LegacyGroupRead) -> None:
         """Registrations and topics as they are: release everything where they changed."""
         session = self.state.session
         if session.in_flight is None or session.in_flight.token != e.token:

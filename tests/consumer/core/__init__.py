@@ -1,1 +1,1 @@
-"""The agent's core, without threads, network and clock."""
+"""The member's core, without threads, network and clock."""

@@ -1,4 +1,4 @@
-"""Transcripts of the agent's core: a script of events with every answer written out.
+"""Transcripts of the member's core: a script of events with every answer written out.
 
 A script is blocks of input lines, each block followed by `----` and all that the core answered, one
 action a line. Time stands still but for `tick`. Lines:
@@ -128,7 +128,7 @@ class World:
 
     def text(self, action: ev.MemberAction) -> str:
         """One action on one line."""
-        if isinstance(action, ev.Tell):
+        if isinstance(action, ev.SendMessage):
             return f"tell {self.told(action.message)}"
         if isinstance(action, ev.ReadPartitions):
             self.asked, self.topics = action.token, tuple(action.topics)
@@ -168,9 +168,9 @@ class World:
             )
         takes = {
             t.partition: f"{t.offset}@{'new' if t.version is None else t.version}"
-            for t in action.takes
+            for t in action.starts
         }
-        gives = {g.partition: f"{g.offset}@{g.version}" for g in action.gives}
+        gives = {g.partition: f"{g.offset}@{g.version}" for g in action.stops}
         marks = " ".join(
             f"{m.topic}={m.incarnation}{'+' if m.newer_only else ''}@{m.version}"
             for m in action.marks

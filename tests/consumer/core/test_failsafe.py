@@ -35,5 +35,5 @@ def test_one_that_is_no_member_gets_no_lease() -> None:
     assert not [
         action
         for action in world.member.step(ev.NobodyServes(world.now, world.now))
-        if isinstance(action, ev.Tell)
+        if isinstance(action, ev.SendMessage)
     ]

@@ -1,4 +1,4 @@
-"""Every transcript under tests/consumer/core/scripts says what the agent's core answers, word for
+"""Every transcript under tests/consumer/core/scripts says what the member's core answers, word for
 word.
 """
 
