@@ -221,6 +221,8 @@ class GroupSession:
             self.leave(autocommit, limit_ms)
         finally:
             self.lifetime.closed = True
+            with self.state.lock:
+                self._records.put_back()  # a closed consumer yields nothing more
             self._setup.data.close()
 
     # the lease

@@ -58,8 +58,6 @@ class KafkaConsumer:
         self._lifetime = self._session.lifetime
         duties = Duties(setup, self._session, listener)
         self._polling = PollLoop(setup, self._session, duties, records)
-        # Called for each record, so resolved once.
-        self._step = self._polling.step
         self._subscriptions = Subscriptions(setup, self._session, listener, records)
         self._offsets = Offsets(setup, self._session, records)
         open_consumers.add(self._session)
@@ -149,11 +147,11 @@ class KafkaConsumer:
         """The next record, waiting for it up to `consumer_timeout_ms`. Raises `StopIteration` after
         that and when closed, else what `poll` raises.
         """
-        if self._lifetime.closed:
-            raise StopIteration("KafkaConsumer closed")
-        record = self._step()
+        record = self._polling.step()
         if record is not None:
             return record
+        if self._lifetime.closed:
+            raise StopIteration("KafkaConsumer closed")
         self._lifetime.check()
         return self._polling.next()
 

@@ -39,6 +39,7 @@ class PollLoop:
         self._session = session
         self._lifetime = session.lifetime
         self._pid = session.lifetime.pid
+        self._lock = setup.data.lock
         self._duties = duties
         self._records = records
         # When (`boot_ms`) something is due before another record may be handed out.
@@ -83,7 +84,7 @@ class PollLoop:
         be done first.
         """
         state = self._session.state
-        with self._data.lock:
+        with self._lock:
             if (
                 state.due_callbacks
                 or state.failure is not None

@@ -30,7 +30,7 @@ RETRY_MS = 50
 
 
 def stored_offset(
-    agent: MemberThread | None,
+    thread: MemberThread | None,
     zk: ZkOptions,
     layout: Layout,
     group: str,
@@ -49,7 +49,7 @@ def stored_offset(
     def read(port: Port, answer: Callable[[ReadResult], None]) -> None:
         port.read(reads, answer)
 
-    result = ask(zk, read, timeout_s) if agent is None else _through(agent, reads, timeout_s)
+    result = ask(zk, read, timeout_s) if thread is None else _through(thread, reads, timeout_s)
     if not isinstance(result, ReadDone) or isinstance(result.answers[0], Denied):
         raise CommitUnavailableError(
             f"the stored offset of {tp.topic}-{tp.partition} could not be read from ZooKeeper"
@@ -88,13 +88,13 @@ def committed_in_kafka(offsets: GroupOffsets, tp: TopicPartition, timeout_s: flo
     return found.get(tp)
 
 
-def _through(agent: MemberThread, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:
+def _through(thread: MemberThread, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:
     """Again until there is an answer or no time: a member that has just subscribed has no session
     yet.
     """
     deadline = time.monotonic() + timeout_s
     while True:
-        result = agent.read(reads, max(0.0, deadline - time.monotonic()))
+        result = thread.read(reads, max(0.0, deadline - time.monotonic()))
         left = deadline - time.monotonic()
         if isinstance(result, ReadDone) or left <= 0:
             return result
