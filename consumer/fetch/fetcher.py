@@ -400,7 +400,7 @@ class PartitionFetcher(Fetcher):
                     and self._asked.get(tp) != allowed[tp].offset
                     and node_id not in (None, -1)
                 ):
-                    found.setdefault(node_id, {})[tp] = self._ask(
+                    found.setdefault(node_id, {})[tp] = self._requests.partition(
                         tp, allowed[tp], min(chunk, FIRST_FETCH_PARTITION_BYTES_MAX)
                     )
         return found
