@@ -39,7 +39,6 @@ LARGER = {
 STILL_LARGER = frozenset(
     {
         "consumer/member/driver.py",
-        "consumer/spark/query_member.py",
     }
 )
 

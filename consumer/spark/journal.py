@@ -53,7 +53,7 @@ class QueryJournal:
                 orders={named(r.tp): r.version for r in plan.ranges},
             )
 
-    def stored(self, plan: Plan, desk: QueryAssignment) -> None:
+    def stored(self, plan: Plan, assignment: QueryAssignment) -> None:
         """The plan is written and stored, as far as this query still owns it. Once for each
         plan.
         """
@@ -61,11 +61,11 @@ class QueryJournal:
         if self._journal is None or key == self._stored:
             return
         self._stored = key
-        with desk.lock:
+        with assignment.lock:
             offsets = {
                 named(r.tp): r.end
                 for r in plan.ranges
-                if (owned := desk.owned.get(r.tp)) is not None and owned.position == r.end
+                if (owned := assignment.owned.get(r.tp)) is not None and owned.position == r.end
             }
         if offsets:
             self._journal.write("committed", batch=plan.number, offsets=offsets)

@@ -22,8 +22,8 @@ in it. So, for a batch whose end offset is `plan`, one multi of
 
 succeeds at most once, and only if this member is still the one that planned it, still owns every
 partition, and nobody (a successor's start, an operator's reset) has touched the offsets since. The
-source was told beforehand which values may appear (`Foresee`): it takes them for its own commits,
-and its next `latestOffset` has nothing to write. In a transaction of a database the fence is
+member knows beforehand which values may appear (`ExpectCommit`): it takes them for its own commits,
+and the next `latestOffset` has nothing to write. In a transaction of a database the fence is
 `r.owner`, which rises with each start of the partition by whomever. A sink that is not fenced does
 nothing of this: the source commits each plan when Spark asks for the next.
 

@@ -20,7 +20,8 @@ import time
 
 from consumer.spark.errors import UndecidedError
 from consumer.spark.plan import Plan, PlannedRange
-from consumer.spark.query_member import LOOK_S, QueryMember
+from consumer.spark.query_member import QueryMember
+from consumer.spark.query_session import LOOK_S
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import (
     Check,
@@ -58,13 +59,13 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
     deadline = time.monotonic() + patience_s
     running: Plan | None = None
     while running is None:
-        member.check()
+        member.session.check()
         verdicts = _judge(member, logged)
         late = time.monotonic() >= deadline
         if late:
             verdicts = _last_word(member, logged, verdicts)
         if verdicts and RangeDecision.OPEN not in verdicts.values():
-            running = _take(
+            running = _replan(
                 member,
                 logged,
                 {r.tp: r for r in logged.ranges if verdicts[r.tp] is RangeDecision.READ},
@@ -76,7 +77,7 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
                 " start the query again"
             )
         if running is None:
-            member.wait(LOOK_AGAIN_S)
+            member.session.wait(LOOK_AGAIN_S)
     wanted = {r.tp for r in running.ranges}
     left = [str(r.tp) for r in logged.ranges if r.tp not in wanted]
     log.info(
@@ -89,18 +90,18 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
     return running
 
 
-def _take(
+def _replan(
     member: QueryMember, logged: Plan, wanted: dict[TopicPartition, PlannedRange]
 ) -> Plan | None:
     """These ranges as a plan of now, of which fenced sinks know; None if something moved
     meanwhile.
     """
-    with member.desk.lock:
-        if not all(tp in member.desk.owned for tp in wanted):
+    with member.assignment.lock:
+        if not all(tp in member.assignment.owned for tp in wanted):
             return None
         for tp, r in wanted.items():
-            member.desk.owned[tp].flight = r
-    running = member.fly(logged.number, wanted, (logged.incarnation, logged.number))
+            member.assignment.owned[tp].in_flight = r
+    running = member.planner.fence_plan(logged.number, wanted, (logged.incarnation, logged.number))
     return (
         running
         if running is not None
@@ -112,22 +113,24 @@ def _take(
 
 def _judge(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecision]:
     """Nothing while this is no member, or cannot tell."""
-    if not member.leased():
+    if not member.session.leased():
         return {}
-    standing = member.standing()
-    if standing is None:
+    snapshot = member.session.snapshot()
+    if snapshot is None:
         return {}
-    with member.desk.lock:
-        owned = {r.tp for r in logged.ranges if r.tp in member.desk.owned and r.tp in standing.held}
-    holders = member.holders([r.tp for r in logged.ranges if r.tp not in owned])
+    with member.assignment.lock:
+        owned = {
+            r.tp for r in logged.ranges if r.tp in member.assignment.owned and r.tp in snapshot.held
+        }
+    holders = member.session.holders([r.tp for r in logged.ranges if r.tp not in owned])
     found: dict[TopicPartition, RangeDecision] = {}
     for r in logged.ranges:
         holder = holders.get(r.tp)
         if r.tp in owned:
             found[r.tp] = (
-                RangeDecision.READ if standing.held[r.tp][0] == r.start else RangeDecision.GONE_ON
+                RangeDecision.READ if snapshot.held[r.tp][0] == r.start else RangeDecision.GONE_ON
             )
-        elif holder is None or holder.member == logged.member or holder.session == standing.session:
+        elif holder is None or holder.member == logged.member or holder.session == snapshot.session:
             found[r.tp] = RangeDecision.OPEN
         else:
             found[r.tp] = RangeDecision.GONE_ON
@@ -142,8 +145,9 @@ def _last_word(
         r for r in logged.ranges if verdicts.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
     ]
     result = (
-        member.agent.read(
-            [GetData(member.layout.offset(member.options.group, r.tp)) for r in still], LOOK_S
+        member.session.thread.read(
+            [GetData(member.session.layout.offset(member.options.group, r.tp)) for r in still],
+            LOOK_S,
         )
         if verdicts
         else None
@@ -174,7 +178,7 @@ def _published(member: QueryMember, logged: Plan, running: Plan) -> bool:
     """Tell fenced sinks which fence counts: one node that lives as long as this session. False:
     this is not the member any more, or ZooKeeper does not answer.
     """
-    group, layout = member.options.group, member.layout
+    group, layout = member.options.group, member.session.layout
     path, data = (
         layout.replayed_plan(group, logged.incarnation, logged.number),
         json.dumps(running.to_dict()).encode("utf-8"),
@@ -199,6 +203,6 @@ def multi(member: QueryMember, ops: list[Op]) -> MultiResult | None:
     def ask(port: Port) -> None:
         port.multi(ops, take)
 
-    member.agent.with_port(ask)
+    member.session.thread.with_port(ask)
     done.wait(LOOK_S)
     return answers[0] if answers else None

@@ -19,24 +19,24 @@ class StartingOffsets:
     their first record, as new ones do in Spark's own source.
     """
 
-    def __init__(self, desk: QueryAssignment, offsets: Offsets) -> None:
-        self._desk = desk
+    def __init__(self, assignment: QueryAssignment, offsets: Offsets) -> None:
+        self._assignment = assignment
         self._offsets = offsets
         self.data = self
 
     def send(self, message: msg.FromFetcher) -> None:
         """Send to the member's thread."""
-        self._desk.send(message)
+        self._assignment.send(message)
 
     @property
     def closed(self) -> bool:
         """Has the member ended?"""
-        return self._desk.closed
+        return self._assignment.closed
 
     @property
     def failure(self) -> Exception | None:
         """What ended it."""
-        return self._desk.failure
+        return self._assignment.failure
 
     def resolve(
         self,
@@ -53,7 +53,7 @@ class StartingOffsets:
         known = {tp: offset for tp, offset in wanted.items() if offset >= 0}
         rest = {tp: spec for tp, spec in wanted.items() if spec < 0}
         if rest:
-            self._desk.data.look_up(rest, lambda found: done({**known, **found}))
+            self._assignment.data.look_up(rest, lambda found: done({**known, **found}))
         else:
             done(known)
         return True
