@@ -49,6 +49,7 @@ from typing import Any
 
 from consumer.errors import ConsumerError
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.codec import FencedRange, ReplayedPlan
 
 PLAN_VERSION = 1
 PARTITIONS_PER_PLAN_MAX = 400
@@ -56,7 +57,7 @@ TINY_ROWS = 20_000
 
 
 class PlanError(ConsumerError):
-    """What Spark's log gives back is no plan of this source; one sentence."""
+    """What Spark's log, or ZooKeeper, gives back is no plan of this source; one sentence."""
 
     fatal = True
 
@@ -125,9 +126,40 @@ class Plan:
             "ranges": ranges,
         }
 
+    def to_replayed(self) -> ReplayedPlan:
+        """For the node that fenced sinks read."""
+        return ReplayedPlan(
+            self.number,
+            self.group,
+            self.zookeeper,
+            self.layout,
+            self.member,
+            self.incarnation,
+            self.generation,
+            self.epoch,
+            tuple(FencedRange(r.tp, r.start, r.end, r.version, r.owner) for r in self.ranges),
+        )
+
     def to_json(self) -> str:
         """The text of it."""
         return json.dumps(self.to_dict())
+
+
+def plan_of(replayed: ReplayedPlan) -> Plan:
+    """The plan that a replayed plan's node holds."""
+    return Plan(
+        replayed.number,
+        replayed.group,
+        replayed.zookeeper,
+        replayed.layout,
+        replayed.member,
+        replayed.incarnation,
+        replayed.generation,
+        replayed.epoch,
+        tuple(
+            PlannedRange(*r.partition, r.start, r.end, r.version, r.owner) for r in replayed.ranges
+        ),
+    )
 
 
 def parse_plan(given: str | Mapping[str, Any] | None) -> Plan:

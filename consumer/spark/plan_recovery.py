@@ -13,7 +13,6 @@ again.
 from __future__ import annotations
 
 import enum
-import json
 import logging
 import threading
 import time
@@ -122,15 +121,19 @@ def _judge(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecis
         owned = {
             r.tp for r in logged.ranges if r.tp in member.assignment.owned and r.tp in snapshot.held
         }
-    holders = member.session.holders([r.tp for r in logged.ranges if r.tp not in owned])
+    owners = member.session.read_owners([r.tp for r in logged.ranges if r.tp not in owned])
     found: dict[TopicPartition, RangeDecision] = {}
     for r in logged.ranges:
-        holder = holders.get(r.tp)
+        owner = owners.get(r.tp)
         if r.tp in owned:
             found[r.tp] = (
                 RangeDecision.READ if snapshot.held[r.tp][0] == r.start else RangeDecision.GONE_ON
             )
-        elif holder is None or holder.member == logged.member or holder.session == snapshot.session:
+        elif (
+            owner is None
+            or owner.thread.member == logged.member
+            or owner.session == snapshot.session
+        ):
             found[r.tp] = RangeDecision.OPEN
         else:
             found[r.tp] = RangeDecision.GONE_ON
@@ -181,7 +184,7 @@ def _published(member: QueryMember, logged: Plan, running: Plan) -> bool:
     group, layout = member.options.group, member.session.layout
     path, data = (
         layout.replayed_plan(group, logged.incarnation, logged.number),
-        json.dumps(running.to_dict()).encode("utf-8"),
+        codec.encode_replayed_plan(running.to_replayed()),
     )
     guard = Check(layout.registration(group, running.member), 0)
     multi(member, [Create(layout.replayed_plans(group), b"", acl=member.zk.acl)])

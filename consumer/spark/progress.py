@@ -106,4 +106,4 @@ def _spoken_for(member: QueryMember, partitions: Collection[TopicPartition]) -> 
         return False
     with member.assignment.lock:
         others = [tp for tp in partitions if tp not in member.assignment.owned]
-    return len(member.session.holders(others)) == len(others)
+    return len(member.session.read_owners(others)) == len(others)

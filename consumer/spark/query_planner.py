@@ -170,9 +170,9 @@ class QueryPlanner:
         unknown = sorted(tp for tp, owner in known.items() if owner < 0)
         known.update(
             {
-                tp: holder.czxid
-                for tp, holder in self._session.holders(unknown).items()
-                if holder.session == session
+                tp: owner.created
+                for tp, owner in self._session.read_owners(unknown).items()
+                if owner.session == session
             }
         )
         with self._assignment.lock:

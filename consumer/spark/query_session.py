@@ -18,9 +18,10 @@ from consumer.member.thread import MemberThread
 from consumer.spark.errors import SessionLostError
 from consumer.spark.options import StreamOptions
 from consumer.spark.query_assignment import QueryAssignment
-from zkcoord.core.model import TopicPartition
+from zkcoord.core.model import Owner, TopicPartition
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import READS_PER_REQUEST_MAX, GetData, Node, ReadDone
+from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
 LOOK_S = 5.0
@@ -40,15 +41,6 @@ class QuerySnapshot:
     epoch: int
     # What it owns: the stored offset, and the version of its node.
     held: Mapping[TopicPartition, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Whose a partition is: the member's name, its session, and the czxid of the owner node."""
-
-    member: str
-    session: int
-    czxid: int
 
 
 class QuerySession:
@@ -123,10 +115,10 @@ class QuerySession:
 
         return self.thread.look(at, LOOK_S)
 
-    def holders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Holder]:
-        """Who owns each of these, of those that somebody owns; asks ZooKeeper."""
+    def read_owners(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Owner]:
+        """Who owns each of these, of those that have a readable owner node; asks ZooKeeper."""
         listed = sorted(partitions)
-        found: dict[TopicPartition, Holder] = {}
+        found: dict[TopicPartition, Owner] = {}
         for at in range(0, len(listed), READS_PER_REQUEST_MAX):
             part = listed[at : at + READS_PER_REQUEST_MAX]
             result = self.thread.read(
@@ -135,12 +127,13 @@ class QuerySession:
             for tp, answer in zip(
                 part, result.answers if isinstance(result, ReadDone) else (), strict=False
             ):
-                if isinstance(answer, Node):
-                    found[tp] = Holder(
-                        answer.data.decode("ascii", "replace").rpartition("-")[0],
-                        answer.stat.ephemeral_owner,
-                        answer.stat.czxid,
-                    )
+                owner = (
+                    codec.decode_owner(tp, answer.data, answer.stat)
+                    if isinstance(answer, Node)
+                    else None
+                )
+                if isinstance(owner, Owner):
+                    found[tp] = owner
         return found
 
     def commit(

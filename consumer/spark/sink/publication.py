@@ -41,7 +41,7 @@ from consumer.spark.sink.fence import (
     seen_of,
     why_fenced,
 )
-from consumer.spark.sink.manifest import Intent, Manifest
+from consumer.spark.sink.manifest import Manifest
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     OPEN_ACL,
@@ -61,7 +61,9 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.znodes import names
+from zkcoord.znodes.codec import Publication, decode_publication, encode_publication
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.publication import incarnation_of, is_czxid
 
 TRIES_MAX = 20
 
@@ -198,15 +200,15 @@ def recover(place: SinkPlace, own: int) -> Steps:
     the incarnation of who does this (0: nobody's). Raises `DamagedSinkError`.
     """
     folders: tuple[str, ...] = yield Folders(docs.staging(place.group))
-    known = {int(name) for name in folders if docs.is_incarnation(name)} | {
-        docs.incarnation_of(node) for node in (yield from _intents(place))
+    known = {int(name) for name in folders if is_czxid(name)} | {
+        incarnation_of(node) for node in (yield from _intents(place))
     }
     departed = known - (yield from _registered(place)) - {own, None}
     if not departed:
         return
     intents = yield from _intents(place)
     for node in sorted(intents):
-        owner = docs.incarnation_of(node)
+        owner = incarnation_of(node)
         if owner in departed and not (yield from _finish(place, node, intents[node])):
             departed.discard(owner)
     for incarnation in sorted(filter(None, departed)):
@@ -225,7 +227,7 @@ def _write_manifest(
         )
     data, path = docs.encode_manifest(manifest), f"{folder}/{docs.MANIFEST}"
     yield Put(path, data)
-    return docs.encode_intent(Intent(place.directory, path, docs.digest(data)))
+    return encode_publication(Publication(place.directory, path, docs.digest(data)))
 
 
 def _commit(place: SinkPlace, batch: Batch, intent: bytes | None) -> Steps:
@@ -280,7 +282,7 @@ def _finish(place: SinkPlace, node: str, data: bytes) -> Generator[Effect, Any, 
     this group, whose directory this is not. Raises `DamagedSinkError` where what was staged is not
     what was committed.
     """
-    intent = docs.decode_intent(node, data)
+    intent = decode_publication(node, data)
     if isinstance(intent, Malformed):
         raise DamagedSinkError(
             f"the intent {names.shown(node)} of the group {place.group} cannot be read"
