@@ -1,4 +1,4 @@
-"""What a query did, one JSON object per line in a file of its own, for the audit
+"""What a query did, one JSON object per line in one file for each query, for the audit
 (`consumer.spark.audit`): the lines of `consumer.verifiable`, where the records that were handed out
 are planned ranges, and committed is what ZooKeeper has of them.
 
@@ -22,13 +22,16 @@ from zkcoord.core.model import TopicPartition
 
 
 class QueryJournal:
-    """The journal of one query, a new file in `folder`; none where that is "". `observer` is for
-    its member. Raises `OSError`.
+    """The journal of one query, a new file in `folder`; none where that is "". Called on Spark's
+    thread. Raises `OSError`.
     """
 
     def __init__(self, folder: str) -> None:
+        # For the member, which calls it on its thread.
         self.observer: AssignmentObserver = Observer()
+        # The file, safe for both threads; None: no journal is kept.
         self._journal: EventLines | None = None
+        # Incarnation and number of the plan that was noted as stored last.
         self._stored: tuple[int, int] | None = None
         if folder:
             os.makedirs(folder, exist_ok=True)

@@ -64,15 +64,16 @@ class PlanError(ConsumerError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlannedRange:
-    """Offsets `start` (included) to `end` (not included) of a partition. `version`: that of the
-    offset node, and `owner`: czxid of the owner node, while it was planned (-1: there is no group).
-    """
+    """Offsets of one partition."""
 
     topic: str
     partition: int
+    # The first offset, and the next after the last.
     start: int
     end: int
+    # The version of the offset node while it was planned; -1: there is no group.
     version: int = -1
+    # The czxid of the owner node while it was planned; -1: there is no group.
     owner: int = -1
 
     @property
@@ -88,16 +89,18 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch: `number` counts the plans of a query (0: nothing was planned yet), the rest says
-    who planned it. `generation` and `epoch`: those of the member's latest command.
-    """
+    """One batch, and who planned it."""
 
+    # Counts the plans of a query; 0: nothing was planned yet.
     number: int = 0
     group: str = ""
+    # Where ZooKeeper is, as the query's options say it.
     zookeeper: str = ""
     layout: str = ""
+    # The name of the member that planned it, and the czxid of its registration.
     member: str = ""
     incarnation: int = 0
+    # Those of the member's latest command.
     generation: int = 0
     epoch: int = 0
     ranges: tuple[PlannedRange, ...] = ()

@@ -80,7 +80,8 @@ class QueryMember:
         # changed with each plan.
         self._written_key: tuple[int, int] | None = None
         self._initial_offsets = InitialOffsets(
-            StartingOffsets(self.assignment, options.read.starting),
+            self.assignment,
+            StartingOffsets(self.data, options.read.starting),
             self.data.group_offsets(options.group),
             str(config["initial_offsets"]),
         )

@@ -89,9 +89,10 @@ class ZkcoordSource(DataSource):
 
 @dataclass
 class ReadTask(InputPartition):
-    """What one task reads; `brokers` where the options do not name them."""
+    """What one task reads."""
 
     ranges: tuple[PlannedRange, ...]
+    # Kafka's bootstrap servers, for options that do not name them.
     brokers: str
 
 
@@ -130,15 +131,17 @@ class ZkcoordReader(DataSourceReader):
 
 
 class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's reader. Holds its membership only in the process that plans: a copy that was
-    pickled begins without.
-    """
+    """One query's reader. Spark calls it on one thread at a time."""
 
     def __init__(self, options: StreamOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
+        # Only in the process that plans, from the first call until `stop`; a copy that was pickled
+        # begins without.
         self._member: QueryMember | None = None
+        # As `_member`, from the first line on.
         self._journal: QueryJournal | None = None
+        # The start that Spark asked with last, and the plan that it holds.
         self._asked: tuple[dict[str, Any], Plan] = ({}, Plan())
 
     def __getstate__(self) -> dict[str, Any]:

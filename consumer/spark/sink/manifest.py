@@ -45,12 +45,13 @@ MARKER = "_marker"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A staged batch. `files` maps where a file lies to where it goes; `ranges` are (topic,
-    partition, start, end), for people and audits.
-    """
+    """A staged batch."""
 
+    # The name of its publication.
     batch: str
+    # (topic, partition, start, end), for people and audits.
     ranges: tuple[tuple[str, int, int, int], ...]
+    # Where each file lies, and where it goes.
     files: tuple[tuple[str, str], ...]
 
 

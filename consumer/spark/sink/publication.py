@@ -136,17 +136,21 @@ class Remove:
     path: str
 
 
-Effect = Look | Transact | StageRows | Put | Fetch | Move | Folders | Remove
+FilesEffect = StageRows | Put | Fetch | Move | Folders | Remove
+Effect = Look | Transact | FilesEffect
 Steps = Generator[Effect, Any, None]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPlace:
-    """A sink: its directory, as intents name it, and the group that writes there."""
+    """A sink of one group."""
 
     layout: Layout
+    # The group that writes there.
     group: str
+    # Its directory, as intents name it.
     directory: str
+    # The access list of the nodes that it makes.
     acl: tuple[AclEntry, ...] = OPEN_ACL
 
 

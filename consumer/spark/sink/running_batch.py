@@ -37,10 +37,13 @@ OUTSIDE = (
 
 @dataclass(frozen=True, slots=True)
 class RunningBatch:
-    """The query's id, the plan of its present batch, and whether the query is still active."""
+    """What a query runs now."""
 
+    # The query's id, a UUID.
     query: str
+    # The plan of its present batch.
     plan: Plan
+    # Whether the query is still active; any thread.
     active: Callable[[], bool]
 
 
