@@ -59,15 +59,15 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
     running: Plan | None = None
     while running is None:
         member.session.check()
-        verdicts = _judge(member, logged)
+        decisions = _decide(member, logged)
         late = time.monotonic() >= deadline
         if late:
-            verdicts = _last_word(member, logged, verdicts)
-        if verdicts and RangeDecision.OPEN not in verdicts.values():
+            decisions = _decide_late(member, logged, decisions)
+        if decisions and RangeDecision.OPEN not in decisions.values():
             running = _replan(
                 member,
                 logged,
-                {r.tp: r for r in logged.ranges if verdicts[r.tp] is RangeDecision.READ},
+                {r.tp: r for r in logged.ranges if decisions[r.tp] is RangeDecision.READ},
             )
         if running is None and late:
             raise UndecidedError(
@@ -105,13 +105,13 @@ def _replan(
         running
         if running is not None
         and len(running.ranges) == len(wanted)
-        and _published(member, logged, running)
+        and _publish(member, logged, running)
         else None
     )
 
 
-def _judge(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecision]:
-    """Nothing while this is no member, or cannot tell."""
+def _decide(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecision]:
+    """What becomes of each range; empty while this is no member, or its thread does not answer."""
     if not member.session.leased():
         return {}
     snapshot = member.session.snapshot()
@@ -140,19 +140,19 @@ def _judge(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecis
     return found
 
 
-def _last_word(
-    member: QueryMember, logged: Plan, verdicts: dict[TopicPartition, RangeDecision]
+def _decide_late(
+    member: QueryMember, logged: Plan, decisions: dict[TopicPartition, RangeDecision]
 ) -> dict[TopicPartition, RangeDecision]:
     """Time is up: what was touched since the plan was made has gone on."""
     still = [
-        r for r in logged.ranges if verdicts.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
+        r for r in logged.ranges if decisions.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
     ]
     result = (
         member.session.thread.read(
             [GetData(member.session.layout.offset(member.options.group, r.tp)) for r in still],
             LOOK_S,
         )
-        if verdicts
+        if decisions
         else None
     )
     answers = result.answers if isinstance(result, ReadDone) else ()
@@ -161,15 +161,15 @@ def _last_word(
         for r, answer in zip(still, answers, strict=False)
         if isinstance(answer, Node) and _touched(r, answer)
     }
-    untold = [str(r.tp) for r in still if r.tp not in touched]
-    if untold:
+    undecided = [str(r.tp) for r in still if r.tp not in touched]
+    if undecided:
         raise UndecidedError(
-            f"batch {logged.number} must be read again, and nobody owns {', '.join(untold)} yet:"
+            f"batch {logged.number} must be read again, and nobody owns {', '.join(undecided)} yet:"
             f" see that a coordinator runs (zkcoord groups describe {member.options.group}) and"
             " that no member that is gone holds them, then start the query again"
         )
     return {
-        r.tp: RangeDecision.GONE_ON if r.tp in touched else verdicts[r.tp] for r in logged.ranges
+        r.tp: RangeDecision.GONE_ON if r.tp in touched else decisions[r.tp] for r in logged.ranges
     }
 
 
@@ -177,9 +177,9 @@ def _touched(r: PlannedRange, node: Node) -> bool:
     return node.stat.version > r.version or codec.decode_offset(str(r.tp), node.data) != r.start
 
 
-def _published(member: QueryMember, logged: Plan, running: Plan) -> bool:
-    """Tell fenced sinks which fence counts: one node that lives as long as this session. False:
-    this is not the member any more, or ZooKeeper does not answer.
+def _publish(member: QueryMember, logged: Plan, running: Plan) -> bool:
+    """Write which fence counts, for fenced sinks: one node that lives as long as this session.
+    False: this is not the member any more, or ZooKeeper does not answer.
     """
     group, layout = member.options.group, member.session.layout
     path, data = (
@@ -199,13 +199,13 @@ def multi(member: QueryMember, ops: list[Op]) -> MultiResult | None:
     answers: list[MultiResult] = []
     done = threading.Event()
 
-    def take(result: MultiResult) -> None:
+    def receive(result: MultiResult) -> None:
         answers.append(result)
         done.set()
 
-    def ask(port: Port) -> None:
-        port.multi(ops, take)
+    def send(port: Port) -> None:
+        port.multi(ops, receive)
 
-    member.session.thread.with_port(ask)
+    member.session.thread.with_port(send)
     done.wait(LOOK_S)
     return answers[0] if answers else None

@@ -181,10 +181,10 @@ def check(batch: Batch) -> Generator[Effect, Any, bool]:
         if isinstance(result, Committed):
             return True
         seen = seen_of(batch, (yield Look(reads_of(batch))))
-        verdict = judge(batch, seen, has_files=False)
-        if verdict is FenceDecision.COMMITTED:
+        decision = judge(batch, seen, has_files=False)
+        if decision is FenceDecision.COMMITTED:
             return False
-        if verdict is FenceDecision.FENCED:
+        if decision is FenceDecision.FENCED:
             raise FencedBatchError(
                 f"batch {batch.number} is not written: {why_fenced(batch, seen)}"
             )
@@ -242,10 +242,10 @@ def _commit(place: SinkPlace, batch: Batch, intent: bytes | None) -> Steps:
         if isinstance(result, Committed):
             return
         seen = seen_of(batch, (yield Look(reads_of(batch))))
-        verdict = judge(batch, seen, has_files=intent is not None)
-        if verdict is FenceDecision.COMMITTED:
+        decision = judge(batch, seen, has_files=intent is not None)
+        if decision is FenceDecision.COMMITTED:
             return
-        if verdict is FenceDecision.FENCED:
+        if decision is FenceDecision.FENCED:
             raise FencedBatchError(
                 f"batch {batch.number} is not published: {why_fenced(batch, seen)}"
             )
