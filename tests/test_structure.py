@@ -23,8 +23,6 @@ REASONS_MAX = 5
 COLUMNS_MAX = 100
 PROSE_COLUMNS_MAX = 120
 IGNORES_MAX = 25
-# Conditional expressions within others that are still to be rewritten.
-NESTED_STILL = 0
 
 # What may be larger, and why. Five at most.
 LARGER = {
@@ -34,17 +32,6 @@ LARGER = {
     "zkcoord/demo": "one program: what it starts, shows and judges",
     "zkcoord/znodes": "one parser a znode, beside paths, names and the strict reader they share",
 }
-
-# Files and functions that are still to be cut. This list only gets shorter.
-STILL_LARGER = frozenset(
-    {
-        "consumer/spark/query_member.py",
-    }
-)
-
-# Inheritance from another class of the product is for errors and protocols. These classes are still
-# to be made of parts. This list only gets shorter.
-STILL_INHERITS: frozenset[str] = frozenset()
 
 # A class name that two modules share, and why.
 NAMED_TWICE: dict[str, str] = {}
@@ -131,12 +118,12 @@ def sizes(tree: Tree, larger: Mapping[str, str] = LARGER) -> Iterator[str]:
     folders: dict[str, int] = defaultdict(int)
     for source in tree.values():
         count = len(source.text.splitlines())
-        if count > FILE_LINES_MAX and source.path not in {*larger, *STILL_LARGER}:
+        if count > FILE_LINES_MAX and source.path not in larger:
             yield f"{source.path}: {count} lines, {FILE_LINES_MAX} are allowed"
         for node in ast.walk(source.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > FUNCTION_LINES_MAX and f"{source.path}:{node.name}" not in STILL_LARGER:
+                if lines > FUNCTION_LINES_MAX:
                     yield f"{source.path}:{node.lineno} {node.name} has {lines} lines"
         if not source.path.endswith("__init__.py"):
             folders[source.path.rpartition("/")[0]] += 1
@@ -186,7 +173,7 @@ def inherits(tree: Tree) -> Iterator[str]:
             if written.startswith("threading."):
                 continue
             parent = by_name.get(name)
-            if parent is None or parent is node or node.name in STILL_INHERITS:
+            if parent is None or parent is node:
                 continue
             if not _protocol_or_error(parent, by_name):
                 yield f"{source.path}:{node.lineno} {node.name} inherits from {name}"
@@ -200,13 +187,6 @@ def nested_conditionals(tree: Tree) -> Iterator[str]:
                 isinstance(part, ast.IfExp) for part in (node.test, node.body, node.orelse)
             ):
                 yield f"{source.path}:{node.lineno} has a conditional expression in another one"
-
-
-def nested_conditionals_left(tree: Tree) -> Iterator[str]:
-    """No new ones; the limit only falls."""
-    found = list(nested_conditionals(tree))
-    if len(found) > NESTED_STILL:
-        yield from found
 
 
 def ignores(tree: Tree) -> Iterator[str]:
@@ -260,7 +240,7 @@ RULES: tuple[Rule, ...] = (
     sizes,
     names_twice,
     inherits,
-    nested_conditionals_left,
+    nested_conditionals,
     ignores,
 )
 
@@ -282,25 +262,6 @@ def test_the_texts(rule: Callable[[Iterable[Source]], Iterator[str]]) -> None:
 def test_what_may_be_larger_exists_and_has_a_reason() -> None:
     assert len(LARGER) <= REASONS_MAX
     assert all((ROOT / path.partition(":")[0]).exists() and why for path, why in LARGER.items())
-
-
-def test_what_is_still_to_be_done_is_not_done_yet() -> None:
-    """Whoever mends one takes it off its list."""
-    tree = product(FILES)
-    known = {node.name: node for _, node in classes(tree)}
-    assert all(known[name].bases for name in STILL_INHERITS)
-    for entry in STILL_LARGER:
-        path, _, function = entry.partition(":")
-        source = next(s for s in tree.values() if s.path == path)
-        sizes_of = [
-            (node.end_lineno or 0) - node.lineno + 1
-            for node in ast.walk(source.tree)
-            if isinstance(node, ast.FunctionDef) and node.name == function
-        ]
-        if function:
-            assert max(sizes_of) > FUNCTION_LINES_MAX, entry
-        else:
-            assert len(source.text.splitlines()) > FILE_LINES_MAX, entry
 
 
 def test_each_room_of_the_table_exists() -> None:

@@ -62,6 +62,7 @@ class JoinedMember:
         )
         self._initial_offsets = InitialOffsets(
             state,
+            state.data,
             setup.group_offsets,
             str(setup.config["initial_offsets"]),
             setup.config["offsets_storage"] == "kafka",

@@ -53,12 +53,7 @@ class OffsetResetter(Protocol):
 
 
 class StartingMember(Protocol):
-    """What is asked of the member whose partitions begin; any thread."""
-
-    @property
-    def data(self) -> OffsetResetter:
-        """The fetching side."""
-        ...
+    """What is asked of the member whose partitions begin; any thread, without a lock."""
 
     @property
     def closed(self) -> bool:
@@ -77,20 +72,29 @@ class StartingMember(Protocol):
 
 
 class InitialOffsets:
-    """Answers the `Resolve`s of one membership. `offsets` is the group in Kafka. `always`: its
-    offsets are kept in Kafka alone, so Kafka is asked at each start, and `initial` decides for what
-    is not there: with "kafka" what is stored in ZooKeeper counts, as left by a group that kept its
-    offsets there before.
-    """
+    """Answers the `Resolve`s of one membership, on the member's thread or on the IO thread."""
 
     def __init__(
-        self, member: StartingMember, offsets: GroupOffsets, initial: str, always: bool = False
+        self,
+        member: StartingMember,
+        resetter: OffsetResetter,
+        offsets: GroupOffsets,
+        initial: str,
+        always: bool = False,
     ) -> None:
         self.member = member
+        # Decides for what has no offset anywhere.
+        self.resetter = resetter
+        # The group in Kafka.
         self.offsets = offsets
+        # The option initial_offsets.
         self.initial = initial
+        # Whether offsets are kept in Kafka alone: then Kafka is asked at each start, and `initial`
+        # decides for what is not there. With "kafka" what is stored in ZooKeeper counts, as left by
+        # a group that kept its offsets there before.
         self.always = always
-        self._said = ""
+        # The error that was logged last, which is logged once; "" after an answer. IO thread.
+        self._logged = ""
 
     # when the group is joined
 
@@ -115,7 +119,7 @@ class InitialOffsets:
         while not self._over:
             try:
                 live = await self.offsets.live_members_async()
-                self._said = ""
+                self._logged = ""
                 return self._refuse(live)
             except kafka.errors.GroupAuthorizationFailedError:
                 return  # it matters only where something is adopted, which says so
@@ -160,7 +164,7 @@ class InitialOffsets:
             if live:
                 return self._refuse(live)
             found = await self.offsets.committed_async(partitions)
-            self._said = ""
+            self._logged = ""
         except (
             kafka.errors.GroupAuthorizationFailedError,
             kafka.errors.TopicAuthorizationFailedError,
@@ -213,7 +217,7 @@ class InitialOffsets:
                     + ") or 'reset'",
                 )
             )
-        elif not self.member.data.resolve(
+        elif not self.resetter.resolve(
             rest,
             lambda more: self.member.send(msg.Resolved(token, model_offsets({**found, **more}))),
             earliest,
@@ -234,7 +238,7 @@ class InitialOffsets:
 
     def _not_answered(self, error: Exception) -> None:
         said = f"{type(error).__name__}: {error}".removesuffix(": ")
-        level = logging.DEBUG if self._over or said == self._said else logging.WARNING
+        level = logging.DEBUG if self._over or said == self._logged else logging.WARNING
         log.log(
             level,
             "Kafka does not say where group %s stands: %s; it is asked again, and what has no"
@@ -242,7 +246,7 @@ class InitialOffsets:
             self.offsets.group,
             said,
         )
-        self._said = said
+        self._logged = said
 
 
 def _active(group: str, live: tuple[str, ...]) -> str:

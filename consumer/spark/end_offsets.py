@@ -25,18 +25,28 @@ EARLIEST, LATEST = -2, -1
 
 
 class EndOffsets:
-    """`news` is called, on this thread, when an end has moved or a partition became known."""
+    """The ends of some partitions' logs; any thread. Asks the brokers on the thread "log-ends"."""
 
-    def __init__(self, data: FetchClient, news: Callable[[], None]) -> None:
+    def __init__(self, data: FetchClient, changed: Callable[[], None]) -> None:
         self._data = data
-        self._news = news
+        # Called, on log-ends, when an end has moved or a partition became known.
+        self._changed = changed
+        # Guards `_wanted`, `_began`, `_ends` and `_counter`.
         self._lock = threading.Lock()
+        # Ends the pause of log-ends.
         self._wake = threading.Event()
+        # Set once.
         self._stopped = False
+        # What is kept fresh, and the value of `_counter` when it came.
         self._wanted: dict[TopicPartition, int] = {}
+        # First offsets, and next offsets to be written, as asked last.
         self._began: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        # Counts the calls of `want`: an answer for what went and came again in the meantime is left
+        # out.
         self._counter = 0
+        # When an end moved last, and when all beginnings were asked for last (`time.monotonic`, s).
+        # Touched by log-ends only.
         self._moved_at = self._began_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
         self._thread.start()
@@ -109,4 +119,4 @@ class EndOffsets:
             self._ends.update({tp: offset for tp, offset in ends.items() if tp in current})
         if moved:
             self._moved_at = time.monotonic()
-            self._news()
+            self._changed()

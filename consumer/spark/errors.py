@@ -15,7 +15,7 @@ from consumer.errors import ConsumerError, MembershipError
 
 
 class SessionLostError(MembershipError):
-    """The query is not the member that it was, and shall not rejoin."""
+    """The query is not the member that it was, and must not rejoin."""
 
 
 class UndecidedError(ConsumerError):

@@ -43,15 +43,18 @@ def address_of(member: str) -> str:
 
 
 class GracefulStop:
-    """The source's side. `asked`: plan nothing more; `drained` is set when all that was planned is
-    stored. `name` gives the member's name, which changes with its session.
-    """
+    """The source's side. Made, followed and closed on Spark's thread; answers on others."""
 
     def __init__(self, name: Callable[[], str]) -> None:
+        # Whether nothing more may be planned; set once, by an answering thread.
         self.asked = False
+        # Set, by Spark's thread, when all that was planned is stored.
         self.drained = threading.Event()
+        # Gives the member's name, which changes with its session.
         self._name = name
+        # The name that is listened at; "" before the first. Spark's thread.
         self._bound = ""
+        # Listens; None before the first name, where that failed, and when closed. Spark's thread.
         self._socket: socket.socket | None = None
 
     def follow(self) -> None:

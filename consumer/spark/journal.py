@@ -1,4 +1,4 @@
-"""What a query did, one JSON object per line in a file of its own, for the audit
+"""What a query did, one JSON object per line in one file for each query, for the audit
 (`consumer.spark.audit`): the lines of `consumer.verifiable`, where the records that were handed out
 are planned ranges, and committed is what ZooKeeper has of them.
 
@@ -22,13 +22,16 @@ from zkcoord.core.model import TopicPartition
 
 
 class QueryJournal:
-    """The journal of one query, a new file in `folder`; none where that is "". `observer` is for
-    its member. Raises `OSError`.
+    """The journal of one query, a new file in `folder`; none where that is "". Called on Spark's
+    thread. Raises `OSError`.
     """
 
     def __init__(self, folder: str) -> None:
+        # For the member, which calls it on its thread.
         self.observer: AssignmentObserver = Observer()
+        # The file, safe for both threads; None: no journal is kept.
         self._journal: EventLines | None = None
+        # Incarnation and number of the plan that was noted as stored last.
         self._stored: tuple[int, int] | None = None
         if folder:
             os.makedirs(folder, exist_ok=True)
@@ -53,7 +56,7 @@ class QueryJournal:
                 orders={named(r.tp): r.version for r in plan.ranges},
             )
 
-    def stored(self, plan: Plan, desk: QueryAssignment) -> None:
+    def stored(self, plan: Plan, assignment: QueryAssignment) -> None:
         """The plan is written and stored, as far as this query still owns it. Once for each
         plan.
         """
@@ -61,11 +64,11 @@ class QueryJournal:
         if self._journal is None or key == self._stored:
             return
         self._stored = key
-        with desk.lock:
+        with assignment.lock:
             offsets = {
                 named(r.tp): r.end
                 for r in plan.ranges
-                if (owned := desk.owned.get(r.tp)) is not None and owned.position == r.end
+                if (owned := assignment.owned.get(r.tp)) is not None and owned.position == r.end
             }
         if offsets:
             self._journal.write("committed", batch=plan.number, offsets=offsets)

@@ -22,8 +22,8 @@ in it. So, for a batch whose end offset is `plan`, one multi of
 
 succeeds at most once, and only if this member is still the one that planned it, still owns every
 partition, and nobody (a successor's start, an operator's reset) has touched the offsets since. The
-source was told beforehand which values may appear (`Foresee`): it takes them for its own commits,
-and its next `latestOffset` has nothing to write. In a transaction of a database the fence is
+member knows beforehand which values may appear (`ExpectCommit`): it takes them for its own commits,
+and the next `latestOffset` has nothing to write. In a transaction of a database the fence is
 `r.owner`, which rises with each start of the partition by whomever. A sink that is not fenced does
 nothing of this: the source commits each plan when Spark asks for the next.
 
@@ -49,6 +49,7 @@ from typing import Any
 
 from consumer.errors import ConsumerError
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.codec import FencedRange, ReplayedPlan
 
 PLAN_VERSION = 1
 PARTITIONS_PER_PLAN_MAX = 400
@@ -56,22 +57,23 @@ TINY_ROWS = 20_000
 
 
 class PlanError(ConsumerError):
-    """What Spark's log gives back is no plan of this source; one sentence."""
+    """What Spark's log, or ZooKeeper, gives back is no plan of this source; one sentence."""
 
     fatal = True
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlannedRange:
-    """Offsets `start` (included) to `end` (not included) of a partition. `version`: that of the
-    offset node, and `owner`: czxid of the owner node, while it was planned (-1: there is no group).
-    """
+    """Offsets of one partition."""
 
     topic: str
     partition: int
+    # The first offset, and the next after the last.
     start: int
     end: int
+    # The version of the offset node while it was planned; -1: there is no group.
     version: int = -1
+    # The czxid of the owner node while it was planned; -1: there is no group.
     owner: int = -1
 
     @property
@@ -87,16 +89,18 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch: `number` counts the plans of a query (0: nothing was planned yet), the rest says
-    who planned it. `generation` and `epoch`: those of the member's latest command.
-    """
+    """One batch, and who planned it."""
 
+    # Counts the plans of a query; 0: nothing was planned yet.
     number: int = 0
     group: str = ""
+    # Where ZooKeeper is, as the query's options say it.
     zookeeper: str = ""
     layout: str = ""
+    # The name of the member that planned it, and the czxid of its registration.
     member: str = ""
     incarnation: int = 0
+    # Those of the member's latest command.
     generation: int = 0
     epoch: int = 0
     ranges: tuple[PlannedRange, ...] = ()
@@ -125,9 +129,40 @@ class Plan:
             "ranges": ranges,
         }
 
+    def to_replayed(self) -> ReplayedPlan:
+        """For the node that fenced sinks read."""
+        return ReplayedPlan(
+            self.number,
+            self.group,
+            self.zookeeper,
+            self.layout,
+            self.member,
+            self.incarnation,
+            self.generation,
+            self.epoch,
+            tuple(FencedRange(r.tp, r.start, r.end, r.version, r.owner) for r in self.ranges),
+        )
+
     def to_json(self) -> str:
         """The text of it."""
         return json.dumps(self.to_dict())
+
+
+def plan_of(replayed: ReplayedPlan) -> Plan:
+    """The plan that a replayed plan's node holds."""
+    return Plan(
+        replayed.number,
+        replayed.group,
+        replayed.zookeeper,
+        replayed.layout,
+        replayed.member,
+        replayed.incarnation,
+        replayed.generation,
+        replayed.epoch,
+        tuple(
+            PlannedRange(*r.partition, r.start, r.end, r.version, r.owner) for r in replayed.ranges
+        ),
+    )
 
 
 def parse_plan(given: str | Mapping[str, Any] | None) -> Plan:

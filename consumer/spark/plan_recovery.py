@@ -13,14 +13,14 @@ again.
 from __future__ import annotations
 
 import enum
-import json
 import logging
 import threading
 import time
 
 from consumer.spark.errors import UndecidedError
 from consumer.spark.plan import Plan, PlannedRange
-from consumer.spark.query_member import LOOK_S, QueryMember
+from consumer.spark.query_member import QueryMember
+from consumer.spark.query_session import LOOK_S
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import (
     Check,
@@ -58,16 +58,16 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
     deadline = time.monotonic() + patience_s
     running: Plan | None = None
     while running is None:
-        member.check()
-        verdicts = _judge(member, logged)
+        member.session.check()
+        decisions = _decide(member, logged)
         late = time.monotonic() >= deadline
         if late:
-            verdicts = _last_word(member, logged, verdicts)
-        if verdicts and RangeDecision.OPEN not in verdicts.values():
-            running = _take(
+            decisions = _decide_late(member, logged, decisions)
+        if decisions and RangeDecision.OPEN not in decisions.values():
+            running = _replan(
                 member,
                 logged,
-                {r.tp: r for r in logged.ranges if verdicts[r.tp] is RangeDecision.READ},
+                {r.tp: r for r in logged.ranges if decisions[r.tp] is RangeDecision.READ},
             )
         if running is None and late:
             raise UndecidedError(
@@ -76,7 +76,7 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
                 " start the query again"
             )
         if running is None:
-            member.wait(LOOK_AGAIN_S)
+            member.session.wait(LOOK_AGAIN_S)
     wanted = {r.tp for r in running.ranges}
     left = [str(r.tp) for r in logged.ranges if r.tp not in wanted]
     log.info(
@@ -89,63 +89,70 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
     return running
 
 
-def _take(
+def _replan(
     member: QueryMember, logged: Plan, wanted: dict[TopicPartition, PlannedRange]
 ) -> Plan | None:
     """These ranges as a plan of now, of which fenced sinks know; None if something moved
     meanwhile.
     """
-    with member.desk.lock:
-        if not all(tp in member.desk.owned for tp in wanted):
+    with member.assignment.lock:
+        if not all(tp in member.assignment.owned for tp in wanted):
             return None
         for tp, r in wanted.items():
-            member.desk.owned[tp].flight = r
-    running = member.fly(logged.number, wanted, (logged.incarnation, logged.number))
+            member.assignment.owned[tp].in_flight = r
+    running = member.planner.fence_plan(logged.number, wanted, (logged.incarnation, logged.number))
     return (
         running
         if running is not None
         and len(running.ranges) == len(wanted)
-        and _published(member, logged, running)
+        and _publish(member, logged, running)
         else None
     )
 
 
-def _judge(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecision]:
-    """Nothing while this is no member, or cannot tell."""
-    if not member.leased():
+def _decide(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDecision]:
+    """What becomes of each range; empty while this is no member, or its thread does not answer."""
+    if not member.session.leased():
         return {}
-    standing = member.standing()
-    if standing is None:
+    snapshot = member.session.snapshot()
+    if snapshot is None:
         return {}
-    with member.desk.lock:
-        owned = {r.tp for r in logged.ranges if r.tp in member.desk.owned and r.tp in standing.held}
-    holders = member.holders([r.tp for r in logged.ranges if r.tp not in owned])
+    with member.assignment.lock:
+        owned = {
+            r.tp for r in logged.ranges if r.tp in member.assignment.owned and r.tp in snapshot.held
+        }
+    owners = member.session.read_owners([r.tp for r in logged.ranges if r.tp not in owned])
     found: dict[TopicPartition, RangeDecision] = {}
     for r in logged.ranges:
-        holder = holders.get(r.tp)
+        owner = owners.get(r.tp)
         if r.tp in owned:
             found[r.tp] = (
-                RangeDecision.READ if standing.held[r.tp][0] == r.start else RangeDecision.GONE_ON
+                RangeDecision.READ if snapshot.held[r.tp][0] == r.start else RangeDecision.GONE_ON
             )
-        elif holder is None or holder.member == logged.member or holder.session == standing.session:
+        elif (
+            owner is None
+            or owner.thread.member == logged.member
+            or owner.session == snapshot.session
+        ):
             found[r.tp] = RangeDecision.OPEN
         else:
             found[r.tp] = RangeDecision.GONE_ON
     return found
 
 
-def _last_word(
-    member: QueryMember, logged: Plan, verdicts: dict[TopicPartition, RangeDecision]
+def _decide_late(
+    member: QueryMember, logged: Plan, decisions: dict[TopicPartition, RangeDecision]
 ) -> dict[TopicPartition, RangeDecision]:
     """Time is up: what was touched since the plan was made has gone on."""
     still = [
-        r for r in logged.ranges if verdicts.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
+        r for r in logged.ranges if decisions.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
     ]
     result = (
-        member.agent.read(
-            [GetData(member.layout.offset(member.options.group, r.tp)) for r in still], LOOK_S
+        member.session.thread.read(
+            [GetData(member.session.layout.offset(member.options.group, r.tp)) for r in still],
+            LOOK_S,
         )
-        if verdicts
+        if decisions
         else None
     )
     answers = result.answers if isinstance(result, ReadDone) else ()
@@ -154,15 +161,15 @@ def _last_word(
         for r, answer in zip(still, answers, strict=False)
         if isinstance(answer, Node) and _touched(r, answer)
     }
-    untold = [str(r.tp) for r in still if r.tp not in touched]
-    if untold:
+    undecided = [str(r.tp) for r in still if r.tp not in touched]
+    if undecided:
         raise UndecidedError(
-            f"batch {logged.number} must be read again, and nobody owns {', '.join(untold)} yet:"
+            f"batch {logged.number} must be read again, and nobody owns {', '.join(undecided)} yet:"
             f" see that a coordinator runs (zkcoord groups describe {member.options.group}) and"
             " that no member that is gone holds them, then start the query again"
         )
     return {
-        r.tp: RangeDecision.GONE_ON if r.tp in touched else verdicts[r.tp] for r in logged.ranges
+        r.tp: RangeDecision.GONE_ON if r.tp in touched else decisions[r.tp] for r in logged.ranges
     }
 
 
@@ -170,14 +177,14 @@ def _touched(r: PlannedRange, node: Node) -> bool:
     return node.stat.version > r.version or codec.decode_offset(str(r.tp), node.data) != r.start
 
 
-def _published(member: QueryMember, logged: Plan, running: Plan) -> bool:
-    """Tell fenced sinks which fence counts: one node that lives as long as this session. False:
-    this is not the member any more, or ZooKeeper does not answer.
+def _publish(member: QueryMember, logged: Plan, running: Plan) -> bool:
+    """Write which fence counts, for fenced sinks: one node that lives as long as this session.
+    False: this is not the member any more, or ZooKeeper does not answer.
     """
-    group, layout = member.options.group, member.layout
+    group, layout = member.options.group, member.session.layout
     path, data = (
         layout.replayed_plan(group, logged.incarnation, logged.number),
-        json.dumps(running.to_dict()).encode("utf-8"),
+        codec.encode_replayed_plan(running.to_replayed()),
     )
     guard = Check(layout.registration(group, running.member), 0)
     multi(member, [Create(layout.replayed_plans(group), b"", acl=member.zk.acl)])
@@ -192,13 +199,13 @@ def multi(member: QueryMember, ops: list[Op]) -> MultiResult | None:
     answers: list[MultiResult] = []
     done = threading.Event()
 
-    def take(result: MultiResult) -> None:
+    def receive(result: MultiResult) -> None:
         answers.append(result)
         done.set()
 
-    def ask(port: Port) -> None:
-        port.multi(ops, take)
+    def send(port: Port) -> None:
+        port.multi(ops, receive)
 
-    member.agent.with_port(ask)
+    member.session.thread.with_port(send)
     done.wait(LOOK_S)
     return answers[0] if answers else None

@@ -20,15 +20,15 @@ LOOK_AGAIN_S = 0.1
 
 def report(member: QueryMember) -> dict[str, object]:
     """Who it is, what it owns and how far that is behind, as known without asking anybody."""
-    with member.desk.lock:
+    with member.assignment.lock:
         known = member.ends.known()
         lag = {
-            str(tp): max(0, known[tp][1] - member.desk.position(tp))
-            for tp in sorted(member.desk.owned)
+            str(tp): max(0, known[tp][1] - member.assignment.position(tp))
+            for tp in sorted(member.assignment.owned)
             if tp in known
         }
-        owned = len(member.desk.owned)
-    at = member.agent.standing()
+        owned = len(member.assignment.owned)
+    at = member.session.thread.standing()
     return {
         "group": member.options.group,
         "member": at.name,
@@ -46,7 +46,7 @@ def aim(member: QueryMember, patience_s: float) -> None:
     owner, here or elsewhere. Raises `UndecidedError`, `MembershipError`, `NoBrokerError`.
     """
     partitions = _partitions(member)
-    member.targets = member.ends.ask(dict.fromkeys(partitions, LATEST))
+    member.planner.targets = member.ends.ask(dict.fromkeys(partitions, LATEST))
     deadline = time.monotonic() + patience_s
     while not _spoken_for(member, partitions):
         if time.monotonic() >= deadline:
@@ -55,20 +55,20 @@ def aim(member: QueryMember, patience_s: float) -> None:
                 f" {patience_s:.0f} s: see that a coordinator runs (zkcoord groups describe"
                 f" {member.options.group}), then start the query again"
             )
-        member.wait(LOOK_AGAIN_S)
+        member.session.wait(LOOK_AGAIN_S)
 
 
 def arrived(member: QueryMember, left_s: float) -> bool:
     """Is everything read that `aim` aimed at, and stored, of what is this query's? Raises
     `UndecidedError` when there is no time left and it cannot be told.
     """
-    if member.targets is None:
+    if member.planner.targets is None:
         return False
-    with member.desk.lock:
-        desk = member.desk
-        there = member.leased() and all(
-            tp not in desk.unsettled and owned.position >= member.targets.get(tp, 0)
-            for tp, owned in desk.owned.items()
+    with member.assignment.lock:
+        assignment = member.assignment
+        there = member.session.leased() and all(
+            tp not in assignment.uncommitted and owned.position >= member.planner.targets.get(tp, 0)
+            for tp, owned in assignment.owned.items()
             if not owned.revoking
         )
     if not there and left_s <= 0:
@@ -101,9 +101,9 @@ def _partitions(member: QueryMember) -> list[TopicPartition]:
 
 
 def _spoken_for(member: QueryMember, partitions: Collection[TopicPartition]) -> bool:
-    member.check()
-    if not member.joined:
+    member.session.check()
+    if not member.session.joined:
         return False
-    with member.desk.lock:
-        others = [tp for tp in partitions if tp not in member.desk.owned]
-    return len(member.holders(others)) == len(others)
+    with member.assignment.lock:
+        others = [tp for tp in partitions if tp not in member.assignment.owned]
+    return len(member.session.read_owners(others)) == len(others)

@@ -1,17 +1,10 @@
-"""What a streaming query holds, between the agent's thread and the thread on which Spark calls.
+"""What a streaming query owns, between the member's thread and the thread on which Spark calls.
 
-Messages of the agent take effect at once, under the lock. A partition that is asked back is given
-at once if the batch under way has nothing of it; else when the batch is written, which is known
-when Spark asks for the next one (`Member.settle`). What stays is never touched by what goes.
-
-Contracts:
-* `flight` of a partition: the range of it that Spark has, or may have. While there is one, nothing
-  else of it is planned and it is not given up.
-* `unsettled`: ranges that are durably written, whose offset is not known to be stored. What is
-  given up begins behind them (`position`), and nothing more of the partition is planned while there
-  is one. They stay when a partition is given up: it may come back before that was carried out.
-* A partition that an operator resets, or that is lost, forgets both: what was read of it is not
-  stored any more.
+Messages of the member take effect at once, under the lock. A partition that is to be revoked is
+given up at once if the batch under way has nothing of it; else when the batch is written, which is
+known when Spark asks for the next one (`QueryMember.commit_written`). What stays is never touched
+by what goes. A partition that an operator resets, or that is lost, forgets what is in flight of it
+and what is not committed: what was read of it is not stored any more.
 """
 
 from __future__ import annotations
@@ -19,9 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from consumer.core import messages as msg
 from consumer.core.messages import NoticeKind
@@ -30,6 +22,7 @@ from consumer.fetch.client import FetchClient
 from consumer.observer import AssignmentObserver
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import assert_never
 
 log = logging.getLogger(__name__)
 
@@ -38,24 +31,29 @@ REST_S = 0.5
 
 @dataclass(slots=True)
 class Owned:
-    """One partition of this member: what is read next, since which era it is owned; `owner`: the
-    czxid of its owner node (-1: not known yet); `planned`: the number of the plan that had it last;
-    `rests_until`: it is about to be asked back, as far as is known (`time.monotonic`).
-    """
+    """One partition of this member. Changed under the lock of `QueryAssignment` only."""
 
+    # The offset that is read next.
     position: int
-    era: int
+    # The assignment epoch since which it is owned.
+    assignment_epoch: int
+    # The czxid of its owner node; -1: not known yet.
     owner: int = -1
+    # The number of the plan that had it last; 0: none had it.
     planned: int = 0
+    # Whether it is to be given up.
     revoking: bool = False
+    # Nothing is planned of it until then (`time.monotonic`, s), because another `Revoke` is about
+    # to come.
     rests_until: float = 0.0
-    flight: PlannedRange | None = None
+    # The range of it that Spark has, or may have. While there is one, nothing else of it is planned
+    # and it is not given up.
+    in_flight: PlannedRange | None = None
 
 
 class QueryAssignment:
-    """One member's partitions. Everything is read and changed under
-    `lock`, which is also notified of each change. `closed` and `failure` are what
-    `consumer.offsets.initial_offsets` asks for.
+    """One member's partitions. Each field may be read and changed under `lock` only, but for those
+    that say otherwise. `closed` and `failure` are what `consumer.offsets.initial_offsets` asks for.
     """
 
     def __init__(
@@ -66,37 +64,77 @@ class QueryAssignment:
         send: Callable[[msg.FromFetcher], None],
         resolve: Callable[[msg.Resolve], None],
     ) -> None:
+        # Asks the brokers; any thread, without the lock.
         self.data = data
+        # Hears of each change, under the lock.
         self.observer = observer
+        # Notified of each change.
         self.lock = threading.Condition(threading.RLock())
         self.owned: dict[TopicPartition, Owned] = {}
-        self.given: dict[TopicPartition, Owned] = {}
-        self.unsettled: dict[TopicPartition, PlannedRange] = {}
+        # Given up, and as it was then, in case it comes back (`Resumed`).
+        self.released: dict[TopicPartition, Owned] = {}
+        # Ranges that are durably written, whose offset is not known to be stored. What is given up
+        # begins behind them (`position`), and nothing more of the partition is planned while there
+        # is one. They stay when a partition is given up: it may come back before that was carried
+        # out.
+        self.uncommitted: dict[TopicPartition, PlannedRange] = {}
+        # What each `Revoke` that is not answered yet still waits for, by its token.
         self.revokes: dict[int, set[TopicPartition]] = {}
+        # Answers to commits that nobody has fetched yet, by their token.
         self.answers: dict[int, msg.CommitDone] = {}
-        self.era = 0
+        # The latest assignment epoch; rises only. Spark's thread reads it without the lock.
+        self.assignment_epoch = 0
+        # What ended this member; set once.
         self.failure: MembershipError | None = None
+        # Why this is not the member any more that it was; "" once that was reported.
         self.session_lost = ""
+        # Whether the group was left; set once. No message takes effect after that.
         self.closed = False
+        # Called under the lock when partitions came or went.
         self._changed = changed
-        # Sends a message to the member's thread.
+        # Sends a message to the member; any thread.
         self.send = send
         # Answers a question for initial offsets, now or later.
         self._answer_resolve = resolve
 
-    # the agent's thread
+    # the member's thread
 
     def receive(self, message: msg.ToFetcher) -> None:
-        """Take one message of the agent."""
+        """Carry out one message of the member."""
         with self.lock:
             if not self.closed:
-                self._HANDLERS[type(message)](self, message)
+                self._receive(message)
                 self.lock.notify_all()
 
+    def _receive(self, message: msg.ToFetcher) -> None:
+        match message:
+            case msg.Assigned():
+                self._assigned(message)
+            case msg.Revoke():
+                self._revoke(message)
+            case msg.Resumed():
+                self._resumed(message)
+            case msg.Lost():
+                self._lost(message)
+            case msg.Seek():
+                self._seek(message)
+            case msg.Resolve():
+                self._answer_resolve(message)
+            case msg.CommitDone():
+                self.answers[message.token] = message
+            case msg.Failed():
+                self.failure = self.failure or failure(message)
+            case msg.Notice():
+                self._notice(message)
+            case msg.UserData() | msg.Stored():
+                pass  # for applications that listen
+            case _:
+                assert_never(message)
+
     def _assigned(self, m: msg.Assigned) -> None:
-        self.era = max(self.era, m.era)
+        self.assignment_epoch = max(self.assignment_epoch, m.era)
         for tp, offset in m.offsets.items():
-            self.given.pop(tp, None)
+            self.released.pop(tp, None)
             self.owned[tp] = Owned(offset, m.era)
         self.observer.on_assigned(m.offsets, time.time_ns())
         self._changed()
@@ -110,30 +148,35 @@ class QueryAssignment:
         self.release()
 
     def release(self) -> None:
-        """Give up what is asked back and not being read. Any thread, under the lock."""
+        """Give up what is to be revoked and not in flight. Any thread, under the lock."""
         for token, wanted in list(self.revokes.items()):
-            busy = tuple(sorted(tp for tp in wanted if self.owned[tp].flight is not None))
+            busy = tuple(sorted(tp for tp in wanted if self.owned[tp].in_flight is not None))
             idle = sorted(wanted.difference(busy))
             if busy and not idle:
                 continue
             del self.revokes[token]
             positions = {tp: self.position(tp) for tp in idle}
             for tp in idle:
-                self.given[tp] = self.owned.pop(tp)
+                self.released[tp] = self.owned.pop(tp)
             self.observer.on_revoked(positions, time.time_ns())
             self.send(msg.Revoked(token, positions, busy))
             self._changed()
 
+    def clear_in_flight(self) -> None:
+        """Spark has no range of any partition. Under the lock."""
+        for owned in self.owned.values():
+            owned.in_flight = None
+
     def position(self, tp: TopicPartition) -> int:
         """The first offset of an owned partition that is not durably written."""
-        at, written = self.owned[tp].position, self.unsettled.get(tp)
+        at, written = self.owned[tp].position, self.uncommitted.get(tp)
         return written.end if written is not None and written.start == at else at
 
     def _resumed(self, m: msg.Resumed) -> None:
         back = {}
         for tp in m.partitions:
-            if tp in self.given:
-                self.owned[tp] = self.given.pop(tp)
+            if tp in self.released:
+                self.owned[tp] = self.released.pop(tp)
                 back[tp] = self.position(tp)
             if tp in self.owned:
                 self.owned[tp].revoking = False
@@ -145,10 +188,10 @@ class QueryAssignment:
         self._changed()
 
     def _lost(self, m: msg.Lost) -> None:
-        self.era = max(self.era, m.era)
+        self.assignment_epoch = max(self.assignment_epoch, m.era)
         gone = {tp for tp in m.partitions if self.owned.pop(tp, None) is not None}
         for tp in m.partitions:
-            self.given.pop(tp, None)
+            self.released.pop(tp, None)
             for wanted in self.revokes.values():
                 wanted.discard(tp)
         if gone:
@@ -157,27 +200,18 @@ class QueryAssignment:
         self._changed()
 
     def _seek(self, m: msg.Seek) -> None:
-        self.era = max(self.era, m.era)
+        self.assignment_epoch = max(self.assignment_epoch, m.era)
         log.warning(
             "the stored offset of %s was reset to %d by somebody else: the next batch goes on"
             " there",
             m.partition,
             m.offset,
         )
-        self.unsettled.pop(m.partition, None)
+        self.uncommitted.pop(m.partition, None)
         if m.partition in self.owned:
             self.owned[m.partition].position = m.offset
-            self.owned[m.partition].flight = None
+            self.owned[m.partition].in_flight = None
         self._changed()
-
-    def _resolve(self, m: msg.Resolve) -> None:
-        self._answer_resolve(m)
-
-    def _commit_done(self, m: msg.CommitDone) -> None:
-        self.answers[m.token] = m
-
-    def _failed(self, m: msg.Failed) -> None:
-        self.failure = self.failure or failure(m)
 
     def _notice(self, m: msg.Notice) -> None:
         self.observer.on_notice(m, time.time_ns())
@@ -191,21 +225,4 @@ class QueryAssignment:
                 )
             )
             self.revokes.clear()
-            self.given.clear()
-
-    def _nothing(self, m: Any) -> None:
-        """What a custom assignor says is for applications that listen."""
-
-    _HANDLERS: Mapping[type, Callable[[QueryAssignment, Any], None]] = {
-        msg.Assigned: _assigned,
-        msg.Revoke: _revoke,
-        msg.Resumed: _resumed,
-        msg.Lost: _lost,
-        msg.Seek: _seek,
-        msg.Resolve: _resolve,
-        msg.CommitDone: _commit_done,
-        msg.Failed: _failed,
-        msg.Notice: _notice,
-        msg.UserData: _nothing,
-        msg.Stored: _nothing,
-    }
+            self.released.clear()

@@ -89,9 +89,10 @@ class ZkcoordSource(DataSource):
 
 @dataclass
 class ReadTask(InputPartition):
-    """What one task reads; `brokers` where the options do not name them."""
+    """What one task reads."""
 
     ranges: tuple[PlannedRange, ...]
+    # Kafka's bootstrap servers, for options that do not name them.
     brokers: str
 
 
@@ -130,15 +131,17 @@ class ZkcoordReader(DataSourceReader):
 
 
 class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's reader. Holds its membership only in the process that plans: a copy that was
-    pickled begins without.
-    """
+    """One query's reader. Spark calls it on one thread at a time."""
 
     def __init__(self, options: StreamOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
+        # Only in the process that plans, from the first call until `stop`; a copy that was pickled
+        # begins without.
         self._member: QueryMember | None = None
+        # As `_member`, from the first line on.
         self._journal: QueryJournal | None = None
+        # The start that Spark asked with last, and the plan that it holds.
         self._asked: tuple[dict[str, Any], Plan] = ({}, Plan())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -186,23 +189,25 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         member, done = self._membership(), self._parsed(start)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        deadline = time.monotonic() + (IDLE_WAIT_S if member.targets is None else self._patience_s)
+        deadline = time.monotonic() + (
+            IDLE_WAIT_S if member.planner.targets is None else self._patience_s
+        )
         while True:
-            member.check()
+            member.session.check()
             member.drain.follow()
-            if member.settle(done):
-                self._lines.stored(done, member.desk)
+            if member.commit_written(done):
+                self._lines.stored(done, member.assignment)
                 if member.drain.asked:
                     member.drain.drained.set()
                     return start
-                planned = member.plan(done.number + 1, max_rows)
+                planned = member.planner.next_plan(done.number + 1, max_rows)
                 if planned is not None:
                     self._lines.planned(planned)
                     return planned.to_dict()
             left = deadline - time.monotonic()
             if arrived(member, left) or left <= 0:
                 return start
-            member.wait(min(left, IDLE_WAIT_S))
+            member.session.wait(min(left, IDLE_WAIT_S))
 
     def _parsed(self, start: dict[str, Any]) -> Plan:
         """Spark asks with the same offset again and again while there is nothing to read."""
@@ -237,7 +242,7 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         member, logged = self._membership(), self._own(parse_plan(end))
         if start == end:
             return []
-        running = member.confirmed(logged)
+        running = member.planner.confirmed(logged)
         if running is None:
             running = replay(member, logged, self._patience_s)
             self._lines.planned(running)
@@ -262,8 +267,8 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 and threading.current_thread() is threading.main_thread()
             ):
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark's may come while this leaves
-            with member.desk.lock:
-                lost = () if member.leased() else tuple(member.desk.owned)
+            with member.assignment.lock:
+                lost = () if member.session.leased() else tuple(member.assignment.owned)
             self._lines.closing(lost)
             member.close()
 

@@ -1,48 +1,35 @@
 """Where a query begins, for partitions of which the group has stored nothing: `startingOffsets`.
-Stands before `consumer.offsets.initial_offsets`, which asks first what the group has committed in
+Stands behind `consumer.offsets.initial_offsets`, which asks first what the group has committed in
 Kafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
-from consumer.core import messages as msg
+from kafka.structs import TopicPartition as KafkaPartition
+
+from consumer.fetch.client import FetchClient
 from consumer.spark.options import EARLIEST, Offsets
-from consumer.spark.query_assignment import QueryAssignment
 from zkcoord.core.model import TopicPartition
 
 
 class StartingOffsets:
-    """The `StartingMember` of a query. Partitions that explicit offsets do not name begin at
-    their first record, as new ones do in Spark's own source.
+    """The `OffsetResetter` of a query; any thread. Partitions that explicit offsets do not name
+    begin at their first record, as new ones do in Spark's own source.
     """
 
-    def __init__(self, desk: QueryAssignment, offsets: Offsets) -> None:
-        self._desk = desk
+    def __init__(self, data: FetchClient, offsets: Offsets) -> None:
+        # Asks the brokers.
+        self._data = data
+        # One of EARLIEST and LATEST, or first offsets by partition.
         self._offsets = offsets
-        self.data = self
-
-    def send(self, message: msg.FromFetcher) -> None:
-        """Send to the member's thread."""
-        self._desk.send(message)
-
-    @property
-    def closed(self) -> bool:
-        """Has the member ended?"""
-        return self._desk.closed
-
-    @property
-    def failure(self) -> Exception | None:
-        """What ended it."""
-        return self._desk.failure
 
     def resolve(
         self,
-        partitions: Collection[Any],
-        done: Callable[[dict[Any, int]], None],
-        earliest: Collection[Any] = (),
+        partitions: Collection[KafkaPartition],
+        done: Callable[[dict[KafkaPartition, int]], None],
+        earliest: Collection[KafkaPartition] = (),
     ) -> bool:
         """`done` gets where these begin, as far as it can be found out now; those in `earliest` at
         their first record. There is always a policy.
@@ -53,7 +40,7 @@ class StartingOffsets:
         known = {tp: offset for tp, offset in wanted.items() if offset >= 0}
         rest = {tp: spec for tp, spec in wanted.items() if spec < 0}
         if rest:
-            self._desk.data.look_up(rest, lambda found: done({**known, **found}))
+            self._data.look_up(rest, lambda found: done({**known, **found}))
         else:
             done(known)
         return True

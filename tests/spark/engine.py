@@ -138,13 +138,13 @@ class Query:
     def owned(self) -> set[TopicPartition]:
         """What the member owns now."""
         member = self.reader._membership()
-        with member.desk.lock:
-            return set(member.desk.owned)
+        with member.assignment.lock:
+            return set(member.assignment.owned)
 
     def drained(self) -> None:
         """Trigger until nothing is left and all is stored."""
         wait_until(
-            lambda: self.trigger() == 0 and not self.reader._membership().desk.unsettled,
+            lambda: self.trigger() == 0 and not self.reader._membership().assignment.uncommitted,
             PATIENCE_S,
             "the end of a backlog",
         )

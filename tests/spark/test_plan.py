@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +20,10 @@ from consumer.spark.plan import (
     parse_plan,
     plan,
 )
+from consumer.spark.sink.running_batch import current
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import Missing, Node, ReadAnswer
+from zkcoord.znodes.stat import Stat
 
 PARTITION = st.builds(
     TopicPartition, st.sampled_from(["orders", "a-b", "x.y_z-1"]), st.integers(0, 40)
@@ -167,3 +173,25 @@ def test_a_plan_at_its_largest_fits_a_multi() -> None:
         PARTITIONS_PER_PLAN_MAX * (len("/consumers//offsets//99999") + 2 * 249 + 100 + 20)
         < 512 * 1024
     )
+
+
+LOGGED = Plan(3, "g", "z", "draft", "g_h-1-a", 5, 1, 1, (PlannedRange("t", 0, 1, 2, 3, 4),))
+STAT = Stat(czxid=9, mzxid=9, version=0, cversion=0, ephemeral_owner=7, num_children=0)
+
+
+def now_in_force(answer: ReadAnswer) -> Plan:
+    """What a fenced sink takes for the plan, where ZooKeeper answers this."""
+    keeper: Any = SimpleNamespace(look=lambda reads: [answer])
+    return current(LOGGED, keeper)
+
+
+def test_a_sink_takes_the_plan_of_a_batch_that_is_read_again_from_its_node() -> None:
+    again = replace(LOGGED, member="g_h-2-b", ranges=())
+    assert now_in_force(Node(again.to_json().encode(), STAT)) == again
+    assert now_in_force(Missing()) == LOGGED
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"nonsense", LOGGED.to_json()[:-1].encode()])
+def test_a_sink_refuses_a_replayed_plan_that_cannot_be_read(data: bytes) -> None:
+    with pytest.raises(PlanError, match="plans/5-3 cannot be read"):
+        now_in_force(Node(data, STAT))

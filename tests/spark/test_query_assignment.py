@@ -24,29 +24,27 @@ PATIENCE_S = 60.0
 
 
 class World:
-    """A desk with two partitions, what it told the agent, and how often it said that something
-    changed.
-    """
+    """An assignment of two partitions, and what it sent to the member."""
 
     def __init__(self) -> None:
-        self.told: list[msg.FromFetcher] = []
+        self.sent: list[msg.FromFetcher] = []
         data: Any = None
-        self.desk = QueryAssignment(
-            data, Observer(), lambda: None, self.told.append, lambda question: None
+        self.assignment = QueryAssignment(
+            data, Observer(), lambda: None, self.sent.append, lambda question: None
         )
-        self.desk.receive(msg.Assigned({A: 100, B: 200}, era=3))
+        self.assignment.receive(msg.Assigned({A: 100, B: 200}, era=3))
 
-    def fly(self, tp: TopicPartition) -> PlannedRange:
-        owned = self.desk.owned[tp]
-        owned.flight = PlannedRange(*tp, owned.position, owned.position + 10, 1, 7)
-        return owned.flight
+    def plan_ten(self, tp: TopicPartition) -> PlannedRange:
+        owned = self.assignment.owned[tp]
+        owned.in_flight = PlannedRange(*tp, owned.position, owned.position + 10, 1, 7)
+        return owned.in_flight
 
-    def land(self, tp: TopicPartition) -> None:
+    def write(self, tp: TopicPartition) -> None:
         """Written, and not known to be stored."""
-        flight = self.desk.owned[tp].flight
-        assert flight is not None
-        self.desk.unsettled[tp], self.desk.owned[tp].flight = flight, None
-        self.desk.release()
+        planned = self.assignment.owned[tp].in_flight
+        assert planned is not None
+        self.assignment.uncommitted[tp], self.assignment.owned[tp].in_flight = planned, None
+        self.assignment.release()
 
 
 @pytest.fixture
@@ -55,80 +53,80 @@ def world() -> World:
 
 
 def test_what_is_idle_is_given_up_at_once(world: World) -> None:
-    world.fly(B)
-    world.desk.receive(msg.Revoke(1, (A,)))
-    assert world.told == [msg.Revoked(1, {A: 100})] and set(world.desk.owned) == {B}
+    world.plan_ten(B)
+    world.assignment.receive(msg.Revoke(1, (A,)))
+    assert world.sent == [msg.Revoked(1, {A: 100})] and set(world.assignment.owned) == {B}
 
 
 def test_what_is_read_is_given_up_when_it_is_written_behind_what_is_written(world: World) -> None:
-    world.fly(A)
-    world.desk.receive(msg.Revoke(1, (A,)))
-    world.desk.release()
-    assert world.told == [] and world.desk.owned[A].revoking
-    world.land(A)
-    assert world.told == [msg.Revoked(1, {A: 110})] and set(world.desk.owned) == {B}
+    world.plan_ten(A)
+    world.assignment.receive(msg.Revoke(1, (A,)))
+    world.assignment.release()
+    assert world.sent == [] and world.assignment.owned[A].revoking
+    world.write(A)
+    assert world.sent == [msg.Revoked(1, {A: 110})] and set(world.assignment.owned) == {B}
 
 
 def test_of_a_revocation_what_is_idle_goes_and_what_is_read_is_named(world: World) -> None:
-    world.fly(A)
-    world.desk.receive(msg.Revoke(1, (A, B)))
-    assert world.told == [msg.Revoked(1, {B: 200}, (A,))]
-    world.desk.receive(msg.Resumed((A,)))
-    assert not world.desk.owned[A].revoking and world.desk.owned[A].rests_until > 0, (
+    world.plan_ten(A)
+    world.assignment.receive(msg.Revoke(1, (A, B)))
+    assert world.sent == [msg.Revoked(1, {B: 200}, (A,))]
+    world.assignment.receive(msg.Resumed((A,)))
+    assert not world.assignment.owned[A].revoking and world.assignment.owned[A].rests_until > 0, (
         "it is about to be asked back"
     )
-    world.desk.receive(msg.Revoke(2, (A,)))
-    world.land(A)
-    assert world.told[1:] == [msg.Revoked(2, {A: 110})] and not world.desk.owned
+    world.assignment.receive(msg.Revoke(2, (A,)))
+    world.write(A)
+    assert world.sent[1:] == [msg.Revoked(2, {A: 110})] and not world.assignment.owned
 
 
 def test_what_comes_back_goes_on_behind_what_is_written(world: World) -> None:
-    world.fly(A)
-    world.desk.receive(msg.Revoke(1, (A,)))
-    world.land(A)
-    world.desk.receive(msg.Resumed((A,)))
-    assert world.desk.position(A) == 110 and world.desk.unsettled[A].end == 110, (
+    world.plan_ten(A)
+    world.assignment.receive(msg.Revoke(1, (A,)))
+    world.write(A)
+    world.assignment.receive(msg.Resumed((A,)))
+    assert world.assignment.position(A) == 110 and world.assignment.uncommitted[A].end == 110, (
         "it is not stored yet"
     )
-    assert not world.desk.owned[A].revoking
+    assert not world.assignment.owned[A].revoking
 
 
 def test_a_revocation_that_was_withdrawn_is_not_answered(world: World) -> None:
-    world.fly(A)
-    world.desk.receive(msg.Revoke(1, (A,)))
-    world.desk.receive(msg.Resumed((A,)))
-    world.land(A)
+    world.plan_ten(A)
+    world.assignment.receive(msg.Revoke(1, (A,)))
+    world.assignment.receive(msg.Resumed((A,)))
+    world.write(A)
     assert (
-        set(world.desk.owned) == {A, B}
-        and [m for m in world.told if isinstance(m, msg.Revoked) and m.positions] == []
+        set(world.assignment.owned) == {A, B}
+        and [m for m in world.sent if isinstance(m, msg.Revoked) and m.positions] == []
     )
 
 
 def test_what_is_lost_is_gone_with_its_revocation(world: World) -> None:
-    world.fly(A)
-    world.desk.receive(msg.Revoke(1, (A,)))
-    world.desk.receive(msg.Lost((A, B), "over", era=5))
-    assert not world.desk.owned and world.desk.era == 5
-    world.desk.receive(msg.Assigned({A: 100}, era=6))
-    world.desk.release()
-    assert set(world.desk.owned) == {A} and world.desk.owned[A].flight is None
+    world.plan_ten(A)
+    world.assignment.receive(msg.Revoke(1, (A,)))
+    world.assignment.receive(msg.Lost((A, B), "over", era=5))
+    assert not world.assignment.owned and world.assignment.assignment_epoch == 5
+    world.assignment.receive(msg.Assigned({A: 100}, era=6))
+    world.assignment.release()
+    assert set(world.assignment.owned) == {A} and world.assignment.owned[A].in_flight is None
 
 
 def test_an_operators_reset_forgets_what_is_being_read(world: World) -> None:
-    world.fly(A)
-    world.desk.receive(msg.Seek(A, 7, era=4))
-    assert world.desk.owned[A].flight is None and world.desk.position(A) == 7
-    world.fly(B)
-    world.land(B)
-    world.desk.receive(msg.Seek(B, 8, era=5))
-    assert world.desk.unsettled == {} and world.desk.position(B) == 8
+    world.plan_ten(A)
+    world.assignment.receive(msg.Seek(A, 7, era=4))
+    assert world.assignment.owned[A].in_flight is None and world.assignment.position(A) == 7
+    world.plan_ten(B)
+    world.write(B)
+    world.assignment.receive(msg.Seek(B, 8, era=5))
+    assert world.assignment.uncommitted == {} and world.assignment.position(B) == 8
 
 
-def test_what_ends_a_member_is_kept_and_told(world: World) -> None:
-    world.desk.receive(msg.Notice(NoticeKind.SESSION_LOST, {"name": "m"}))
-    assert "session" in world.desk.session_lost
-    world.desk.receive(msg.Failed(FailureCode.REFUSED, "no"))
-    assert "no" in str(world.desk.failure)
+def test_what_ends_a_member_is_kept(world: World) -> None:
+    world.assignment.receive(msg.Notice(NoticeKind.SESSION_LOST, {"name": "m"}))
+    assert "session" in world.assignment.session_lost
+    world.assignment.receive(msg.Failed(FailureCode.REFUSED, "no"))
+    assert "no" in str(world.assignment.failure)
 
 
 def test_a_drain_answers_when_all_is_stored() -> None:

@@ -133,7 +133,7 @@ def test_what_a_batch_has_is_given_up_when_it_is_written_and_the_rest_at_once(
         PATIENCE_S,
         "what the batch does not have",
     )
-    wait_until(lambda: member.desk.revokes, PATIENCE_S, "the command that asks for the other")
+    wait_until(lambda: member.assignment.revokes, PATIENCE_S, "the command that asks for the other")
     assert (
         one.owned == {TopicPartition(topic, n) for n in range(3)}
         and two.trigger() == 0
@@ -359,7 +359,7 @@ def test_a_lost_session(
     query = start(checkpoint, sink, maxOffsetsPerTrigger="100", onSessionLoss=policy)
     wait_until(lambda: len(sink) >= 200 or query.trigger() < 0, PATIENCE_S, "some batches")
     name, in_hand = (
-        query.reader._membership().agent.member_name,
+        query.reader._membership().session.thread.member_name,
         sum(end - first for first, end in query.last_ranges().values()),
     )
     client = connect(kafka_zk_hosts)
@@ -374,7 +374,7 @@ def test_a_lost_session(
         query = start(checkpoint, sink, maxOffsetsPerTrigger="100")
     until([query], sink, PARTITIONS * EACH)
     assert set(sink) == set(every(topic)) and again(sink) <= in_hand
-    assert query.reader._membership().agent.member_name != name
+    assert query.reader._membership().session.thread.member_name != name
 
 
 def test_an_operators_reset_while_a_batch_is_read(
@@ -537,7 +537,7 @@ def test_a_query_whose_lease_has_run_out_does_not_say_that_it_held_what_it_had_u
     """
     query = start(Checkpoint(), Sink(), journal=str(tmp_path))
     busy(query)
-    monkeypatch.setattr(query.reader._membership(), "leased", lambda: False)
+    monkeypatch.setattr(query.reader._membership().session, "leased", lambda: False)
     query.stop()
     (file,) = tmp_path.glob("*.jsonl")
     ends = [

@@ -58,7 +58,7 @@ class Application:
         if self.under_way is not None or query is None:
             return False
         member = query.reader._membership()
-        return not member.desk.unsettled and query.trigger() == 0
+        return not member.assignment.uncommitted and query.trigger() == 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_walk(
                 try:
                     client.delete(
                         Layout.DRAFT.registration(
-                            group, one.query.reader._membership().agent.member_name
+                            group, one.query.reader._membership().session.thread.member_name
                         )
                     )
                     forgiven += 1

@@ -43,9 +43,28 @@ METADATA = GroupMetadata(
     departed=(Departed("i", (TopicPartition("t", 1), TopicPartition("t", 2)), 5),),
     cause=Cause("join", "m"),
 )
+REPLAYED = codec.ReplayedPlan(
+    17,
+    "billing",
+    "zk1:2181,zk2:2181/kafka",
+    "draft",
+    "billing_host-1790000000000-0a1b2c3d",
+    8589934601,
+    31,
+    7,
+    (
+        codec.FencedRange(TopicPartition("a-b", 3), 700, 1200, 4, 8589934641),
+        codec.FencedRange(TopicPartition("orders", 0), 1000, 1000, 6, 8589934640),
+    ),
+)
+PUBLISHED = codec.Publication(
+    "hdfs://h/out", "_zkcoord/billing/staging/8589934601/17-0a/_manifest.json", "ab" * 32
+)
 PATTERN = Subscription(pattern=Pattern(PatternKind.WHITE_LIST, r"orders\..*"))
 
 Decode = Callable[..., object]
+# These take what a strict parser refuses: a key twice, as old consumers do.
+LAX = frozenset({"legacy document"})
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "registration": (
         lambda data, name="m": codec.decode_registration(name, data, STAT),
@@ -71,6 +90,22 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "request": (
         lambda data, name="request-0": codec.decode_request(name, data),
         [codec.encode_request(Request(RequestKind.REBALANCE, True, "me@here"))],
+    ),
+    "publication": (
+        lambda data, name="1-1": codec.decode_publication(name, data),
+        [codec.encode_publication(PUBLISHED)],
+    ),
+    "replayed plan": (
+        lambda data, name="1-1": codec.decode_replayed_plan(name, data),
+        [codec.encode_replayed_plan(REPLAYED)],
+    ),
+    "legacy document": (
+        lambda data, name="m": codec.decode_legacy_document(name, data),
+        [b'{"version":1,"subscription":{"t":1.5},"pattern":"static","timestamp":"1"}'],
+    ),
+    "partition state": (
+        lambda data, name="t-0": codec.decode_partition_state(name, data),
+        [b'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":0,"isr":[0]}'],
     ),
     "incarnation": (
         lambda data, name="t": codec.decode_incarnation(name, data),

@@ -7,7 +7,13 @@ import json
 import pytest
 
 from zkcoord.core.model import Malformed, Topic
-from zkcoord.znodes.codec import BrokerData, decode_broker, decode_topic
+from zkcoord.znodes.codec import (
+    BrokerData,
+    PartitionState,
+    decode_broker,
+    decode_partition_state,
+    decode_topic,
+)
 from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=4711, mzxid=4800, version=1, cversion=1, ephemeral_owner=0, num_children=1)
@@ -73,13 +79,14 @@ def test_brokers_of_all_formats() -> None:
         19192,
         {"PLAINTEXT": ("127.0.0.1", 19192), "INSIDE": ("::1", 9093)},
         {"PLAINTEXT": "PLAINTEXT", "INSIDE": "SASL_SSL"},
+        5,
     )
     assert decode_broker(
         "0", b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
-    ) == BrokerData("h", 9092)
+    ) == BrokerData("h", 9092, version=1)
     assert decode_broker(
         "0", b'{"version":4,"host":null,"port":-1,"endpoints":["SSL://h:9093"]}'
-    ) == BrokerData("", -1, {"SSL": ("h", 9093)}, {"SSL": "SSL"})
+    ) == BrokerData("", -1, {"SSL": ("h", 9093)}, {"SSL": "SSL"}, 4)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +108,14 @@ def test_brokers_of_all_formats() -> None:
 )
 def test_malformed_brokers(data: bytes) -> None:
     assert isinstance(decode_broker("0", data), Malformed)
+
+
+def test_states_of_partitions() -> None:
+    led = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":9,"isr":[2,1]}'
+    assert decode_partition_state("t-0", led) == PartitionState(2)
+    assert decode_partition_state("t-0", b'{"leader":-1,"isr":[]}') == PartitionState(-1)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"leader":"1"}', b'{"leader":-2}', b"[2]"])
+def test_malformed_states_of_partitions(data: bytes) -> None:
+    assert isinstance(decode_partition_state("t-0", data), Malformed)

@@ -11,7 +11,13 @@ from zkcoord.core.model import Malformed, Topic
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import names
-from zkcoord.znodes.codec import decode_broker, decode_topic, strict_json
+from zkcoord.znodes.codec import (
+    PartitionState,
+    decode_broker,
+    decode_partition_state,
+    decode_topic,
+)
+from zkcoord.znodes.kafka import NO_LEADER
 from zkcoord.znodes.paths import BROKERS, TOPICS
 
 DELETIONS = "/admin/delete_topics"
@@ -69,8 +75,12 @@ def leaderless(reader: SyncClient, topics: dict[str, TopicFound]) -> Iterator[Ch
             ),
             strict=False,
         ):
-            state = strict_json(node.data) if isinstance(node, Node) else None
-            if not isinstance(state, dict) or state.get("leader") == -1:
+            state = (
+                decode_partition_state(f"{name}-{number}", node.data)
+                if isinstance(node, Node)
+                else None
+            )
+            if not isinstance(state, PartitionState) or state.leader == NO_LEADER:
                 without.setdefault(name, []).append(number)
     for name, numbers in sorted(without.items()):
         more = len(numbers) - PARTITIONS_SHOWN_MAX
@@ -110,7 +120,5 @@ def brokers(reader: SyncClient, old_consumers: bool) -> Iterator[CheckFinding]:
                     path,
                     f"its listeners are {', '.join(sorted(broker.endpoints))}",
                 )
-            document = strict_json(node.data)
-            version = document.get("version") if isinstance(document, dict) else None
-            if isinstance(version, int) and version > OLD_FORMAT:
-                yield CheckFinding("broker-format", "", path, f"its format is {version}")
+            if broker.version > OLD_FORMAT:
+                yield CheckFinding("broker-format", "", path, f"its format is {broker.version}")

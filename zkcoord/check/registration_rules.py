@@ -17,6 +17,7 @@ from typing import Any
 
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import names
+from zkcoord.znodes.codec import decode_legacy_document
 from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
 from zkcoord.znodes.stat import Stat
 
@@ -47,10 +48,6 @@ class Judged:
     subscribed: Subscribed | None
 
 
-class _Bad(ValueError):
-    """A number that JSON does not have."""
-
-
 def judge(name: str, data: bytes, stat: Stat) -> Judged:
     """One registration. Never raises, whatever the bytes."""
     problems: list[tuple[str, str]] = []
@@ -60,12 +57,14 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
         problems.append(
             ("registration-name", f"the name {names.shown(name)} is not printable ASCII")
         )
-    large: list[str] = []
-    document = _parsed(data, large)
-    if isinstance(document, str):
-        return Judged((*problems, ("registration-no-json", document)), None)
-    if large:
-        problems.append(("registration-large-number", f"it holds {', '.join(large[:SHOWN_MAX])}"))
+    parsed = decode_legacy_document(name, data)
+    if isinstance(parsed, Malformed):
+        return Judged((*problems, ("registration-no-json", parsed.reason)), None)
+    document = parsed.fields
+    if parsed.large:
+        problems.append(
+            ("registration-large-number", f"it holds {', '.join(parsed.large[:SHOWN_MAX])}")
+        )
     pattern, found = document.get("pattern"), document.get("subscription")
     if type(pattern) is not str:
         problems.append(
@@ -109,38 +108,6 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
             ours=ours,
         ),
     )
-
-
-def _parsed(data: bytes, large: list[str]) -> dict[str, Any] | str:
-    """The document, or why it is none; numbers that are no Java int go into `large`."""
-    if not data:
-        return "it is empty"
-
-    def integer(text: str) -> int:
-        value = int(text) if len(text) < 40 else INT_MAX + 1
-        if not -INT_MAX - 1 <= value <= INT_MAX:
-            large.append(names.shown(text))
-        return value
-
-    def fraction(text: str) -> float:
-        large.append(names.shown(text))
-        return 0.0
-
-    try:
-        document = json.loads(
-            data.decode("utf-8"), parse_int=integer, parse_float=fraction, parse_constant=_refuse
-        )
-    except (ValueError, RecursionError):
-        return f"it is not JSON: {names.shown(data[:200].decode('utf-8', 'replace'))}"
-    return (
-        document
-        if isinstance(document, dict)
-        else f"it is not a JSON object: {names.shown(data[:200].decode('utf-8', 'replace'))}"
-    )
-
-
-def _refuse(text: str) -> Any:
-    raise _Bad(text)
 
 
 def _streams(found: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,14 @@ decoder would return; what a user chose is checked there and refused in one sent
 from __future__ import annotations
 
 from zkcoord.znodes.command import decode_command, encode_command
-from zkcoord.znodes.kafka import BrokerData, decode_broker, decode_topic
+from zkcoord.znodes.kafka import (
+    BrokerData,
+    PartitionState,
+    decode_broker,
+    decode_partition_state,
+    decode_topic,
+)
+from zkcoord.znodes.legacy_json import LegacyDocument, decode_legacy_document
 from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
 from zkcoord.znodes.mode import decode_mode, encode_mode
 from zkcoord.znodes.owner_offset_epoch import (
@@ -28,27 +35,41 @@ from zkcoord.znodes.owner_offset_epoch import (
     encode_owner,
     is_incarnation,
 )
+from zkcoord.znodes.publication import Publication, decode_publication, encode_publication
 from zkcoord.znodes.registration import decode_registration, encode_registration
+from zkcoord.znodes.replayed_plan import (
+    FencedRange,
+    ReplayedPlan,
+    decode_replayed_plan,
+    encode_replayed_plan,
+)
 from zkcoord.znodes.request import decode_request, encode_request
-from zkcoord.znodes.strict_json import Reason, strict_json
 
 __all__ = [
     "BrokerData",
     "EpochData",
+    "FencedRange",
     "LeaderData",
+    "LegacyDocument",
     "OffsetsOf",
-    "Reason",
+    "PartitionState",
+    "Publication",
+    "ReplayedPlan",
     "Vacant",
     "decode_broker",
     "decode_command",
     "decode_epoch",
     "decode_incarnation",
     "decode_leader",
+    "decode_legacy_document",
     "decode_metadata",
     "decode_mode",
     "decode_offset",
     "decode_owner",
+    "decode_partition_state",
+    "decode_publication",
     "decode_registration",
+    "decode_replayed_plan",
     "decode_request",
     "decode_topic",
     "encode_command",
@@ -59,9 +80,10 @@ __all__ = [
     "encode_mode",
     "encode_offset",
     "encode_owner",
+    "encode_publication",
     "encode_registration",
+    "encode_replayed_plan",
     "encode_request",
     "is_incarnation",
     "ranges_of",
-    "strict_json",
 ]

@@ -1,5 +1,5 @@
-"""What Kafka's brokers write: topics and live brokers. Fields that are not needed are not looked
-at, since every release added some.
+"""What Kafka's brokers write: topics, states of partitions, and live brokers. Fields that are not
+needed are not looked at, since every release added some.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ TOPIC_VERSION_MAX = 3
 TOPIC_ID_CHARS_MAX = 64
 HOST_CHARS_MAX = 255
 PORT_MAX = 65_535
+NO_LEADER = -1
 ENDPOINTS_MAX = 64
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -30,14 +31,25 @@ _ENDPOINT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class BrokerData:
-    """A live broker. `host` and `port` are the plaintext listener's ("" and -1: it has none);
-    `endpoints` maps a listener's name to (host, port), `protocols` to its security protocol.
-    """
+    """A live broker."""
 
+    # The plaintext listener's; "" and -1: it has none.
     host: str
     port: int
+    # A listener's name -> (host, port).
     endpoints: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    # A listener's name -> its security protocol.
     protocols: Mapping[str, str] = field(default_factory=dict)
+    # The format of its node; 0: the node does not name it.
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition's state, as the controller wrote it last."""
+
+    # The id of the broker that leads it; -1: none does.
+    leader: int
 
 
 def decode_topic(name: str, data: bytes, stat: Stat) -> Topic | Malformed:
@@ -54,6 +66,15 @@ def decode_topic(name: str, data: bytes, stat: Stat) -> Topic | Malformed:
 def decode_broker(name: str, data: bytes) -> BrokerData | Malformed:
     """The live broker with the id `name`, in any format from 0.8 to 3.9. Never raises."""
     return reading("broker", name, data, _broker)
+
+
+def decode_partition_state(name: str, data: bytes) -> PartitionState | Malformed:
+    """The state of the partition `name`. Never raises."""
+    return reading("partition state", name, data, _partition_state)
+
+
+def _partition_state(document: JsonObject) -> PartitionState:
+    return PartitionState(integer(document, "leader", NO_LEADER))
 
 
 def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
@@ -81,7 +102,10 @@ def _broker(document: JsonObject) -> BrokerData:
     )
     if not endpoints and not (host and port >= 0):
         raise UnfitField("it names no listener")
-    return BrokerData(host or "", port, endpoints, protocols)
+    version = document.get("version")
+    return BrokerData(
+        host or "", port, endpoints, protocols, version if type(version) is int else 0
+    )
 
 
 def _endpoints(

@@ -1,4 +1,4 @@
-"""A group's mode, as JSON in a node of its own below the group: an operator writes it, the
+"""A group's mode, as JSON in a node below the group: an operator writes it, the
 coordinator and all members watch it.
 """
 

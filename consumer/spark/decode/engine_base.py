@@ -61,18 +61,18 @@ class Handle(Protocol):
 
 
 class _Block(NamedTuple):
-    """Records that came together; `end` is the offset after the last one."""
+    """Records that came together."""
 
     rows: int
     columns: Mapping[str, pa.Array]
+    # The offset after the last one.
     end: int
 
 
 class Queued:
-    """A channel of an engine whose client brings the records of all partitions by one queue: `pump`
-    (seconds to wait at most) puts them into the channels by `add`, `seen` and `fail`. They are
-    converted as they come, a run of them at a time, so that the client's objects live for a moment
-    only.
+    """A channel of an engine whose client brings the records of all partitions by one queue. They
+    are converted as they come, a run of them at a time, so that the client's objects live for a
+    moment only. One thread.
     """
 
     def __init__(
@@ -84,16 +84,26 @@ class Queued:
         pump: Callable[[float], None],
         stop: Callable[[], None],
     ) -> None:
+        # The offset after the last record that was handed out.
         self.position = start
+        # Records from here on are not wanted.
         self._end = wanted.end
         self._columns = columns
         self._fields = fields
+        # Waits for records, so many seconds at most, and puts them into the channels by `add`,
+        # `seen` and `fail`.
         self._pump = pump
+        # Ends fetching.
         self._stop = stop
+        # Converted, and not handed out.
         self._blocks: deque[_Block] = deque()
+        # How many records are in `_blocks`.
         self._rows = 0
+        # Nothing more comes before this offset.
         self._reached = start
+        # Raised behind what was added.
         self._error: ReadError | None = None
+        # Whether the client fetches.
         self._open = True
 
     def add(self, records: Sequence[Any]) -> None:

@@ -65,7 +65,9 @@ class ConfluentHandle:
     def __init__(self, settings: Mapping[str, str]) -> None:
         told = librdkafka_settings(settings)
         self.brokers = told.get("bootstrap.servers") or told["metadata.broker.list"]
+        # Errors of the client's callback that nobody has read yet.
         self._troubles: list[KafkaError] = []
+        # Open channels by (topic, partition).
         self._channels: dict[tuple[str, int], Queued] = {}
         try:
             self._consumer = confluent_kafka.Consumer(

@@ -53,15 +53,17 @@ slow line needs its time.
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long nothing may come before the broker is asked, how long it may take to answer, how
-    long no broker may answer, how long a topic may be unknown (metadata travels), and how long
-    records may be there and not come.
-    """
+    """How long a range may be silent."""
 
+    # How long nothing may come before the broker is asked.
     probe_s: float = 2.0
+    # How long the broker may take to answer.
     answer_s: float = 3.0
+    # How long no broker may answer.
     unreachable_s: float = 10.0
+    # How long a topic may be unknown: metadata travels.
     unknown_s: float = 2.0
+    # How long records may be there and not come.
     stalled_s: float = 60.0
 
 
@@ -164,11 +166,14 @@ class _Reading:
         patience: Patience,
     ) -> None:
         self._handle = handle
+        # Ranges that are not open yet, in order.
         self._wanted = list(wanted)
         self._columns = columns
         self._fail_on_data_loss = fail_on_data_loss
         self._patience = patience
+        # Ranges that are fetched; the first is decoded.
         self._open: list[_Open] = []
+        # How many ranges may be open.
         self._together = (
             len(wanted) if sum(r.rows for r in wanted) < TINY_ROWS else 1 + handle.ahead
         )
@@ -219,8 +224,12 @@ class _Watched:
         self._patience = patience
         self._where = f"{at.wanted.topic}-{at.wanted.partition}"
         now = time.monotonic()
+        # When records came last, the broker was asked, it answered, and the topic was known
+        # (`time.monotonic`, s).
         self._came = self._probed = self._answered = self._known = now
+        # How often the broker was asked since records came.
         self._probes = 0
+        # Whether all of the range was read.
         self._ended = False
 
     def chunks(self) -> Iterator[Chunk]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from consumer.spark.sink import publication
 from consumer.spark.sink.files import Files
+from zkcoord.core.value_type import assert_never
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import MultiResult, Op, Read, ReadAnswer, Unanswered
@@ -26,6 +27,7 @@ class Keeper:
 
     def __init__(self, options: ZkOptions) -> None:
         self.options = options
+        # None before the first use and after `close`. Under `_lock`.
         self._writer: SyncClient | None = None
         self._lock = threading.Lock()
 
@@ -83,20 +85,34 @@ def carry_out(
     stage: Callable[[str], Sequence[str]] | None,
 ) -> Any:
     """One effect, and its answer."""
-    if isinstance(effect, publication.Look):
-        return keeper.look(effect.reads)
-    if isinstance(effect, publication.Transact):
-        return keeper.transact(effect.ops)
-    assert files is not None
-    if isinstance(effect, publication.StageRows):
-        assert stage is not None
-        return tuple(stage(effect.folder))
-    if isinstance(effect, publication.Put):
-        return files.put(effect.path, effect.data)
-    if isinstance(effect, publication.Fetch):
-        return files.fetch(effect.path)
-    if isinstance(effect, publication.Move):
-        return files.move(effect.source, effect.target)
-    if isinstance(effect, publication.Folders):
-        return files.folders(effect.path)
-    return files.remove(effect.path)
+    match effect:
+        case publication.Look():
+            return keeper.look(effect.reads)
+        case publication.Transact():
+            return keeper.transact(effect.ops)
+        case _:
+            assert files is not None
+            return _carry_out_on_files(effect, files, stage)
+
+
+def _carry_out_on_files(
+    effect: publication.FilesEffect,
+    files: Files,
+    stage: Callable[[str], Sequence[str]] | None,
+) -> Any:
+    match effect:
+        case publication.StageRows():
+            assert stage is not None
+            return tuple(stage(effect.folder))
+        case publication.Put():
+            return files.put(effect.path, effect.data)
+        case publication.Fetch():
+            return files.fetch(effect.path)
+        case publication.Move():
+            return files.move(effect.source, effect.target)
+        case publication.Folders():
+            return files.folders(effect.path)
+        case publication.Remove():
+            return files.remove(effect.path)
+        case _:
+            assert_never(effect)

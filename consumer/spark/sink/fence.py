@@ -56,16 +56,18 @@ REGISTRATION_VERSION = 0
 
 @dataclass(frozen=True)
 class Batch:
-    """What a sink has to know of a planned batch. `member` and `incarnation` are the name and the
-    czxid of the registration that planned it; `number` is Spark's batch id in the query `query`.
-    """
+    """What a sink has to know of a planned batch."""
 
     layout: Layout
     group: str
+    # The name and the czxid of the registration that planned it.
     member: str
     incarnation: int
+    # Spark's batch id in the query `query`.
     number: int
+    # Sorted, without empty ones.
     ranges: tuple[PlannedRange, ...]
+    # The query's id, a UUID.
     query: str = ""
 
     def __post_init__(self) -> None:
@@ -97,12 +99,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class BatchNodes:
-    """A batch's nodes as read: the registration's czxid (0: there is none), whether the intent is
-    there, and the offsets' values and versions (missing: no readable node).
-    """
+    """A batch's nodes as read."""
 
+    # The registration's czxid; 0: there is none.
     incarnation: int
+    # Whether the intent is there.
     intent: bool
+    # The offsets' values and versions; missing: there is no readable node.
     offsets: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
 

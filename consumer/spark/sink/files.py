@@ -24,10 +24,9 @@ WRITING = ".writing"
 
 
 class Files(Protocol):
-    """A sink's directory. `uri` is how Spark names it, the same for every process that writes
-    there.
-    """
+    """A sink's directory."""
 
+    # How Spark names it, alike for every process that writes there.
     uri: str
 
     def put(self, path: str, data: bytes) -> None:

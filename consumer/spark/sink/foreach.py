@@ -53,17 +53,18 @@ class BatchWriter(Protocol):
 
 
 class FencedFunction:
-    """What `foreachBatch` calls. `zk` is how ZooKeeper is reached where more than the source's
-    connect string is needed (TLS, credentials).
-    """
+    """What `foreachBatch` calls."""
 
     def __init__(self, writer: BatchWriter, zk: ZkOptions | None = None) -> None:
         self._writer = writer
+        # How ZooKeeper is reached where more than the source's connect string is needed (TLS,
+        # credentials).
         self._zk = zk
         # The session with ZooKeeper; None before the first batch and after `close`.
         self._keeper: Keeper | None = None
-        # Whether the query runs, by what its latest batch said.
+        # Whether the query runs, by what its latest batch said. Called on the sink's watch, too.
         self._active: Callable[[], bool] = lambda: False
+        # Guards `_keeper`; held while a batch is written.
         self._lock = threading.Lock()
 
     def _is_active(self) -> bool:
@@ -101,10 +102,13 @@ class ParquetWriter:
     ) -> None:
         self._directory = directory
         self._partition_by = tuple(partition_by)
+        # Those of Spark's Parquet writer.
         self._options = options
+        # None before the first batch.
         self._files: Files | None = None
         # Claims (topic, partition, owner) whose former owners' leavings were recovered.
         self._recovered: set[tuple[str, int, int]] = set()
+        # None before the first batch and after `close`.
         self._watch: SinkWatch | None = None
 
     def write(
@@ -208,7 +212,7 @@ def fenced(write: Write, zk: ZkOptions | None = None) -> FencedFunction:
 
 
 def fenced_ranges(write: WriteRanges, zk: ZkOptions | None = None) -> FencedFunction:
-    """The same for a `write` that keeps the fence in a transaction of its own: it is given the
+    """The same for a `write` that keeps the fence in one transaction with its rows: it is given the
     ranges of the batch, each with its fence (`owner`, which rises with each claim of the
     partition).
     """

@@ -1,5 +1,6 @@
-"""Names and documents of staged batches, pure: the manifest that lists a batch's files, the intent
-that names the manifest, and where everything lies below a sink's directory.
+"""Names and documents of staged batches, pure: the manifest that lists a batch's files, and where
+everything lies below a sink's directory. The intent, a node that names the manifest:
+`zkcoord.znodes.publication`.
 
     part-....parquet                                      what readers see: [incarnation]-[n]-[name
                                                           that Spark gave], in the folders that
@@ -25,6 +26,7 @@ from typing import Any
 from consumer.spark.sink.fence import Batch
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import names
+from zkcoord.znodes.publication import path_below
 from zkcoord.znodes.strict_json import (
     JsonObject,
     UnfitField,
@@ -38,31 +40,18 @@ from zkcoord.znodes.strict_json import (
 ROOT = "_zkcoord"
 MANIFEST = "_manifest.json"
 MANIFEST_BYTES_MAX = 64 * 1024 * 1024
-INTENT_BYTES_MAX = 8 * 1024
-PATH_CHARS_MAX = 4_096
-DIGEST_CHARS = 64
 MARKER = "_marker"
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """What a committed batch's node says: the sink's directory (as its writer calls it), the
-    manifest's path in it, and the SHA-256 of its bytes.
-    """
-
-    directory: str
-    manifest: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
-    """A staged batch. `files` maps where a file lies to where it goes; `ranges` are (topic,
-    partition, start, end), for people and audits.
-    """
+    """A staged batch."""
 
+    # The name of its publication.
     batch: str
+    # (topic, partition, start, end), for people and audits.
     ranges: tuple[tuple[str, int, int, int], ...]
+    # Where each file lies, and where it goes.
     files: tuple[tuple[str, str], ...]
 
 
@@ -108,37 +97,9 @@ def decode_manifest(name: str, data: bytes) -> Manifest | Malformed:
     return reading("manifest", name, data, _manifest, MANIFEST_BYTES_MAX)
 
 
-def encode_intent(intent: Intent) -> bytes:
-    """An intent node's data."""
-    return to_bytes(
-        {
-            "version": 1,
-            "directory": intent.directory,
-            "manifest": intent.manifest,
-            "digest": intent.digest,
-        }
-    )
-
-
-def decode_intent(node: str, data: bytes) -> Intent | Malformed:
-    """The intent in the node `node`. Never raises."""
-    return reading("intent", node, data, _intent, INTENT_BYTES_MAX)
-
-
 def digest(data: bytes) -> str:
-    """What an intent says of its manifest's bytes."""
+    """What a publication says of its manifest's bytes."""
     return hashlib.sha256(data).hexdigest()
-
-
-def incarnation_of(node: str) -> int | None:
-    """Whose an intent is, by its name; None: it is no intent's name."""
-    first, dash, number = node.partition("-")
-    return int(first) if dash and is_incarnation(first) and names.is_number(number) else None
-
-
-def is_incarnation(text: str) -> bool:
-    """Whether a folder's name is an incarnation's."""
-    return text.isascii() and text.isdigit() and len(text) <= 19 and (text == "0" or text[0] != "0")
 
 
 def _manifest(document: JsonObject) -> Manifest:
@@ -147,18 +108,10 @@ def _manifest(document: JsonObject) -> Manifest:
         (str(topic), _number(partition), _number(start), _number(end))
         for topic, partition, start, end in _rows(document, "ranges", 4)
     )
-    files = tuple((_path(source), _path(target)) for source, target in _rows(document, "files", 2))
-    return Manifest(string(document, "batch", names.NODE_CHARS_MAX), ranges, files)
-
-
-def _intent(document: JsonObject) -> Intent:
-    integer(document, "version", 1, 1)
-    directory = required(document, "directory")
-    if type(directory) is not str or not 0 < len(directory) <= PATH_CHARS_MAX:
-        raise UnfitField(f"directory is not a string of 1 to {PATH_CHARS_MAX} characters")
-    return Intent(
-        directory, _path(required(document, "manifest")), string(document, "digest", DIGEST_CHARS)
+    files = tuple(
+        (path_below(source), path_below(target)) for source, target in _rows(document, "files", 2)
     )
+    return Manifest(string(document, "batch", names.NODE_CHARS_MAX), ranges, files)
 
 
 def _rows(document: JsonObject, key: str, size: int) -> list[list[Any]]:
@@ -173,16 +126,3 @@ def _number(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise UnfitField("a range holds what is no offset")
     return value
-
-
-def _path(path: Any) -> str:
-    """A path that stays below the sink's directory."""
-    if (
-        type(path) is not str
-        or not path
-        or len(path) > PATH_CHARS_MAX
-        or "\0" in path
-        or any(part in ("", ".", "..") for part in path.split("/"))
-    ):
-        raise UnfitField("a path does not stay below the directory")
-    return path

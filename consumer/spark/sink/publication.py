@@ -41,7 +41,7 @@ from consumer.spark.sink.fence import (
     seen_of,
     why_fenced,
 )
-from consumer.spark.sink.manifest import Intent, Manifest
+from consumer.spark.sink.manifest import Manifest
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     OPEN_ACL,
@@ -61,7 +61,9 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.znodes import names
+from zkcoord.znodes.codec import Publication, decode_publication, encode_publication
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.publication import incarnation_of, is_czxid
 
 TRIES_MAX = 20
 
@@ -134,17 +136,21 @@ class Remove:
     path: str
 
 
-Effect = Look | Transact | StageRows | Put | Fetch | Move | Folders | Remove
+FilesEffect = StageRows | Put | Fetch | Move | Folders | Remove
+Effect = Look | Transact | FilesEffect
 Steps = Generator[Effect, Any, None]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPlace:
-    """A sink: its directory, as intents name it, and the group that writes there."""
+    """A sink of one group."""
 
     layout: Layout
+    # The group that writes there.
     group: str
+    # Its directory, as intents name it.
     directory: str
+    # The access list of the nodes that it makes.
     acl: tuple[AclEntry, ...] = OPEN_ACL
 
 
@@ -175,10 +181,10 @@ def check(batch: Batch) -> Generator[Effect, Any, bool]:
         if isinstance(result, Committed):
             return True
         seen = seen_of(batch, (yield Look(reads_of(batch))))
-        verdict = judge(batch, seen, has_files=False)
-        if verdict is FenceDecision.COMMITTED:
+        decision = judge(batch, seen, has_files=False)
+        if decision is FenceDecision.COMMITTED:
             return False
-        if verdict is FenceDecision.FENCED:
+        if decision is FenceDecision.FENCED:
             raise FencedBatchError(
                 f"batch {batch.number} is not written: {why_fenced(batch, seen)}"
             )
@@ -198,15 +204,15 @@ def recover(place: SinkPlace, own: int) -> Steps:
     the incarnation of who does this (0: nobody's). Raises `DamagedSinkError`.
     """
     folders: tuple[str, ...] = yield Folders(docs.staging(place.group))
-    known = {int(name) for name in folders if docs.is_incarnation(name)} | {
-        docs.incarnation_of(node) for node in (yield from _intents(place))
+    known = {int(name) for name in folders if is_czxid(name)} | {
+        incarnation_of(node) for node in (yield from _intents(place))
     }
     departed = known - (yield from _registered(place)) - {own, None}
     if not departed:
         return
     intents = yield from _intents(place)
     for node in sorted(intents):
-        owner = docs.incarnation_of(node)
+        owner = incarnation_of(node)
         if owner in departed and not (yield from _finish(place, node, intents[node])):
             departed.discard(owner)
     for incarnation in sorted(filter(None, departed)):
@@ -225,7 +231,7 @@ def _write_manifest(
         )
     data, path = docs.encode_manifest(manifest), f"{folder}/{docs.MANIFEST}"
     yield Put(path, data)
-    return docs.encode_intent(Intent(place.directory, path, docs.digest(data)))
+    return encode_publication(Publication(place.directory, path, docs.digest(data)))
 
 
 def _commit(place: SinkPlace, batch: Batch, intent: bytes | None) -> Steps:
@@ -236,10 +242,10 @@ def _commit(place: SinkPlace, batch: Batch, intent: bytes | None) -> Steps:
         if isinstance(result, Committed):
             return
         seen = seen_of(batch, (yield Look(reads_of(batch))))
-        verdict = judge(batch, seen, has_files=intent is not None)
-        if verdict is FenceDecision.COMMITTED:
+        decision = judge(batch, seen, has_files=intent is not None)
+        if decision is FenceDecision.COMMITTED:
             return
-        if verdict is FenceDecision.FENCED:
+        if decision is FenceDecision.FENCED:
             raise FencedBatchError(
                 f"batch {batch.number} is not published: {why_fenced(batch, seen)}"
             )
@@ -280,7 +286,7 @@ def _finish(place: SinkPlace, node: str, data: bytes) -> Generator[Effect, Any, 
     this group, whose directory this is not. Raises `DamagedSinkError` where what was staged is not
     what was committed.
     """
-    intent = docs.decode_intent(node, data)
+    intent = decode_publication(node, data)
     if isinstance(intent, Malformed):
         raise DamagedSinkError(
             f"the intent {names.shown(node)} of the group {place.group} cannot be read"

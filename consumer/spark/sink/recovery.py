@@ -40,7 +40,7 @@ def committed(place: publication.SinkPlace, keeper: Keeper) -> int:
 
 
 class SinkWatch(threading.Thread):
-    """Looks after a sink's directory while its query is `active`."""
+    """Looks after a sink's directory while its query runs."""
 
     def __init__(
         self,
@@ -52,10 +52,13 @@ class SinkWatch(threading.Thread):
     ) -> None:
         super().__init__(name="sink-watch", daemon=True)
         self._place = place
+        # Used by this thread alone, which closes it.
         self._keeper = keeper
         self._files = files
+        # Whether the query runs; called on this thread.
         self._active = active
         self._every_s = every_s
+        # Set by any thread.
         self._ending = threading.Event()
 
     def run(self) -> None:

@@ -17,10 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from consumer.spark.plan import Plan, parse_plan
+from consumer.spark.plan import Plan, PlanError, parse_plan, plan_of
 from consumer.spark.sink.effects import Keeper
 from consumer.spark.sink.errors import SinkRefusedError
+from zkcoord.core.model import Malformed
 from zkcoord.zk.port import GetData, Node
+from zkcoord.znodes.codec import decode_replayed_plan
 from zkcoord.znodes.paths import layout_named
 
 if TYPE_CHECKING:
@@ -35,10 +37,13 @@ OUTSIDE = (
 
 @dataclass(frozen=True, slots=True)
 class RunningBatch:
-    """The query's id, the plan of its present batch, and whether the query is still active."""
+    """What a query runs now."""
 
+    # The query's id, a UUID.
     query: str
+    # The plan of its present batch.
     plan: Plan
+    # Whether the query is still active; any thread.
     active: Callable[[], bool]
 
 
@@ -78,15 +83,20 @@ def _is_active(execution: Any) -> bool:
 
 
 def current(plan: Plan, keeper: Keeper) -> Plan:
-    """The plan itself, or the one that takes its place where the batch is read again."""
-    (again,) = keeper.look(
-        (
-            GetData(
-                layout_named(plan.layout).replayed_plan(plan.group, plan.incarnation, plan.number)
-            ),
+    """The plan itself, or the one that takes its place where the batch is read again. Raises
+    `PlanError`, `UnavailableError`.
+    """
+    path = layout_named(plan.layout).replayed_plan(plan.group, plan.incarnation, plan.number)
+    (again,) = keeper.look((GetData(path),))
+    if not isinstance(again, Node):
+        return plan
+    replayed = decode_replayed_plan(path.rpartition("/")[2], again.data)
+    if isinstance(replayed, Malformed):
+        raise PlanError(
+            f"the plan in {path} cannot be read ({replayed.reason}): see who wrote it, then start"
+            " the query again, which writes it anew"
         )
-    )
-    return parse_plan(again.data.decode("utf-8", "replace")) if isinstance(again, Node) else plan
+    return plan_of(replayed)
 
 
 def _texts(progress: Any) -> list[str]:

@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 
 import consumer.api.group_session
-import consumer.spark.query_member
+import consumer.spark.query_session
 from consumer.api.group_session import GroupSession
-from consumer.spark.query_member import QueryMember
+from consumer.spark.query_session import QuerySession
 
 LOOKS: dict[str, Callable[[Any], bool]] = {
     "iteration and streams": GroupSession.lease_holds,
     "poll": lambda session: GroupSession.leased_in(session, 1),
-    "spark": QueryMember.leased,
+    "spark": QuerySession.leased,
 }
 
 
@@ -47,9 +47,9 @@ class Standing:
             SimpleNamespace(
                 alone=False,
                 joined=SimpleNamespace(thread=self),
-                agent=self,
+                thread=self,
                 state=SimpleNamespace(assignment_epoch=1, lease_seen_ms=0),
-                desk=SimpleNamespace(era=1),
+                assignment=SimpleNamespace(assignment_epoch=1),
             ),
         )
 
@@ -62,6 +62,6 @@ def test_a_lease_that_ran_out_while_it_was_looked_at_does_not_hold(
     looks: str, stands_still_ms: int, holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standing = Standing(stands_still_ms)
-    for module in (consumer.api.group_session, consumer.spark.query_member):
+    for module in (consumer.api.group_session, consumer.spark.query_session):
         monkeypatch.setattr(module, "boot_ms", standing.clock)
     assert LOOKS[looks](standing.member()) is holds

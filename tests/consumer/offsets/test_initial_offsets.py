@@ -67,7 +67,7 @@ def begin(
 ) -> tuple[Bench, InitialOffsets]:
     bench = Bench(policy=policy)
     kafka_side: Any = offsets
-    return bench, InitialOffsets(bench.state, kafka_side, initial)
+    return bench, InitialOffsets(bench.state, bench.state.data, kafka_side, initial)
 
 
 def asked(
@@ -254,7 +254,9 @@ def test_a_group_that_keeps_its_offsets_in_kafka_asks_there_at_each_start() -> N
     def answers(initial: str) -> list[Any]:
         offsets: Any = FakeOffsets(committed=({tp(0): 41},))
         bench = Bench()
-        initial_offsets = InitialOffsets(bench.state, offsets, initial, always=True)
+        initial_offsets = InitialOffsets(
+            bench.state, bench.state.data, offsets, initial, always=True
+        )
         initial_offsets.resolve(
             msg.Resolve(5, model(0, 1, 2), stored=dict.fromkeys(model(0, 1), 30))
         )

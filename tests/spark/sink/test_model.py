@@ -15,6 +15,7 @@ from consumer.spark.sink import publication as steps
 from consumer.spark.sink.errors import DamagedSinkError
 from tests.spark.sink.model import GROUP, LAYOUT, PARTITIONS, Member, World
 from zkcoord.zk.port import Check, Create, GetChildren, Op, SetData
+from zkcoord.znodes.publication import decode_publication, incarnation_of
 
 SEEDS = 200
 SEEDS_OF_VARIANTS = 100
@@ -173,7 +174,7 @@ def registered_first(place: steps.SinkPlace, own: int) -> Steps:
     living = {own, *(yield from _registered(place))}
     intents = yield from steps._intents(place)
     for node in sorted(intents):
-        if docs.incarnation_of(node) not in living:
+        if incarnation_of(node) not in living:
             yield from _finish(place, node, intents[node])
     for name in (yield steps.Folders(docs.staging(place.group))):
         if int(name) not in living:
@@ -186,7 +187,7 @@ def intents_first(place: steps.SinkPlace, own: int) -> Steps:
     intents = yield from steps._intents(place)
     living = {own, *(yield from _registered(place))}
     for node in sorted(intents):
-        if docs.incarnation_of(node) not in living:
+        if incarnation_of(node) not in living:
             yield from _finish(place, node, intents[node])
     for name in folders:
         if int(name) not in living:
@@ -196,7 +197,7 @@ def intents_first(place: steps.SinkPlace, own: int) -> Steps:
 def intent_deleted_first(place: steps.SinkPlace, node: str, data: bytes) -> Steps:
     """The intent goes before the files are moved."""
     yield from steps._delete(place.layout.publication(place.group, node))
-    intent = docs.decode_intent(node, data)
+    intent = decode_publication(node, data)
     found = yield steps.Fetch(intent.manifest)
     for source, target in docs.decode_manifest(node, found).files if found else ():
         yield steps.Move(source, target)
