@@ -137,7 +137,7 @@ class AssignmentState:
                 case msg.Resumed():
                     self._resume(message)
                 case msg.Lost():
-                    self._advance_epoch(message.era)
+                    self._advance_epoch(message.assignment_epoch)
                     self._lose({TopicPartition(*tp) for tp in message.partitions}, message.reason)
                 case msg.Seek():
                     self._seek(message)
@@ -156,7 +156,7 @@ class AssignmentState:
             self.ledger.given.pop(tp, None)
             self.ledger.revoking.pop(tp, None)
             self.ledger.committed[tp] = offset
-        self._advance_epoch(m.era)
+        self._advance_epoch(m.assignment_epoch)
         self.observer.on_assigned(offsets, time.time_ns())
         self._begin(
             {tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()},
@@ -275,7 +275,7 @@ class AssignmentState:
 
     def _seek(self, m: msg.Seek) -> None:
         tp = TopicPartition(*m.partition)
-        self._advance_epoch(m.era)
+        self._advance_epoch(m.assignment_epoch)
         log.warning(
             "the stored offset of %s-%d was reset to %d by somebody else: going on there",
             tp.topic,

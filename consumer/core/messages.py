@@ -3,11 +3,11 @@
 The member decides what this member may fetch; the fetching side (kafka-python behind the shim,
 Spark's source, or the simulator's application) fetches, hands out and processes. They share no
 state but the lease and talk through two queues of the values below. Messages that change what may
-be fetched, or from where (`Assigned`, `Lost`, `Seek`), carry a rising *era*; the fetching side
-remembers the latest that it took and names it when it asks for the lease (`Lease.until(era)`,
-before every hand-out) and when it commits. So nothing is handed out while a `Lost` waits to be
-taken, however new the lease, and no commit speaks of an earlier assignment of a partition, or
-overrules an operator's reset that the application has not heard of. Contracts:
+be fetched, or from where (`Assigned`, `Lost`, `Seek`), carry a rising *assignment epoch*; the
+fetching side remembers the latest that it took and names it when it asks for the lease
+(`Lease.until`, before every hand-out) and when it commits. So nothing is handed out while a `Lost`
+waits to be taken, however new the lease, and no commit speaks of an earlier assignment of a
+partition, or overrules an operator's reset that the application has not heard of. Contracts:
 
 * The fetching side obeys in order. `Assigned` gives a partition for the first time (or again, after
   `Lost` or an answered `Revoke`); until then it must not be fetched.
@@ -40,7 +40,7 @@ class Assigned:
     """
 
     offsets: Mapping[TopicPartition, int]
-    era: int = 0
+    assignment_epoch: int = 0
     streams: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
@@ -70,7 +70,7 @@ class Lost:
 
     partitions: tuple[TopicPartition, ...]
     reason: str = ""
-    era: int = 0
+    assignment_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Seek:
 
     partition: TopicPartition
     offset: int
-    era: int = 0
+    assignment_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +252,11 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Store these next offsets, as known in `era`. Answered by `CommitDone`."""
+    """Store these next offsets, as known in `assignment_epoch`. Answered by `CommitDone`."""
 
     token: int
     offsets: Mapping[TopicPartition, int]
-    era: int
+    assignment_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +276,12 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave the group: commit `positions`, as known in `era`, where the commit is automatic, then
-    close the session.
+    """Leave the group: commit `positions`, as known in `assignment_epoch`, where the commit is
+    automatic, then close the session.
     """
 
     positions: Mapping[TopicPartition, int]
-    era: int
+    assignment_epoch: int
 
 
 FromFetcher = Subscribe | Revoked | Resolved | GiveUp | Commit | ExpectCommit | Polled | Close

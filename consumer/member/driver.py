@@ -149,11 +149,11 @@ class MemberDriver:
         """Hand out records only before this time (0: not at all). Safe to read from any thread."""
         return self.core.lease.until_ms
 
-    def lease_until(self, era: int) -> int:
-        """Hand out what was assigned in `era` only before this time (0: not at all). Safe to ask
-        from any thread.
+    def lease_until(self, assignment_epoch: int) -> int:
+        """Hand out what was assigned in `assignment_epoch` only before this time (0: not at all).
+        Any thread.
         """
-        return self.core.lease.until(era)
+        return self.core.lease.until(assignment_epoch)
 
     @property
     def finished(self) -> bool:

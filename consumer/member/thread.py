@@ -163,9 +163,11 @@ class MemberThread:
         """Say something to the driver; any thread."""
         self._post(lambda: self.driver.tell(message))
 
-    def lease_until(self, era: int) -> int:
-        """Hand out what was assigned in `era` only before this time (`boot_ms`); 0: not at all."""
-        return self.driver.lease_until(era)
+    def lease_until(self, assignment_epoch: int) -> int:
+        """Hand out what was assigned in `assignment_epoch` only before this time (`boot_ms`); 0:
+        not at all. Any thread.
+        """
+        return self.driver.lease_until(assignment_epoch)
 
     def standing(self) -> MemberMetrics:
         """The member now."""

@@ -132,10 +132,10 @@ class QueryAssignment:
                 assert_never(message)
 
     def _assigned(self, m: msg.Assigned) -> None:
-        self.assignment_epoch = max(self.assignment_epoch, m.era)
+        self.assignment_epoch = max(self.assignment_epoch, m.assignment_epoch)
         for tp, offset in m.offsets.items():
             self.released.pop(tp, None)
-            self.owned[tp] = Owned(offset, m.era)
+            self.owned[tp] = Owned(offset, m.assignment_epoch)
         self.observer.on_assigned(m.offsets, time.time_ns())
         self._changed()
 
@@ -188,7 +188,7 @@ class QueryAssignment:
         self._changed()
 
     def _lost(self, m: msg.Lost) -> None:
-        self.assignment_epoch = max(self.assignment_epoch, m.era)
+        self.assignment_epoch = max(self.assignment_epoch, m.assignment_epoch)
         gone = {tp for tp in m.partitions if self.owned.pop(tp, None) is not None}
         for tp in m.partitions:
             self.released.pop(tp, None)
@@ -200,7 +200,7 @@ class QueryAssignment:
         self._changed()
 
     def _seek(self, m: msg.Seek) -> None:
-        self.assignment_epoch = max(self.assignment_epoch, m.era)
+        self.assignment_epoch = max(self.assignment_epoch, m.assignment_epoch)
         log.warning(
             "the stored offset of %s was reset to %d by somebody else: the next batch goes on"
             " there",

@@ -86,7 +86,9 @@ class Committing(Member):
 
     def _commit(self) -> None:
         self.driver.tell(msg.Polled())
-        self.driver.tell(msg.Commit(self.offset, dict.fromkeys(self.owned, self.offset), self.era))
+        self.driver.tell(
+            msg.Commit(self.offset, dict.fromkeys(self.owned, self.offset), self.assignment_epoch)
+        )
 
 
 class Load:

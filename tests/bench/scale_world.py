@@ -300,7 +300,7 @@ class Member:
         self.hub = hub
         self.answers = answers
         self.names: list[str] = []
-        self.era = 0
+        self.assignment_epoch = 0
         self.group = group
         options = MemberOptions(
             group=group,
@@ -323,7 +323,7 @@ class Member:
 
     def _hear(self, message: msg.ToFetcher) -> None:
         if isinstance(message, (msg.Assigned, msg.Lost, msg.Seek)):
-            self.era = message.era
+            self.assignment_epoch = message.assignment_epoch
         if isinstance(message, msg.Revoke) and self.answers:
             self.hub.post(
                 lambda: self.driver.tell(
@@ -349,7 +349,7 @@ class Member:
 
     def leave(self) -> None:
         """Close, as an application does."""
-        self.hub.drive(self.driver, lambda: self.driver.tell(msg.Close({}, self.era)))
+        self.hub.drive(self.driver, lambda: self.driver.tell(msg.Close({}, self.assignment_epoch)))
 
     @property
     def gone(self) -> bool:

@@ -1,9 +1,10 @@
 """A consumer process that hands out as fast as its lease lets it, for tests that stop and continue
 it.
 
-It prints `handed <ms of the look at the clock> <era>` for each hand-out, `assigned <era>`, `lost
-<era>` when it takes such a message, and `notice <kind>`. The clock is looked at before the lease,
-as a fetching side does. With `late` it stands still once, after its first ack was sent and before
+It prints `handed <ms of the look at the clock> <epoch>` for each hand-out, `assigned <epoch>`,
+`lost <epoch>` when it takes such a message (the epoch is the assignment's), and `notice <kind>`.
+The clock is looked at before the lease, as a fetching side does.
+With `late` it stands still once, after its first ack was sent and before
 it looks at the clock for the answer: it prints `acked` and goes on with the next line of its
 standard input.
 """
@@ -72,18 +73,18 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
     loop.start()
     loop.post(lambda: driver.tell(msg.Subscribe(Subscription({topic: 1}))))
     held: set[TopicPartition] = set()
-    era = 0
+    assignment_epoch = 0
     while not loop.stopped.is_set():
         while not inbox.empty():
             message = inbox.get()
             if isinstance(message, msg.Assigned):
                 held |= set(message.offsets)
-                era = message.era
-                print("assigned", era, flush=True)
+                assignment_epoch = message.assignment_epoch
+                print("assigned", assignment_epoch, flush=True)
             elif isinstance(message, msg.Lost):
                 held -= set(message.partitions)
-                era = message.era
-                print("lost", era, flush=True)
+                assignment_epoch = message.assignment_epoch
+                print("lost", assignment_epoch, flush=True)
             elif isinstance(message, msg.Resolve):
                 _tell(
                     loop, driver, msg.Resolved(message.token, dict.fromkeys(message.partitions, 0))
@@ -94,8 +95,8 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
             elif isinstance(message, msg.Notice):
                 print("notice", message.kind.name, flush=True)
         now = boot_ms()
-        if held and now < driver.lease_until(era):
-            print("handed", now, era, flush=True)
+        if held and now < driver.lease_until(assignment_epoch):
+            print("handed", now, assignment_epoch, flush=True)
         time.sleep(HAND_OUT_EVERY_S)
 
 

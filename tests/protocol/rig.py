@@ -214,7 +214,7 @@ class Member(Proc):
         self.options = options
         self.heard: list[msg.ToFetcher] = []
         self.positions: dict[TopicPartition, int] = {}
-        self.era = 0
+        self.assignment_epoch = 0
         self.answers_revokes = True
         self.resolves_to: int | None = 0
         self.names: list[str] = []
@@ -240,7 +240,7 @@ class Member(Proc):
     def _hear(self, message: msg.ToFetcher) -> None:
         self.heard.append(message)
         if isinstance(message, (msg.Assigned, msg.Lost, msg.Seek)):
-            self.era = message.era
+            self.assignment_epoch = message.assignment_epoch
         if isinstance(message, msg.Assigned):
             self.positions.update(message.offsets)
         elif isinstance(message, msg.Lost):
@@ -275,22 +275,28 @@ class Member(Proc):
         self.loop.post(lambda: self.driver.tell(message))
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], era: int | None = None
+        self, offsets: Mapping[TopicPartition, int], assignment_epoch: int | None = None
     ) -> msg.CommitDone:
         """Store offsets and wait for the answer."""
         self._tokens += 1
         token = self._tokens
-        self.tell(msg.Commit(token, dict(offsets), self.era if era is None else era))
+        self.tell(
+            msg.Commit(
+                token,
+                dict(offsets),
+                self.assignment_epoch if assignment_epoch is None else assignment_epoch,
+            )
+        )
         self.wait(lambda: token in self.done, "the answer to a commit")
         return self.done[token]
 
     def leave(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
         """Close, as an application does."""
-        self.tell(msg.Close(dict(positions or {}), self.era))
+        self.tell(msg.Close(dict(positions or {}), self.assignment_epoch))
         self.wait(lambda: self.driver.finished, "the end of its session")
 
     def goodbye(self) -> None:
-        self.tell(msg.Close({}, self.era))
+        self.tell(msg.Close({}, self.assignment_epoch))
 
     def said(self, kind: type[msg.ToFetcher]) -> list:  # type: ignore[type-arg]
         """All that it heard of one kind."""
@@ -327,7 +333,7 @@ class Member(Proc):
 
     def may_hand_out(self) -> bool:
         """What the fetching side asks before each hand-out."""
-        return boot_ms() < self.driver.lease_until(self.era)
+        return boot_ms() < self.driver.lease_until(self.assignment_epoch)
 
     @property
     def member(self) -> str:

@@ -85,13 +85,13 @@ def test_an_operators_reset_leads_there(rig: Rig, m: Member) -> None:
 def test_a_commit_made_before_the_application_heard_of_the_reset_does_not_overrule_it(
     rig: Rig, m: Member
 ) -> None:
-    before = m.era
+    before = m.assignment_epoch
     rig.put_offset(T0, 7)
     m.commit({T0: 120})
     m.wait(lambda: m.said(msg.Seek), "the order to seek")
-    assert m.commit({T0: 121}, era=before).outcome is msg.CommitOutcome.OVERRULED and rig.offset(
-        T0
-    ) == (7, 2)
+    assert m.commit(
+        {T0: 121}, assignment_epoch=before
+    ).outcome is msg.CommitOutcome.OVERRULED and rig.offset(T0) == (7, 2)
 
 
 def test_a_value_of_ones_own_is_no_reset(rig: Rig) -> None:

@@ -233,11 +233,11 @@ def test_a_process_that_was_stopped_and_continued_hands_out_nothing_first(rig: R
                 "the process to hear that its session is over",
             )
             wait_until(lambda: len(out.of("assigned")) > assigned, WAIT_S, "its return")
-            era = int(out.of("assigned")[assigned][1])
+            assignment_epoch = int(out.of("assigned")[assigned][1])
             late = [
                 line
                 for line in out.of("handed")
-                if int(line[1]) >= continued_ms and int(line[2]) < era
+                if int(line[1]) >= continued_ms and int(line[2]) < assignment_epoch
             ]
         finally:
             out.end()

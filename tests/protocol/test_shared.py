@@ -95,11 +95,11 @@ def test_what_the_application_does_not_give_up_is_taken_from_it(rig: Rig) -> Non
     rig.command(member.member, 1, start=tps)
     member.fetches(*tps)
     member.answers_revokes = False
-    era = member.era
+    assignment_epoch = member.assignment_epoch
     registers(rig)
     wait_until(lambda: not rig.owners("t"), WAIT_S, "all owner nodes gone")
     member.wait(lambda: member.said(msg.Lost), "that it is told")
-    assert member.driver.lease_until(era) == 0 and [rig.offset(tp) for tp in tps] == [
+    assert member.driver.lease_until(assignment_epoch) == 0 and [rig.offset(tp) for tp in tps] == [
         (0, 0),
         (0, 0),
     ]

@@ -141,7 +141,7 @@ class Application:
     habits: Habits
     witness: Witness
     tell: Callable[[FromFetcher], None]
-    # ms, by the own clock; None: what was assigned in that era is lost, and was not heard of yet
+    # ms, by the own clock; None: what was assigned in that epoch is lost, and was not heard of yet
     lease_left: Callable[[int], int | None]
     group: str
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Application:
     failed: Failed | None = None
     busy_until_ms: int = 0
     stopped: bool = False
-    era: int = 0
+    assignment_epoch: int = 0
     _token: int = 0
     # every offset that it has asked to store
     asked: set[tuple[TopicPartition, int]] = field(default_factory=set)
@@ -164,7 +164,7 @@ class Application:
         """Whether the lease of what was assigned, as far as this application has heard, still lasts
         by its own clock.
         """
-        return (self.lease_left(self.era) or 0) > 0
+        return (self.lease_left(self.assignment_epoch) or 0) > 0
 
     def may_hold(self) -> bool:
         """Whether the member has a lease, whatever of its losses this application has heard of."""
@@ -217,7 +217,7 @@ class Application:
         for message in inbox:
             self.witness.told(self, message)
             if isinstance(message, Assigned):
-                self.era = message.era
+                self.assignment_epoch = message.assignment_epoch
                 for tp, offset in sorted(message.offsets.items()):
                     self.released.pop(tp, None)
                     self.positions[tp] = Position(offset, offset, offset)
@@ -232,13 +232,13 @@ class Application:
                     if tp in self.positions:
                         self.positions[tp].revoking = False
             elif isinstance(message, Lost):
-                self.era = message.era
+                self.assignment_epoch = message.assignment_epoch
                 for tp in message.partitions:
                     self._void(tp)
                     self.positions.pop(tp, None)
                     self.released.pop(tp, None)
             elif isinstance(message, Seek):
-                self.era = message.era
+                self.assignment_epoch = message.assignment_epoch
                 p = self.positions.get(message.partition) or self.released.get(message.partition)
                 if p is not None:
                     p.handed = p.processed = p.committed = message.offset
@@ -382,7 +382,7 @@ class Application:
         self._token += 1
         self._commits[self._token] = offsets
         self.asked.update(offsets.items())
-        self.tell(Commit(self._token, offsets, self.era))
+        self.tell(Commit(self._token, offsets, self.assignment_epoch))
         return self._token
 
     def _commit_done(self, message: CommitDone) -> None:

@@ -543,7 +543,7 @@ class Checker:
                 " were processed",
             )
         if (
-            app.lease_left(app.era) is None
+            app.lease_left(app.assignment_epoch) is None
             or part.reset_to is not None
             or part.foreign_zxid > part.begun_zxid
         ):

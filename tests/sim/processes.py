@@ -310,8 +310,8 @@ class ConsumerProcess(Process):
     def _to_agent(self, message: FromFetcher) -> None:
         self.host.after(0, lambda: self.driver.tell(message))
 
-    def _lease_left(self, era: int) -> int | None:
-        until = self.driver.lease_until(era)
+    def _lease_left(self, assignment_epoch: int) -> int | None:
+        until = self.driver.lease_until(assignment_epoch)
         return until - self.clock() if until else None
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -328,5 +328,7 @@ class ConsumerProcess(Process):
         self.app.finish()
         self.app.stopped = True
         self._to_agent(
-            Close({tp: p.processed for tp, p in self.app.positions.items()}, self.app.era)
+            Close(
+                {tp: p.processed for tp, p in self.app.positions.items()}, self.app.assignment_epoch
+            )
         )

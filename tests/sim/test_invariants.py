@@ -66,7 +66,7 @@ class Bench:
                     Habits(),
                     self.checker,
                     lambda message: None,
-                    lambda era: self.lease[name] - self.kernel.now,
+                    lambda assignment_epoch: self.lease[name] - self.kernel.now,
                     "g",
                 )
             )

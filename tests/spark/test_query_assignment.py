@@ -32,7 +32,7 @@ class World:
         self.assignment = QueryAssignment(
             data, Observer(), lambda: None, self.sent.append, lambda question: None
         )
-        self.assignment.receive(msg.Assigned({A: 100, B: 200}, era=3))
+        self.assignment.receive(msg.Assigned({A: 100, B: 200}, assignment_epoch=3))
 
     def plan_ten(self, tp: TopicPartition) -> PlannedRange:
         owned = self.assignment.owned[tp]
@@ -105,20 +105,20 @@ def test_a_revocation_that_was_withdrawn_is_not_answered(world: World) -> None:
 def test_what_is_lost_is_gone_with_its_revocation(world: World) -> None:
     world.plan_ten(A)
     world.assignment.receive(msg.Revoke(1, (A,)))
-    world.assignment.receive(msg.Lost((A, B), "over", era=5))
+    world.assignment.receive(msg.Lost((A, B), "over", assignment_epoch=5))
     assert not world.assignment.owned and world.assignment.assignment_epoch == 5
-    world.assignment.receive(msg.Assigned({A: 100}, era=6))
+    world.assignment.receive(msg.Assigned({A: 100}, assignment_epoch=6))
     world.assignment.release()
     assert set(world.assignment.owned) == {A} and world.assignment.owned[A].in_flight is None
 
 
 def test_an_operators_reset_forgets_what_is_being_read(world: World) -> None:
     world.plan_ten(A)
-    world.assignment.receive(msg.Seek(A, 7, era=4))
+    world.assignment.receive(msg.Seek(A, 7, assignment_epoch=4))
     assert world.assignment.owned[A].in_flight is None and world.assignment.position(A) == 7
     world.plan_ten(B)
     world.write(B)
-    world.assignment.receive(msg.Seek(B, 8, era=5))
+    world.assignment.receive(msg.Seek(B, 8, assignment_epoch=5))
     assert world.assignment.uncommitted == {} and world.assignment.position(B) == 8
 
 

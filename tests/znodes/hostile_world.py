@@ -347,7 +347,7 @@ class HostileMember:
         self.driver = self._new()
 
     def _new(self) -> MemberDriver:
-        self.era = 0
+        self.assignment_epoch = 0
         driver = MemberDriver(
             self.world,
             self.world.layout,
@@ -368,7 +368,7 @@ class HostileMember:
 
     def _hear(self, message: msg.ToFetcher) -> None:
         if isinstance(message, (msg.Assigned, msg.Lost, msg.Seek)):
-            self.era = message.era
+            self.assignment_epoch = message.assignment_epoch
         if isinstance(message, msg.Revoke):
             positions = dict.fromkeys(message.partitions, 3)
             self.world.post(lambda: self.driver.tell(msg.Revoked(message.token, positions)))
@@ -398,7 +398,7 @@ class HostileMember:
             world.post(lambda: port.on_event(Fired(change, path)))
         if rng.random() < 0.2 and self.driver.core.session.held:
             offsets = {rng.choice(sorted(self.driver.core.session.held)): rng.randrange(10)}
-            self.driver.tell(msg.Commit(world.now_ms, offsets, self.era))
+            self.driver.tell(msg.Commit(world.now_ms, offsets, self.assignment_epoch))
         world.gentle = self.driver.core.state.phase is not Phase.MEMBER and rng.random() < 0.9
         if rng.random() < 0.02:
             self.driver.tell(msg.Subscribe(Subscription({rng.choice(("t", "orders", "a-b")): 1})))

@@ -49,7 +49,9 @@ class Commits:
             self.outbox.send(msg.CommitDone(commit.token, msg.CommitOutcome.OK))
         else:
             session = self.state.session
-            overruled = {tp for tp in commit.offsets if session.held[tp].overrules(commit.era)}
+            overruled = {
+                tp for tp in commit.offsets if session.held[tp].overrules(commit.assignment_epoch)
+            }
             session.intents.append(
                 CommitIntent(
                     commit.token,
@@ -64,7 +66,7 @@ class Commits:
         foreign = tuple(
             tp
             for tp in everything
-            if tp not in session.held or commit.era < session.held[tp].assignment_epoch
+            if tp not in session.held or commit.assignment_epoch < session.held[tp].assignment_epoch
         )
         if not self.state.is_member:
             return msg.CommitDone(commit.token, msg.CommitOutcome.NO_LONGER_MEMBER, everything)
@@ -89,7 +91,8 @@ class Commits:
         known = {
             tp: held
             for tp, held in session.held.items()
-            if close.era >= held.assignment_epoch and not held.overrules(close.era)
+            if close.assignment_epoch >= held.assignment_epoch
+            and not held.overrules(close.assignment_epoch)
         }
         offsets = {
             tp: offset

@@ -4,7 +4,7 @@ A script is blocks of input lines, each block followed by `----` and all that th
 action a line. Time stands still but for `tick`. Lines:
 
     options [auto_commit=false|max_poll_interval_ms=MS|...]
-    subscribe TOPIC[,..] [data=TEXT] | polled | close [TP=POSITION ..] [era=E]
+    subscribe TOPIC[,..] [data=TEXT] | polled | close [TP=POSITION ..] [assignment_epoch=E]
     opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
     command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT]
@@ -23,9 +23,9 @@ action a line. Time stands still but for `tick`. Lines:
     ok [ago=MS] [TP@VERSION ..] | evicted | refused | unknown
         how the write under way ended; it was sent so long ago (0)
     epoch E LEASE | leader alive|gone [STATE]
-    commit TOKEN TP=OFFSET[,..] [era=E] | foresee TP=OFFSET[,..] | revoked [TP=POSITION ..]
-        [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
-    tick MS | lease [era=E] | held
+    commit TOKEN TP=OFFSET[,..] [assignment_epoch=E] | foresee TP=OFFSET[,..]
+    revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
+    tick MS | lease [assignment_epoch=E] | held
 
 `ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the
 difference is understood.
@@ -185,16 +185,16 @@ class World:
     def told(self, m: msg.ToFetcher) -> str:
         """A message to the fetching side."""
         if isinstance(m, msg.Assigned):
-            return f"assigned {shown(m.offsets)} (era {m.era})"
+            return f"assigned {shown(m.offsets)} (epoch {m.assignment_epoch})"
         if isinstance(m, msg.Revoke):
             self.revoke = m.token
             return f"revoke {listed(m.partitions)}"
         if isinstance(m, msg.Resumed):
             return f"resumed {listed(m.partitions)}"
         if isinstance(m, msg.Lost):
-            return f"lost {listed(m.partitions)}: {m.reason} (era {m.era})"
+            return f"lost {listed(m.partitions)}: {m.reason} (epoch {m.assignment_epoch})"
         if isinstance(m, msg.Seek):
-            return f"seek {m.partition}={m.offset} (era {m.era})"
+            return f"seek {m.partition}={m.offset} (epoch {m.assignment_epoch})"
         if isinstance(m, msg.Resolve):
             self.resolve = m.token
             stored, earliest = (
@@ -385,12 +385,12 @@ class World:
         return self._told(msg.ExpectCommit(offsets_of(words)))
 
     def do_commit(self, token: str, *words: str) -> ev.MemberEvent:
-        given = tuple(w for w in words if not w.startswith("era="))
+        given = tuple(w for w in words if not w.startswith("assignment_epoch="))
         return self._told(
             msg.Commit(
                 int(token),
                 offsets_of(given),
-                options_in(words, "era", self.member.state.assignment_epoch),
+                options_in(words, "assignment_epoch", self.member.state.assignment_epoch),
             )
         )
 
@@ -410,10 +410,11 @@ class World:
         return self._told(msg.GiveUp(msg.FailureCode[code], " ".join(words)))
 
     def do_close(self, *words: str) -> ev.MemberEvent:
-        given = tuple(w for w in words if not w.startswith("era="))
+        given = tuple(w for w in words if not w.startswith("assignment_epoch="))
         return self._told(
             msg.Close(
-                offsets_of(given), options_in(words, "era", self.member.state.assignment_epoch)
+                offsets_of(given),
+                options_in(words, "assignment_epoch", self.member.state.assignment_epoch),
             )
         )
 
@@ -425,7 +426,7 @@ class World:
 
     def do_lease(self, *words: str) -> list[str]:
         until = self.member.lease.until(
-            options_in(words, "era", self.member.state.assignment_epoch)
+            options_in(words, "assignment_epoch", self.member.state.assignment_epoch)
         )
         if until == 0:
             return ["lease none"]

@@ -35,8 +35,8 @@ class Standing:
     def clock(self) -> int:
         return self.now_ms
 
-    def lease_until(self, era: int) -> int:
-        assert era == 1
+    def lease_until(self, assignment_epoch: int) -> int:
+        assert assignment_epoch == 1
         self.now_ms += self.stands_still_ms
         return self.until_ms
 

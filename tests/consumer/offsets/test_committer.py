@@ -170,7 +170,7 @@ def test_commits_name_the_era_that_they_speak_of() -> None:
     a.bench.state.receive(msg.Assigned(dict.fromkeys(model(1), 0), 7))
     a.committer.wait({tp(0): 5}, None)
     a.committer.wait(None, None)
-    assert [c.era for c in a.commits] == [
+    assert [c.assignment_epoch for c in a.commits] == [
         4,
         7,
     ], "the application's own choice is as old as what it was told; positions are of now"
