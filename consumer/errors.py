@@ -121,7 +121,7 @@ class KafkaGroupDeniedError(MembershipError, kafka_errors.GroupAuthorizationFail
 
 
 class AgentFailedError(MembershipError):
-    """The agent's thread ended by a defect; the log has the traceback."""
+    """The member's thread ended by a defect; the log has the traceback."""
 
 
 class ConsumerRebalanceFailedException(ConsumerError, kafka_errors.KafkaError):
@@ -211,5 +211,5 @@ _BY_REJECTION: dict[str, type[MembershipError]] = {
 
 
 def failure(message: Failed) -> MembershipError:
-    """The exception of an agent's failure."""
+    """The exception of a member's failure."""
     return _BY_REJECTION.get(message.rejection, _BY_CODE[message.code])(message.message)

@@ -304,7 +304,7 @@ def _check_group(config: Mapping[str, Any]) -> None:
     if config["rebalance_protocol"] not in PROTOCOLS:
         raise ConsumerOptionError(
             f"rebalance_protocol is {config['rebalance_protocol']!r}: write 'cooperative', or"
-            " 'eager' for a group that shall stop all its partitions in each rebalance"
+            " 'eager' for a group that is to stop all its partitions in each rebalance"
         )
 
 

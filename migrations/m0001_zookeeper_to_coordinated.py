@@ -88,7 +88,7 @@ def forward(now: GroupNow, choices: Choices) -> MigrationPlan:
 
 
 def _note(now: GroupNow, topic: str, stale: bool) -> ZkNote | None:
-    """What the node above the offsets shall say; None where it says so, or where nothing is to be
+    """What the node above the offsets is to say; None where it says so, or where nothing is to be
     said.
     """
     beside, known = now.beside.get(topic), now.topics.get(topic)

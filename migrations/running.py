@@ -146,7 +146,7 @@ class Worker:
     def _looked_at(
         self, written: dict[str, MigrationPlan], planner: Planner, choices: Choices
     ) -> dict[str, GroupOutcome]:
-        """Whether both stores are now as they shall be."""
+        """Whether both stores are now as they are to be."""
         found: dict[str, GroupOutcome] = {}
         for now in self.stores.read(list(written)) if written else ():
             again = planner(now, choices)

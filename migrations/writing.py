@@ -4,7 +4,7 @@ In ZooKeeper a topic is a unit: its note and its offsets are one transaction, ea
 the version that was read, because an offset counts or not by what the note says. In Kafka nothing
 is conditional; that nobody else is at work was looked at before, and is looked at again after.
 
-Going on is by value: what is as it shall be is done, what is as it was is still to be written, and
+Going on is by value: what is as it is to be is done, what is as it was is still to be written, and
 anything else was written by somebody else meanwhile, which ends it.
 """
 

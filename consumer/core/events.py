@@ -397,18 +397,12 @@ class SendMessage:
     message: ToFetcher
 
 
-MemberAction = (
-    OpenSession
-    | CloseSession
-    | Join
-    | ReadEpoch
-    | ReadCommands
-    | ReadLeader
-    | ReadPartitions
-    | ReadLegacyGroup
-    | Ack
-    | Store
-    | DropOwners
-    | Resubscribe
-    | SendMessage
+MemberWrite = Ack | Store | DropOwners | Resubscribe
+"""Answered by `Wrote`, with the token."""
+
+MemberRequest = (
+    Join | ReadEpoch | ReadCommands | ReadLeader | ReadPartitions | ReadLegacyGroup | MemberWrite
 )
+"""What a session is needed for."""
+
+MemberAction = OpenSession | CloseSession | SendMessage | MemberRequest

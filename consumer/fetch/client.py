@@ -158,7 +158,7 @@ class FetchClient:
         """A refresh that is out was asked before the choice; kafka-python takes its answer for all
         it waits for, and asks again only after `metadata_max_age_ms`. An answer that came while the
         choice was being made may pass for known although nothing of it was assigned; and the same
-        topics again shall be assigned again.
+        topics again must be assigned again.
         """
         cluster = self.kafka._cluster
         self.kafka._coordinator._metadata_snapshot = {}

@@ -13,11 +13,11 @@ new release that moves one fails there). What it adds to kafka-python's `Fetcher
   While the long poll is still out, the newcomers are looked after every `BRIDGE_MS`; the next main
   fetch adopts them. A record that arrives twice this way is dropped where kafka-python drops stale
   responses: a response counts only if it was asked at the current position.
-* **One lock, the subscription's.** Assignments change on the agent's thread, records are drained on
-  the application's, requests are built on kafka-python's IO thread. Each holds `lock` while it does
-  so; nobody waits for another thread while holding it.
+* **One lock, the subscription's.** Assignments change on the member's thread, records are drained
+  on the application's, requests are built on kafka-python's IO thread. Each holds `lock` while it
+  does so; nobody waits for another thread while holding it.
 * **One wakeup instead of waiting for futures.** Whatever may end a wait (a response, an error, a
-  finished offset look-up, a message from the agent) sets `wakeup`, a flag; the application's thread
+  finished offset look-up, a message of the member) sets `wakeup`, a flag; the application's thread
   clears it, looks for records and waits on it. Clearing before looking makes a lost wake-up
   impossible.
 * **Fairness.** What is buffered is handed out in turns, and fetched again in time
@@ -400,7 +400,7 @@ class PartitionFetcher(Fetcher):
                     and self._asked.get(tp) != allowed[tp].offset
                     and node_id not in (None, -1)
                 ):
-                    found.setdefault(node_id, {})[tp] = self._ask(
+                    found.setdefault(node_id, {})[tp] = self._requests.partition(
                         tp, allowed[tp], min(chunk, FIRST_FETCH_PARTITION_BYTES_MAX)
                     )
         return found

@@ -8,7 +8,7 @@ begins with a check of its own registration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from consumer.core import events as ev
@@ -16,41 +16,33 @@ from consumer.core import messages as msg
 from consumer.core.group_member import GroupMember
 from consumer.core.options import MemberOptions
 from consumer.core.phases import Phase
-from zkcoord.core.model import Malformed, Subscription, TopicPartition
+from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import assert_never
 from zkcoord.zk.backoff import at_once_then, delay_ms
 from zkcoord.zk.port import (
     OPEN_ACL,
     READS_PER_REQUEST_MAX,
     AclEntry,
     Change,
-    Check,
     Children,
     Closed,
-    Committed,
     Connected,
-    Create,
-    Delete,
     Ensemble,
     Expired,
     Fired,
     GetChildren,
     GetData,
-    MultiResult,
     Node,
-    Op,
     Port,
     PortEvent,
     ReadDone,
     ReadResult,
     Refused,
-    Rejected,
-    SetData,
     Suspended,
     WatchMode,
-    ZkError,
 )
 from zkcoord.znodes import codec, names
-from zkcoord.znodes.codec import EpochData, OffsetsOf
+from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import (
     ChannelAt,
     CommandAt,
@@ -62,15 +54,13 @@ from zkcoord.znodes.paths import (
     TopicAt,
     TopicsAt,
 )
-from zkcoord.znodes.stat import Stat
 
 from .legacy_reader import LegacyGroupReader
+from .multis import MemberMulti, MemberMultis
 from .partition_reader import PartitionReader
 from .registration import Ended, Joined, Registration
 
 REOPEN = at_once_then(first_ms=100, max_ms=5_000)
-OWNER_CREATED_VERSION = 0
-OWNER_OURS_VERSION = 1
 
 
 class Outage(Protocol):
@@ -118,6 +108,7 @@ class MemberDriver:
         self.on_session = on_session
         self.outage = outage
         self.core = GroupMember(options)
+        self.multis = MemberMultis(layout, options, acl, wall_clock)
         self.reopen_at_ms: int | None = None
         self.failures = 0
         self._forget_session()
@@ -174,19 +165,21 @@ class MemberDriver:
             self._act(action)
 
     def _act(self, action: ev.MemberAction) -> None:
-        if isinstance(action, ev.SendMessage):
-            self._note(action.message)
-            self.to_fetcher(action.message)
-        elif isinstance(action, ev.OpenSession):
-            delay = max(delay_ms(REOPEN, self.failures), action.after_ms)
-            self.failures += 1
-            self.reopen_at_ms = self.clock() + delay
-            if not delay:
-                self._open()
-        elif isinstance(action, ev.CloseSession):
-            self._close()
-        elif self.port is not None and self.connected:
-            self._request(self.port, action)
+        match action:
+            case ev.SendMessage():
+                self._note(action.message)
+                self.to_fetcher(action.message)
+            case ev.OpenSession():
+                delay = max(delay_ms(REOPEN, self.failures), action.after_ms)
+                self.failures += 1
+                self.reopen_at_ms = self.clock() + delay
+                if not delay:
+                    self._open()
+            case ev.CloseSession():
+                self._close()
+            case _:
+                if self.port is not None and self.connected:
+                    self._request(self.port, action)
 
     def _note(self, message: msg.ToFetcher) -> None:
         if isinstance(message, msg.Notice):
@@ -223,21 +216,24 @@ class MemberDriver:
         if not holder or holder[0] is not self.port:
             return
         now = self.clock()
-        if isinstance(event, Connected):
-            self._connected(event)
-        elif isinstance(event, Suspended):
-            self.connected = False
-            self._feed(ev.SessionSuspended(now))
-            if self.outage is not None and self.core.session.proof_ms is not None:
-                self.outage.begin(self._nobody_serves)
-        elif isinstance(event, Fired):
-            self._fired(event)
-        elif isinstance(event, (Expired, Closed)):
-            self._forget_session()
-            self._feed(ev.SessionOver(now))
-        elif isinstance(event, Refused):
-            self._forget_session()
-            self._feed(ev.JoinFailed(now, msg.FailureCode.REFUSED, event.reason))
+        match event:
+            case Connected():
+                self._connected(event)
+            case Suspended():
+                self.connected = False
+                self._feed(ev.SessionSuspended(now))
+                if self.outage is not None and self.core.session.proof_ms is not None:
+                    self.outage.begin(self._nobody_serves)
+            case Fired():
+                self._fired(event)
+            case Expired() | Closed():
+                self._forget_session()
+                self._feed(ev.SessionOver(now))
+            case Refused():
+                self._forget_session()
+                self._feed(ev.JoinFailed(now, msg.FailureCode.REFUSED, event.reason))
+            case _:
+                assert_never(event)
 
     def _looks_no_more(self) -> None:
         if self.outage is not None:
@@ -295,44 +291,39 @@ class MemberDriver:
 
     # requests
 
-    def _request(self, port: Port, action: ev.MemberAction) -> None:
-        if isinstance(action, ev.Join):
-            self._join(port, action)
-        elif isinstance(action, ev.ReadPartitions):
-            PartitionReader(
-                port,
-                self.session_id,
-                self.layout,
-                self.options.group,
-                self.name,
-                self.made,
-                self.acl,
-                self.clock,
-                self._when(port, self._feed),
-            ).read(action)
-        elif isinstance(action, ev.ReadLegacyGroup):
-            LegacyGroupReader(
-                port,
-                self.layout,
-                self.options.group,
-                action,
-                self.clock,
-                self._when(port, self._feed),
-            ).read()
-        elif isinstance(action, ev.ReadCommands):
-            port.read(
-                [GetChildren(self.layout.channel(self.options.group, self.name))],
-                self._when(port, self._channel),
-            )
-        elif isinstance(action, ev.ReadEpoch):
-            port.read([GetData(self.layout.epoch)], self._when(port, self._epoch))
-        elif isinstance(action, ev.ReadLeader):
-            port.read(
-                [GetData(self.layout.leader), GetData(self.layout.group(self.options.group))],
-                self._when(port, self._leader),
-            )
-        else:
-            self._write(port, action)
+    def _request(self, port: Port, action: ev.MemberRequest) -> None:
+        group = self.options.group
+        match action:
+            case ev.Join():
+                self._join(port, action)
+            case ev.ReadPartitions():
+                PartitionReader(
+                    port,
+                    self.session_id,
+                    self.layout,
+                    group,
+                    self.name,
+                    self.made,
+                    self.acl,
+                    self.clock,
+                    self._when(port, self._feed),
+                ).read(action)
+            case ev.ReadLegacyGroup():
+                LegacyGroupReader(
+                    port, self.layout, group, action, self.clock, self._when(port, self._feed)
+                ).read()
+            case ev.ReadCommands():
+                channel = self.layout.channel(group, self.name)
+                port.read([GetChildren(channel)], self._when(port, self._channel))
+            case ev.ReadEpoch():
+                port.read([GetData(self.layout.epoch)], self._when(port, self._epoch))
+            case ev.ReadLeader():
+                reads = [GetData(self.layout.leader), GetData(self.layout.group(group))]
+                port.read(reads, self._when(port, self._leader))
+            case ev.Ack() | ev.Store() | ev.DropOwners() | ev.Resubscribe():
+                self._write(port, action)
+            case _:
+                assert_never(action)
 
     def _when(self, port: Port, then: Callable[..., None]) -> Callable[..., None]:
         """An answer counts only while its session is the present one."""
@@ -350,27 +341,11 @@ class MemberDriver:
             self.layout,
             self.options,
             join,
-            self._registration(join.subscription, join.user_data),
+            self.multis.registration(join.subscription, join.user_data),
             self.clock,
             self._when(port, self._joined),
             self.acl,
         ).begin()
-
-    def _registration(self, subscription: Subscription, user_data: str) -> bytes:
-        o = self.options
-        return codec.encode_registration(
-            subscription,
-            timestamp_ms=self.wall_clock(),
-            assignors=o.assignors,
-            protocols=o.protocols,
-            instance=o.instance,
-            process=o.process,
-            grace_ms=o.grace_ms if o.instance is not None else 0,
-            rebalance_timeout_ms=o.rebalance_timeout_ms,
-            user_data=user_data or o.user_data,
-            client=o.client,
-            host=o.host,
-        )
 
     def _joined(self, ended: Ended) -> None:
         now = self.clock()
@@ -454,106 +429,16 @@ class MemberDriver:
 
     # writes
 
-    def _write(self, port: Port, action: ev.MemberAction) -> None:
-        group, lay = self.options.group, self.layout
-        ops: list[Op] = [Check(lay.registration(group, self.name), 0)]
-        stores: dict[int, TopicPartition] = {}
-        if isinstance(action, ev.Ack):
-            self._ack_ops(action, ops, stores)
-        elif isinstance(action, ev.Store):
-            ops += [
-                Check(lay.owner(group, tp), OWNER_OURS_VERSION)
-                for tp in sorted(action.values)
-                if action.owned
-            ]
-            for tp, (value, version) in sorted(action.values.items()):
-                stores[len(ops)] = tp
-                ops.append(SetData(lay.offset(group, tp), codec.encode_offset(value), version))
-        elif isinstance(action, ev.DropOwners):
-            ops += [Delete(lay.owner(group, tp), OWNER_OURS_VERSION) for tp in action.partitions]
-        else:
-            assert isinstance(action, ev.Resubscribe)
-            ops += [Delete(lay.command(group, self.name, node)) for node in action.commands]
-            path = lay.registration(group, self.name)
-            ops += [
-                Delete(path),
-                Create(
-                    path,
-                    self._registration(action.subscription, action.user_data),
-                    ephemeral=True,
-                    acl=self.acl,
-                ),
-            ]
+    def _write(self, port: Port, action: ev.MemberWrite) -> None:
+        multi = self._multi(action)
         sent = self.clock()
-        token = action.token
         port.multi(
-            ops, self._when(port, lambda result: self._wrote(token, sent, ops, stores, result))
+            multi.ops,
+            self._when(
+                port,
+                lambda result: self._feed(multi.ending(self.clock(), action.token, sent, result)),
+            ),
         )
 
-    def _ack_ops(self, ack: ev.Ack, ops: list[Op], stores: dict[int, TopicPartition]) -> None:
-        group, lay = self.options.group, self.layout
-        if ack.command:
-            ops.append(Delete(lay.command(group, self.name, ack.command)))
-        for mark in ack.marks:
-            ops.append(
-                SetData(
-                    lay.offset_topic(group, mark.topic),
-                    codec.encode_incarnation(OffsetsOf(mark.incarnation, mark.newer_only)),
-                    mark.version,
-                )
-            )
-        for start in ack.starts:
-            owner, text = lay.owner(group, start.partition), codec.encode_owner(start.thread)
-            ops += [
-                Create(owner, text, ephemeral=True, acl=self.acl),
-                SetData(owner, text, OWNER_CREATED_VERSION),
-            ]
-            if not self.options.stores_offsets:
-                continue
-            stores[len(ops)] = start.partition
-            path, value = lay.offset(group, start.partition), codec.encode_offset(start.offset)
-            ops.append(
-                Create(path, value, acl=self.acl)
-                if start.version is None
-                else SetData(path, value, start.version)
-            )
-        for stop in ack.stops:
-            ops.append(Delete(lay.owner(group, stop.partition), OWNER_OURS_VERSION))
-            if self.options.stores_offsets:
-                ops.append(
-                    SetData(
-                        lay.offset(group, stop.partition),
-                        codec.encode_offset(stop.offset),
-                        stop.version,
-                    )
-                )
-
-    def _wrote(
-        self,
-        token: int,
-        sent_ms: int,
-        ops: Sequence[Op],
-        stores: Mapping[int, TopicPartition],
-        result: MultiResult,
-    ) -> None:
-        now = self.clock()
-        if isinstance(result, Committed):
-            versions = {
-                tp: r.version if isinstance(r := result.results[i], Stat) else 0
-                for i, tp in stores.items()
-            }
-            self._feed(ev.Wrote(now, token, ev.Ending.OK, sent_ms, versions))
-        elif isinstance(result, Rejected):
-            gone = result.index == 0 and result.error in (ZkError.NO_NODE, ZkError.BAD_VERSION)
-            ending = ev.Ending.EVICTED if gone else ev.Ending.REFUSED
-            self._feed(
-                ev.Wrote(
-                    now,
-                    token,
-                    ending,
-                    sent_ms,
-                    why=f"{result.error.value} at {ops[result.index].path}",
-                )
-            )
-        else:
-            self._feed(ev.Wrote(now, token, ev.Ending.UNKNOWN, sent_ms))
+    def _multi(self, action: ev.MemberWrite) -> MemberMulti:
+        return self.multis.of(action, self.name)

@@ -1,4 +1,4 @@
-"""What the agent notices, for people: one log line each, with what to do about it; repeated ones
+"""What a member notices, for people: one log line each, with what to do about it; repeated ones
 once per cause.
 """
 
@@ -48,7 +48,7 @@ _SENTENCES = {
     NoticeKind.GROUP_MODE: "it is in mode {mode} now (zkcoord groups mode)",
     NoticeKind.RELEASING: (
         "its members changed, and old consumers among them wait for partitions: all {partitions} of"
-        " this member's are given up, and what it shall have follows"
+        " this member's are given up, and what it is to have follows"
     ),
     NoticeKind.FOREIGN_OFFSET: (
         "somebody, most likely an old consumer that does not own it any more, stored {found} for"

@@ -1,7 +1,7 @@
 """What a member can say of itself and of its last rebalance: for `metrics()["zkcoord"]` and
 `group_metadata()`.
 
-Written on the agent's thread, read on the application's: single values, each of which is whole. A
+Written on the member's thread, read on the application's: single values, each of which is whole. A
 rebalance of a member begins with the first command of a generation and ends (so far) when
 partitions last came or went because of it; why the group was rebalanced is in the group's node,
 which is read once per generation.

@@ -112,7 +112,7 @@ class MemberThread:
         on_end: Callable[[BaseException | None], None],
         also: int | None = None,
     ) -> None:
-        self.agent = agent_options(options)
+        self.member = agent_options(options)
         self._guardian = Guardian.start(
             tls=_guardian_tls(zk),
             log=log.info,
@@ -123,7 +123,7 @@ class MemberThread:
         if options.config["guardian"] and isinstance(self._guardian.state, Off):
             log.info("%s", self._guardian.state)
         self._on_end = on_end
-        self._loop = Loop(f"agent-{self.agent.group}")
+        self._loop = Loop(f"member-{self.member.group}")
         self._gone = threading.Event()
         self._closing = False
         ensemble = KazooEnsemble(zk, self._post)
@@ -136,13 +136,13 @@ class MemberThread:
                 self._post,
                 boot_ms,
             )
-            if self.agent.failsafe
+            if self.member.failsafe
             else None
         )
         self.driver = MemberDriver(
             ensemble,
             self.layout,
-            self.agent,
+            self.member,
             boot_ms,
             wall_ms,
             self._new_id,
@@ -196,7 +196,7 @@ class MemberThread:
             log.warning(
                 "left group %s without an answer of ZooKeeper within %.1f s: its partitions are"
                 " free when the session ends",
-                self.agent.group,
+                self.member.group,
                 timeout_s,
             )
         return left
@@ -273,9 +273,9 @@ class MemberThread:
 
     def _new_id(self) -> str:
         nonce = secrets.token_hex(4)
-        if self.agent.consumer_id is not None:
-            return chosen_consumer_id(self.agent.group, self.agent.consumer_id, wall_ms(), nonce)
-        return consumer_id(self.agent.group, self.agent.host, wall_ms(), nonce)
+        if self.member.consumer_id is not None:
+            return chosen_consumer_id(self.member.group, self.member.consumer_id, wall_ms(), nonce)
+        return consumer_id(self.member.group, self.member.host, wall_ms(), nonce)
 
     def _on_session(self, session_id: int) -> None:
         port = self.driver.port

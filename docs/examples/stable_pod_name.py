@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--grace-ms", type=int, default=120_000)
     args = parser.parse_args()
     stopping: list[int] = []
-    # what Kubernetes sends to a pod that shall end
+    # what Kubernetes sends to a pod that is to end
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     with KafkaConsumer(
         zookeeper_connect=args.zookeeper,

@@ -23,7 +23,7 @@ from tests.bench.running import conclude, measured_in_a_folder, report_named, sa
 from tests.chaos.checker import INVARIANTS, NAMES, Found
 from tests.chaos.disks import private_mounts
 from tests.chaos.quorum import FAILSAFE, UNNOTICED, costs
-from tests.chaos.rig import Shape
+from tests.chaos.rig import EarlierRelease, Shape
 from tests.chaos.run import BOUND_MS, Outcome, play
 from tests.chaos.schedule import GAP_MS, SOAK_GAP_MS, Kind, drawn, shown, titled
 from tests.chaos.steps import SCENARIOS, ZOMBIES, StepsFound, play_steps
@@ -212,10 +212,11 @@ def run_quorum(args: argparse.Namespace, folder: Path) -> int:
 def run_upgrade(args: argparse.Namespace, folder: Path) -> int:
     """Rolling upgrades in both orders; the exit status."""
     java, sections = quick_java(), []
+    before = None if args.before is None else EarlierRelease(args.before.absolute())
     for order in ORDERS:
         (folder / order).mkdir(parents=True)
         busy = Busy()
-        upgraded = play_upgrade(order, folder / order, java, say)
+        upgraded = play_upgrade(order, folder / order, java, say, before=before)
         section = Section(
             order, f"Every coordinator and consumer replaced by one of the next release, {order}"
         )
@@ -399,6 +400,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         help=(
             "instead: every coordinator and consumer is replaced by one of the next release, one at"
             " a time, in both orders"
+        ),
+    )
+    parser.add_argument(
+        "--from",
+        dest="before",
+        type=Path,
+        metavar="VENV",
+        help=(
+            "with --upgrade: from the release that is installed in this virtual environment to the"
+            " present one"
         ),
     )
     parser.add_argument(

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -30,7 +32,7 @@ from tests.harness.zookeeper import Ensemble, connect, disconnect
 from zkcoord.core.model import TopicPartition
 from zkcoord.demo.processes import DemoProcess, DemoProcesses, Line
 from zkcoord.demo.story import ScenarioJournal
-from zkcoord.errors import StackError
+from zkcoord.errors import ScenarioError, StackError
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import ZooKeeperServer
 from zkcoord.verdict import engine
@@ -47,6 +49,10 @@ BROKER_STARTS_MAX = 3
 STARTS = "coordinator starts"
 A_START, EPOCH_NOT_NOTED = "Reading configuration from", "is older than the last zxid"
 REST_NS = 1_000_000_000
+COMMAND_MODULE = """
+from importlib.metadata import entry_points
+print(entry_points(group="console_scripts")["zkcoord"].module)
+"""
 
 
 @dataclass(frozen=True)
@@ -146,11 +152,34 @@ class Seen:
         return bool(self.ends) and all(self.next.get(at, 0) >= end for at, end in self.ends.items())
 
 
+@dataclass(frozen=True)
+class EarlierRelease:
+    """A virtual environment with another release in it."""
+
+    folder: Path
+
+    @cached_property
+    def command_module(self) -> str:
+        """The module of its command `zkcoord`. Raises `ScenarioError` where there is none."""
+        asked = subprocess.run(
+            [f"{self.folder}/bin/python", "-I", "-c", COMMAND_MODULE],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if asked.returncode != 0:
+            raise ScenarioError(
+                f"no zkcoord is installed in {self.folder}: make a virtual environment there and"
+                " install the earlier release into it"
+            )
+        return asked.stdout.strip()
+
+
 class Rig:
     """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and
     coordinators go without. `traps`: coordinators can be told where to die (see `stopping`).
     `disks`: ZooKeeper's logs and the journals are on small disks of their own. `clocks`: the
-    servers' wall clocks can jump.
+    servers' wall clocks can jump. `before`: the release that runs until a slot is upgraded.
     """
 
     def __init__(
@@ -162,6 +191,7 @@ class Rig:
         traps: bool = False,
         disks: bool = False,
         clocks: bool = False,
+        before: EarlierRelease | None = None,
     ) -> None:
         self.folder = folder
         self.shape = shape
@@ -192,6 +222,8 @@ class Rig:
         self.running: dict[str, DemoProcess] = {}
         self.ended: list[DemoProcess] = []
         self.newer: set[str] = set()
+        # An earlier release, which runs in the slots that `newer` does not name.
+        self.before = before
 
     def __enter__(self) -> Rig:
         return self
@@ -348,6 +380,7 @@ class Rig:
             module,
             self.folder / "output" / f"{name}.jsonl",
             self.folder / "logs" / f"{name}.log",
+            self._release(slot),
         )
         self.children.follow_folder(name, journal)
         return child
@@ -394,12 +427,23 @@ class Rig:
             self._module(slot, ["consumer", *flags]),
             self.folder / "run" / engine.CONSUMERS / f"{name}.jsonl",
             self.folder / "logs" / f"{name}.log",
+            self._release(slot),
         )
 
+    def _release(self, slot: str) -> Path | None:
+        """Which release a slot runs; None: the present one."""
+        return None if slot in self.newer or self.before is None else self.before.folder
+
     def _module(self, slot: str, flags: list[str]) -> list[str]:
-        """The program of a coordinator or consumer: of the next release for the slots in
-        `newer`.
+        """The program of a coordinator or consumer: of the next release for the slots in `newer`,
+        or of the present one where the others run an earlier one.
         """
+        if self.before is not None and slot not in self.newer:
+            is_consumer = flags[0] == "consumer"
+            module = "consumer.verifiable" if is_consumer else self.before.command_module
+            return [module, *flags[is_consumer:]]
+        if self.before is not None:
+            return ["tests.chaos.jumping", *flags]
         return (
             ["tests.chaos.newer", *flags]
             if slot in self.newer

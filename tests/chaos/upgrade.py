@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.bench.figures import BROKEN_OFF
 from tests.chaos.checker import Found, check
-from tests.chaos.rig import TOPICS, Rig, Shape
+from tests.chaos.rig import TOPICS, EarlierRelease, Rig, Shape
 from tests.chaos.run import finish
 from tests.chaos.schedule import COORDINATORS
 from tests.harness.kafka import CHROOT
@@ -88,12 +88,19 @@ def replace(rig: Rig, slot: str, upgraded: Upgraded) -> list[str]:
 
 
 def play_upgrade(
-    order: str, folder: Path, java: Java, say: Callable[[str], None], shape: Shape = Shape()
+    order: str,
+    folder: Path,
+    java: Java,
+    say: Callable[[str], None],
+    shape: Shape = Shape(),
+    before: EarlierRelease | None = None,
 ) -> Upgraded:
-    """The whole upgrade in `folder`, which keeps everything."""
+    """The whole upgrade in `folder`, which keeps everything. From the present release to the next,
+    or from `before` to the present one.
+    """
     upgraded = Upgraded(order)
     wrong: list[tuple[str, str]] = []
-    with Rig(folder, java, shape) as rig:
+    with Rig(folder, java, shape, before=before) as rig:
         slots = (
             [*COORDINATORS, *rig.consumers]
             if order == COORDINATORS_FIRST

@@ -70,7 +70,7 @@ def test_what_kafka_leaves_open_is_refused_by_secure_and_named_until_it_is_mende
     with pytest.raises(
         RefusedError,
         match=(
-            f"5 nodes may be used by others than shall be .{CONSUMERS}: world:anyone may"
+            f"5 nodes may be used by others than allowed .{CONSUMERS}: world:anyone may"
             " rwcda.*zkcoord acl apply"
         ),
     ):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.core import topic_incarnations
-from consumer.core.events import Ending, PartitionsRead, Store, Whose, Wrote
+from consumer.core.events import Ack, Ending, PartitionsRead, Store, Whose, Wrote
 from consumer.core.lease import Lease
 from consumer.core.parts import starts
 from consumer.core.parts.announcements import Announcements
@@ -25,8 +25,9 @@ from consumer.core.parts.legacy_group import LegacyGroupRules
 from consumer.core.parts.requests import Requests
 from consumer.core.parts.sessions import Sessions
 from consumer.core.parts.starts import Starts
-from consumer.member import driver
+from consumer.member import multis
 from consumer.member.driver import MemberDriver
+from consumer.member.multis import MemberMulti
 from tests.sim.invariants import Violation
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
@@ -192,12 +193,14 @@ def _not_resumed(
     return withdraw
 
 
-def _ack_unchecked(original: Callable[..., None]) -> Callable[..., None]:
-    def ack_ops(self: MemberDriver, ack: Any, ops: list[Op], stores: Any) -> None:
-        ops[0] = Check("/consumers", -1)
-        original(self, ack, ops, stores)
+def _ack_unchecked(original: Callable[..., MemberMulti]) -> Callable[..., MemberMulti]:
+    def multi(self: MemberDriver, action: Any) -> MemberMulti:
+        made = original(self, action)
+        if not isinstance(action, Ack):
+            return made
+        return replace(made, ops=(Check("/consumers", -1), *made.ops[1:]))
 
-    return ack_ops
+    return multi
 
 
 def _unfenced(original: type[Check]) -> Callable[[str, int], Check]:
@@ -227,27 +230,25 @@ def _never_evicted(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, now_ms: ()
 
 
-def _claims_unfenced(original: Callable[..., None]) -> Callable[..., None]:
+def _claims_unfenced(original: Callable[..., MemberMulti]) -> Callable[..., MemberMulti]:
     """A start takes an owner node whoever has it."""
 
-    def ack_ops(
-        self: MemberDriver, ack: Any, ops: list[Op], stores: dict[int, TopicPartition]
-    ) -> None:
-        original(self, ack, ops, stores)
+    def multi(self: MemberDriver, action: Any) -> MemberMulti:
+        made = original(self, action)
+        if not isinstance(action, Ack):
+            return made
         there = self.port._ensemble.tree.nodes  # type: ignore[union-attr]  # the model's own tree: what a claim without a condition would do
         kept: list[Op] = []
         moved: dict[int, TopicPartition] = {}
-        for index, op in enumerate(ops):
+        for index, op in enumerate(made.ops):
             if isinstance(op, Create) and op.ephemeral and op.path in there:
                 kept.append(Delete(op.path, -1))
-            if index in stores:
-                moved[len(kept)] = stores[index]
+            if index in made.stores:
+                moved[len(kept)] = made.stores[index]
             kept.append(op)
-        ops[:] = kept
-        stores.clear()
-        stores.update(moved)
+        return MemberMulti(tuple(kept), moved)
 
-    return ack_ops
+    return multi
 
 
 def _foreign_is_free(
@@ -481,7 +482,7 @@ _ALL = (
     Variant(
         "no_version_fence",
         "offsets are written whatever their version",
-        (Patch(driver, "SetData", _any_version),),
+        (Patch(multis, "SetData", _any_version),),
     ),
     Variant(
         "no_adoption",
@@ -496,7 +497,7 @@ _ALL = (
     Variant(
         "no_ack_check",
         "an ack does not check the member's own registration",
-        (Patch(MemberDriver, "_ack_ops", _ack_unchecked),),
+        (Patch(MemberDriver, "_multi", _ack_unchecked),),
     ),
     Variant(
         "no_epoch_fence",
@@ -515,8 +516,8 @@ _ALL = (
         (
             Patch(GroupView, "_judge", _started_at_once),
             Patch(Starts, "judge", _foreign_is_free),
-            Patch(MemberDriver, "_ack_ops", _claims_unfenced),
-            Patch(driver, "SetData", _any_version),
+            Patch(MemberDriver, "_multi", _claims_unfenced),
+            Patch(multis, "SetData", _any_version),
         ),
         by=("I3", "I4", "I13"),
     ),

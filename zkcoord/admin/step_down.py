@@ -102,7 +102,7 @@ def _unseat(client: SyncClient, layout: Layout, old: Leadership) -> None:
                 raise RefusedError(
                     f"{name_of(old)} does not lead any"
                     f" more{f', {name_of(now)} does' if now is not None else ''}: repeat the"
-                    " command if that one shall step down as well"
+                    " command if that one must step down as well"
                 )
             return  # the answer was lost, and it happened
         if isinstance(result, Rejected):

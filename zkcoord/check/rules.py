@@ -145,7 +145,7 @@ RULES: dict[str, CheckRule] = {
         _N,
         "",
         "zkcoord cannot evaluate this expression (look-around and back-references are Java's): a"
-        " group that shall be mixed or coordinated needs another",
+        " group that is to be mixed or coordinated needs another",
         "write the expression without look-around and back-references",
     ),
     "registration-internal-topics": CheckRule(
@@ -229,7 +229,7 @@ RULES: dict[str, CheckRule] = {
     "offset-no-number": CheckRule(
         _E,
         ALL,
-        "the member that shall own this partition fails its rebalances with a"
+        "the member that is to own this partition fails its rebalances with a"
         " NumberFormatException, four times, then owns nothing",
         "stop the group, then set the node to the next offset in decimal digits, or delete it",
     ),

@@ -18,7 +18,7 @@ FINDINGS_LOGGED_MAX = 20
 
 def look_at_acls(zk: ZkOptions, secure: bool) -> None:
     """Say in the log what is not as it should be; nothing where no roles are given. Raises
-    `RefusedError` where `secure` and somebody may do more than shall be, `UnavailableError` where
+    `RefusedError` where `secure` and somebody may do more than it may, `UnavailableError` where
     ZooKeeper does not answer.
     """
     if zk.roles is None:
@@ -42,6 +42,6 @@ def look_at_acls(zk: ZkOptions, secure: bool) -> None:
     )
     if secure and found.open:
         raise RefusedError(
-            f"{len(found.open)} nodes may be used by others than shall be ({some(found.open, 3)}):"
+            f"{len(found.open)} nodes may be used by others than allowed ({some(found.open, 3)}):"
             " look with zkcoord acl audit, mend it with zkcoord acl apply, then start again"
         )

@@ -110,7 +110,7 @@ class Metrics:
         )
         self.duration = Histogram(
             "zkcoord_rebalance_duration_seconds",
-            "From the first change to the moment every partition is where it shall be.",
+            "From the first change to the moment every partition is where the target has it.",
             buckets=DURATION_BUCKETS_S,
             registry=registry,
         )

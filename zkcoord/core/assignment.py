@@ -1,4 +1,4 @@
-"""Assignors: who shall own which partition. Pure functions of the members, their topics, the
+"""Assignors: who is to own which partition. Pure functions of the members, their topics, the
 partitions and the present owners; the order of any mapping changes nothing.
 
 `range` is the old consumer's and Kafka's: per topic, the sorted threads get consecutive runs of
@@ -59,7 +59,7 @@ class AssignmentInput:
 
 @value
 class Assignment:
-    """Who shall own what. `unassigned`: partitions that have subscribers but fit under no
+    """Who is to own what. `unassigned`: partitions that have subscribers but fit under no
     subscriber's cap. (Partitions that nobody subscribed to are in neither.) `user_data` is what the
     assignor tells its members, opaque to everybody else; those in it are members of the input.
     """

@@ -146,7 +146,7 @@ class Option(enum.Enum):
 class Command:
     """A command in a member's channel.
 
-    `start` (of a start-fetcher) maps partitions to the thread that shall own them, `incarnations`
+    `start` (of a start-fetcher) maps partitions to the thread that is to own them, `incarnations`
     their topics to what they are now; `stop` lists partitions to give up. `node` is the last path
     component once it exists. `user_data` is what a custom assignor has for the member, None where
     it has nothing new. `seen` stands for the registrations that the command was decided from, in a

@@ -201,7 +201,7 @@ class _Balance:
         return moved
 
     def _receiver(self, giver: int) -> tuple[int, int] | None:
-        """The class and the holder that an item of `giver` shall go to; None: no move from it
+        """The class and the holder that an item of `giver` is to go to; None: no move from it
         helps.
         """
         level = self.load[giver] * self.unit[giver]

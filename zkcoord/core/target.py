@@ -1,4 +1,4 @@
-"""From members, subscriptions and topics to a target: which thread shall own which partition.
+"""From members, subscriptions and topics to a target: which thread is to own which partition.
 
 Assignor and protocol are chosen by vote, as Kafka's coordinator does: each member votes for the
 first of its list that all members support, most votes win, and of equal votes the name that sorts

@@ -94,15 +94,25 @@ class DemoProcesses:
 
     # starting
 
-    def start(self, name: str, module: Sequence[str], lines: Path, log: Path) -> DemoProcess:
-        """Start `python -m module...`; its standard output goes to `lines` and is followed."""
+    def start(
+        self,
+        name: str,
+        module: Sequence[str],
+        lines: Path,
+        log: Path,
+        release: Path | None = None,
+    ) -> DemoProcess:
+        """Start `python -m module...`; its standard output goes to `lines` and is followed.
+        `release`: a virtual environment whose python and packages run instead of the present ones.
+        """
         assert name not in self.children or not self.children[name].alive, (
             "two processes of one name"
         )
         lines.parent.mkdir(parents=True, exist_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         with lines.open("ab") as output, log.open("ab") as errors:
-            command = owned_command([sys.executable, "-m", *module])
+            python = [sys.executable] if release is None else [f"{release}/bin/python", "-I"]
+            command = owned_command([*python, "-m", *module])
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

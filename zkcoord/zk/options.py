@@ -165,7 +165,7 @@ class ZkOptions:
                 p.scheme == "digest" and p.id == mine for p in roles.all
             ) and not self._may_be_known_otherwise(roles):
                 raise ConfigurationError(
-                    "none of the principals that shall have access is the digest user"
+                    "none of the principals that are given access is the digest user"
                     f" {self.digest.username!r} with this password: correct the hash"
                     " (docs/security.md says how it is made), or the password"
                 )

@@ -215,7 +215,7 @@ def strings(document: JsonObject, key: str, chars_max: int) -> list[str]:
 
 def _usual(data: bytes) -> JsonObject | None:
     """The object, if it would be written just so: then no key is there twice (the last would be
-    kept), no number was rounded, and both parsers agree. None: the other one says.
+    kept), no number was rounded, and both parsers agree. None: the other one decides.
     """
     try:
         value = orjson.loads(data)

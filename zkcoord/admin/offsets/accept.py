@@ -24,7 +24,7 @@ TRIES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """One topic. `before` is what the offsets' parent says now, `after` what it shall say; `gains`
+    """One topic. `before` is what the offsets' parent says now, `after` what it is to say; `gains`
     are the partitions whose offsets begin to count.
     """
 

@@ -50,7 +50,7 @@ CONFLICTS = (ZkError.BAD_VERSION, ZkError.NO_NODE, ZkError.NODE_EXISTS)
 
 @dataclass(frozen=True, slots=True)
 class ResetRow:
-    """One partition of a reset. `old` is what is stored, `new` what shall be (None: it is left
+    """One partition of a reset. `old` is what is stored, `new` what will be (None: it is left
     alone), `end` its log's end, `owner` the member that owns it; `written` says that it happened,
     at `version`.
     """

@@ -1,4 +1,4 @@
-"""Which offset a partition shall be reset to. Pure: from what is stored, what the log holds and
+"""Which offset a partition is reset to. Pure: from what is stored, what the log holds and
 what the operator asked for.
 
 A target outside of the log is moved to its nearest end, with a warning, as kafka-consumer-groups.sh

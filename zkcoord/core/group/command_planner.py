@@ -1,5 +1,5 @@
 """The next commands of a group: at most one outstanding per member, stop before start; what a
-member shall be told waits until it has nothing to do.
+member is to be told waits until it has nothing to do.
 
 The cooperative form stops only what moves. The eager form (the draft's): once anything must be
 stopped, everything of everybody is (`GroupView.recall`), and nothing is started while a stop is

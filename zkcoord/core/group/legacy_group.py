@@ -42,7 +42,7 @@ def shared_target(
     mode: Mode,
     options: CoordinatorOptions,
 ) -> tuple[TargetAssignment, str]:
-    """Who shall own what in a group that is shared (`mixed`), or that belongs to its old consumers
+    """Who is to own what in a group that is shared (`mixed`), or that belongs to its old consumers
     alone (`legacy`: ours are rejected). No votes, no places, no promises: what old consumers do not
     know does not count. What does not fit under a session's cap of owner paths is not given to
     ours. The text says why there is no answer, where there is none.
@@ -83,7 +83,7 @@ def shared_target(
 
 class LegacyGroup:
     """What one group's coordinator knows of the old consumers in it. Times are ms of its own clock:
-    `idle` since when an old consumer owns nothing of what it shall have, or so many of it while
+    `idle` since when an old consumer owns nothing of what it is to have, or so many of it while
     nobody has the rest, `dead` are those that have given up at that, `odd` since when it owns
     something else, `foreign` since when an owner node belongs to nobody who is registered.
     """

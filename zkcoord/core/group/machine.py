@@ -9,12 +9,12 @@ another:
    other commands; if the command is gone meanwhile, nothing happens;
 2. clean      commands of members that are gone, of other incarnations or older epochs;
 3. orphans    owner nodes whose registration is gone for longer than any lease;
-4. command    stop what a member owns and shall not; else start what it shall own and is free. At
+4. command    stop what a member owns and must not own; else start what it is to own and is free. At
    most one command outstanding per member;
 5. channels   the empty channel of a member that is gone, alone.
 
 A partition is started only when it has no owner node and is in nobody's outstanding start, so a
-stuck member delays only the partitions that it holds and those it shall get. A group that fails
+stuck member delays only the partitions that it holds and those it is to get. A group that fails
 again and again is quarantined: 1 to 3 and 5 go on, nothing is started or stopped.
 """
 
@@ -203,7 +203,7 @@ class Group:
 
     def _takes_place(self, before: str, after: str) -> None:
         """A static member is back under another name: the target, an answer that is still to come
-        and what it shall be told are about that.
+        and what it is to be told are about that.
         """
         self.view.rename(before, after)
         if self.assignor_call is not None:

@@ -16,7 +16,7 @@ TAKEOVER = "coordinator took over"
 
 
 class RebalanceLog:
-    """From the first change to the moment every partition is where it shall be."""
+    """From the first change to the moment every partition is where the target has it."""
 
     def __init__(self, group: str) -> None:
         self.group = group

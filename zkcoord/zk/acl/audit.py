@@ -36,7 +36,7 @@ class AclFinding:
 
     @property
     def is_open(self) -> bool:
-        """Somebody may do what only others shall."""
+        """Somebody may do what only others are to do."""
         return bool(self.more)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class AclAudit:
 
     @property
     def open(self) -> tuple[AclFinding, ...]:
-        """Those where somebody may do more than shall be."""
+        """Those where somebody may do more than allowed."""
         return tuple(finding for finding in self.findings if finding.is_open)
 
 

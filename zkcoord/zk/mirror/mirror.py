@@ -219,7 +219,7 @@ class Mirror:
         self.wants.drop(group)
 
     def _ignore(self) -> None:
-        """The floods of events of groups that are left alone shall cost next to nothing. Each event
+        """The floods of events of groups that are left alone must cost next to nothing. Each event
         is compared with all of these, so of very many some are heard.
         """
         groups = sorted(self.left_alone)[:IGNORED_GROUPS_MAX]

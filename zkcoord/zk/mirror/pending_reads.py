@@ -45,7 +45,7 @@ class PendingReads:
 
     def take(self, count: int) -> list[Want]:
         """At most `count` of them: what the group gives whose turn it is, then other groups as far
-        as they fit as a whole (what one ack changes is marked together and shall be read together).
+        as they fit as a whole (what one ack changes is marked together and is read together).
         """
         taken: list[Want] = []
         served: list[str] = []
