@@ -76,7 +76,7 @@ class JoinedMember:
         self._initial_offsets.check_group()
 
     def _send_to_thread(self, message: msg.FromFetcher) -> None:
-        self.thread.tell(message)
+        self.thread.send(message)
 
     def _deliver(self, message: msg.ToFetcher) -> None:
         """A message of the member to the part that it is for. On the member's thread, or on the IO
@@ -270,7 +270,7 @@ class GroupSession:
         if (
             since_ms > limit
             and joined is not None
-            and joined.thread.standing().phase in (Phase.PARKING, Phase.PARKED)
+            and joined.thread.metrics().phase in (Phase.PARKING, Phase.PARKED)
         ):
             log.warning(
                 "poll was called %.1f s after the one before, and max_poll_interval_ms is %d: this"
@@ -293,7 +293,7 @@ class GroupSession:
         group, instance = config["group_id"], config["group_instance_id"]
         if joined is None:
             return ConsumerGroupMetadata(group, group_instance_id=instance)
-        return joined.thread.standing().described(group, instance)
+        return joined.thread.metrics().described(group, instance)
 
     def read_brokers(self) -> None:
         """Read in ZooKeeper where the brokers are, in the background, and go on with them."""
@@ -324,7 +324,7 @@ class GroupSession:
             "assigned-partitions": len(self._setup.data.assigned()),
             "lease-left-ms": max(0, until - now),
             "rebalance-failure": self.state.rebalance_failure,
-            **joined.thread.standing().figures(now),
+            **joined.thread.metrics().figures(now),
             **self.rebalances.figures(),
             **joined.store.figures(),
         }

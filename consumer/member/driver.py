@@ -126,8 +126,8 @@ class MemberDriver:
     def start(self) -> None:
         """Nothing happens before the application subscribes."""
 
-    def tell(self, message: msg.FromFetcher) -> None:
-        """The fetching side says something."""
+    def receive(self, message: msg.FromFetcher) -> None:
+        """Take a message of the fetching side."""
         self._feed(ev.FromApplication(self.clock(), message))
 
     def tick(self) -> None:

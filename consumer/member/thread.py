@@ -159,9 +159,9 @@ class MemberThread:
         self._post(self.driver.start)
         self._loop.start(self._ended)
 
-    def tell(self, message: FromFetcher) -> None:
-        """Say something to the driver; any thread."""
-        self._post(lambda: self.driver.tell(message))
+    def send(self, message: FromFetcher) -> None:
+        """Send a message of the fetching side to the member; any thread."""
+        self._post(lambda: self.driver.receive(message))
 
     def lease_until(self, assignment_epoch: int) -> int:
         """Hand out what was assigned in `assignment_epoch` only before this time (`boot_ms`); 0:
@@ -169,8 +169,8 @@ class MemberThread:
         """
         return self.driver.lease_until(assignment_epoch)
 
-    def standing(self) -> MemberMetrics:
-        """The member now."""
+    def metrics(self) -> MemberMetrics:
+        """The member now; any thread."""
         now = self.driver.core.snapshot
         return MemberMetrics(
             now.phase, self.driver.name, now.generation, now.epoch, now.proof_ms, now.busy
@@ -187,7 +187,7 @@ class MemberThread:
         """
         deadline = time.monotonic() + timeout_s
         self._closing = True
-        self.tell(message)
+        self.send(message)
         left = self._gone.wait(timeout_s)
         self._loop.stop()
         self._loop.join(max(0.0, deadline - time.monotonic()))
@@ -225,15 +225,15 @@ class MemberThread:
         done.wait(timeout_s)
         return answer[0] if answer else None
 
-    def look(self, at: Callable[[MemberDriver], T], timeout_s: float) -> T | None:
-        """What `at` says of the driver, asked on this thread after everything that was told before;
-        None without an answer in time.
+    def query(self, reading: Callable[[MemberDriver], T], timeout_s: float) -> T | None:
+        """What `reading` finds in the driver, on this thread and after everything that was sent
+        before; None without an answer in time.
         """
         answer: list[T] = []
         done = threading.Event()
 
         def ask() -> None:
-            answer.append(at(self.driver))
+            answer.append(reading(self.driver))
             done.set()
 
         self._post(ask)

@@ -28,7 +28,7 @@ def report(member: QueryMember) -> dict[str, object]:
             if tp in known
         }
         owned = len(member.assignment.owned)
-    at = member.session.thread.standing()
+    at = member.session.thread.metrics()
     return {
         "group": member.options.group,
         "member": at.name,

@@ -87,12 +87,12 @@ class QueryMember:
         )
         self._thread.start()
         self._initial_offsets.check_group()
-        self._thread.tell(msg.Subscribe(subscription_of(options.read.topics, options.pattern)))
+        self._thread.send(msg.Subscribe(subscription_of(options.read.topics, options.pattern)))
 
     # called by the parts, on their threads
 
     def _send(self, message: msg.FromFetcher) -> None:
-        self._thread.tell(message)
+        self._thread.send(message)
 
     def _resolve(self, question: msg.Resolve) -> None:
         self._initial_offsets.resolve(question)
@@ -124,7 +124,7 @@ class QueryMember:
             with self.assignment.lock:
                 self.planner.note_written(done)
                 self._written_key = key
-            self._thread.tell(msg.Polled())
+            self._thread.send(msg.Polled())
         stored = self._commits.store()
         with self.assignment.lock:
             self.assignment.release()

@@ -106,7 +106,7 @@ class QueryPlanner:
         """Make these ranges, which are in flight, a plan with the fence of now: only what is owned
         and stands where its range begins. `key`: of the plan in Spark's log, where it is another.
         """
-        self._session.thread.tell(msg.ExpectCommit({tp: r.end for tp, r in ranges.items()}))
+        self._session.thread.send(msg.ExpectCommit({tp: r.end for tp, r in ranges.items()}))
         snapshot = self._session.snapshot()
         owners = self._owners(ranges, snapshot.session if snapshot is not None else 0)
         with self._assignment.lock:

@@ -95,7 +95,7 @@ class QuerySession:
     @property
     def joined(self) -> bool:
         """Whether it is a member at the moment."""
-        return self.thread.standing().phase is Phase.MEMBER
+        return self.thread.metrics().phase is Phase.MEMBER
 
     def snapshot(self) -> QuerySnapshot | None:
         """The member after every message that was sent before; None when its thread does not
@@ -113,7 +113,7 @@ class QuerySession:
                 {tp: (held.committed, held.version) for tp, held in core.session.held.items()},
             )
 
-        return self.thread.look(at, LOOK_S)
+        return self.thread.query(at, LOOK_S)
 
     def read_owners(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Owner]:
         """Who owns each of these, of those that have a readable owner node; asks ZooKeeper."""
@@ -142,7 +142,7 @@ class QuerySession:
         """Store these next offsets; None without an answer in time."""
         token = next(self._tokens)
         deadline = time.monotonic() + self._commit_timeout_s
-        self.thread.tell(msg.Commit(token, dict(offsets), assignment_epoch))
+        self.thread.send(msg.Commit(token, dict(offsets), assignment_epoch))
         with self.assignment.lock:
             while (
                 token not in self.assignment.answers

@@ -85,8 +85,8 @@ class Committing(Member):
         self.hub.drive(self.driver, self._commit)
 
     def _commit(self) -> None:
-        self.driver.tell(msg.Polled())
-        self.driver.tell(
+        self.driver.receive(msg.Polled())
+        self.driver.receive(
             msg.Commit(self.offset, dict.fromkeys(self.owned, self.offset), self.assignment_epoch)
         )
 

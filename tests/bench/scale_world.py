@@ -314,7 +314,7 @@ class Member:
         )
         hub.drive(
             self.driver,
-            lambda: self.driver.tell(msg.Subscribe(Subscription(dict.fromkeys(topics, 1)))),
+            lambda: self.driver.receive(msg.Subscribe(Subscription(dict.fromkeys(topics, 1)))),
         )
 
     def _new_id(self) -> str:
@@ -326,13 +326,13 @@ class Member:
             self.assignment_epoch = message.assignment_epoch
         if isinstance(message, msg.Revoke) and self.answers:
             self.hub.post(
-                lambda: self.driver.tell(
+                lambda: self.driver.receive(
                     msg.Revoked(message.token, dict.fromkeys(message.partitions, 0))
                 )
             )
         elif isinstance(message, msg.Resolve):
             self.hub.post(
-                lambda: self.driver.tell(
+                lambda: self.driver.receive(
                     msg.Resolved(message.token, dict.fromkeys(message.partitions, 0))
                 )
             )
@@ -349,7 +349,9 @@ class Member:
 
     def leave(self) -> None:
         """Close, as an application does."""
-        self.hub.drive(self.driver, lambda: self.driver.tell(msg.Close({}, self.assignment_epoch)))
+        self.hub.drive(
+            self.driver, lambda: self.driver.receive(msg.Close({}, self.assignment_epoch))
+        )
 
     @property
     def gone(self) -> bool:

@@ -71,7 +71,7 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
     )
     loop.attach(driver)
     loop.start()
-    loop.post(lambda: driver.tell(msg.Subscribe(Subscription({topic: 1}))))
+    loop.post(lambda: driver.receive(msg.Subscribe(Subscription({topic: 1}))))
     held: set[TopicPartition] = set()
     assignment_epoch = 0
     while not loop.stopped.is_set():
@@ -101,7 +101,7 @@ def main(hosts: str, group: str, topic: str, session_ms: int, late: bool = False
 
 
 def _tell(loop: Loop, driver: MemberDriver, message: msg.FromFetcher) -> None:
-    loop.post(lambda: driver.tell(message))
+    loop.post(lambda: driver.receive(message))
 
 
 if __name__ == "__main__":

@@ -252,13 +252,13 @@ class Member(Proc):
             self.loop.post(lambda: self.answer(message))
         elif isinstance(message, msg.Resolve) and self.resolves_to is not None:
             offsets = dict.fromkeys(message.partitions, self.resolves_to)
-            self.loop.post(lambda: self.driver.tell(msg.Resolved(message.token, offsets)))
+            self.loop.post(lambda: self.driver.receive(msg.Resolved(message.token, offsets)))
         elif isinstance(message, msg.CommitDone):
             self.done[message.token] = message
 
     def answer(self, revoke: msg.Revoke) -> None:
         """Give up what a revocation names (on the loop's thread)."""
-        self.driver.tell(
+        self.driver.receive(
             msg.Revoked(
                 revoke.token,
                 {tp: self.positions[tp] for tp in revoke.partitions if tp in self.positions},
@@ -272,7 +272,7 @@ class Member(Proc):
 
     def tell(self, message: msg.FromFetcher) -> None:
         """Say something to the driver."""
-        self.loop.post(lambda: self.driver.tell(message))
+        self.loop.post(lambda: self.driver.receive(message))
 
     def commit(
         self, offsets: Mapping[TopicPartition, int], assignment_epoch: int | None = None

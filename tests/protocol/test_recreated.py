@@ -169,7 +169,9 @@ def test_a_topic_made_again_between_look_and_ack_is_given_back_before_anything_i
         hear(message)
         if isinstance(message, msg.Assigned):
             m.loop.post(
-                lambda: m.driver.tell(msg.Commit(99, {T0: 530, T1: 30}, message.assignment_epoch))
+                lambda: m.driver.receive(
+                    msg.Commit(99, {T0: 530, T1: 30}, message.assignment_epoch)
+                )
             )
 
     m.driver.to_fetcher = commit_at_once

@@ -308,7 +308,7 @@ class ConsumerProcess(Process):
             self.close()  # some applications close what failed, others just end
 
     def _to_agent(self, message: FromFetcher) -> None:
-        self.host.after(0, lambda: self.driver.tell(message))
+        self.host.after(0, lambda: self.driver.receive(message))
 
     def _lease_left(self, assignment_epoch: int) -> int | None:
         until = self.driver.lease_until(assignment_epoch)

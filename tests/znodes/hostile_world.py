@@ -358,7 +358,7 @@ class HostileMember:
             self._hear,
             lambda record: None,
         )
-        driver.tell(msg.Subscribe(Subscription({"t": 1, "orders": 2})))
+        driver.receive(msg.Subscribe(Subscription({"t": 1, "orders": 2})))
         return driver
 
     def _new_id(self) -> str:
@@ -371,10 +371,10 @@ class HostileMember:
             self.assignment_epoch = message.assignment_epoch
         if isinstance(message, msg.Revoke):
             positions = dict.fromkeys(message.partitions, 3)
-            self.world.post(lambda: self.driver.tell(msg.Revoked(message.token, positions)))
+            self.world.post(lambda: self.driver.receive(msg.Revoked(message.token, positions)))
         elif isinstance(message, msg.Resolve):
             offsets = dict.fromkeys(message.partitions, 0)
-            self.world.post(lambda: self.driver.tell(msg.Resolved(message.token, offsets)))
+            self.world.post(lambda: self.driver.receive(msg.Resolved(message.token, offsets)))
 
     def feed(self, rng: random.Random) -> tuple[int, str]:
         """See `tests.znodes.hostile.Feed`."""
@@ -398,10 +398,12 @@ class HostileMember:
             world.post(lambda: port.on_event(Fired(change, path)))
         if rng.random() < 0.2 and self.driver.core.session.held:
             offsets = {rng.choice(sorted(self.driver.core.session.held)): rng.randrange(10)}
-            self.driver.tell(msg.Commit(world.now_ms, offsets, self.assignment_epoch))
+            self.driver.receive(msg.Commit(world.now_ms, offsets, self.assignment_epoch))
         world.gentle = self.driver.core.state.phase is not Phase.MEMBER and rng.random() < 0.9
         if rng.random() < 0.02:
-            self.driver.tell(msg.Subscribe(Subscription({rng.choice(("t", "orders", "a-b")): 1})))
+            self.driver.receive(
+                msg.Subscribe(Subscription({rng.choice(("t", "orders", "a-b")): 1}))
+            )
         world.now_ms += rng.choice((0, 1, 1, 20, 20, 400, 3_000))
         world.run(self.driver.tick, self.driver.next_wake_ms)
         return max(1, world.inputs - before), world.last
