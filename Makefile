@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -42,6 +42,9 @@ lint: setup ## format, lint rules and types (seconds); the first two are mended 
 test: setup lint ## the gate (make lint), then every test but the nightly ones
 	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch)
 	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
+
+stress: setup ## the lease's and the data path's suites 200 times, while Python changes threads every microsecond (minutes)
+	@$(PY) -m tests.harness.stress
 
 sim: setup ## the simulator: make sim MIX=members SEEDS=2000 (MIX=all: every mix, python -m tests.sim --list-mixes)
 	@$(PY) -m tests.sim --mix $(MIX) --seeds $(SEEDS) --jobs $(JOBS)
@@ -115,6 +118,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	@failed=""; \
 	$(PY) -m pytest --hypothesis-profile=roaming -n $(JOBS) $(TESTS) || failed="$$failed tests"; \
 	$(PY) -m tests.sim --mix all --seeds 2000 --fresh --jobs $(JOBS) || failed="$$failed simulator"; \
+	$(PY) -m tests.harness.stress || failed="$$failed stress"; \
 	$(PY) -m tests.bench.side --quick || failed="$$failed bench"; \
 	$(PY) -m tests.bench.rebalance || failed="$$failed bench-rebalance"; \
 	{ $(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members; } || failed="$$failed bench-guardian"; \
