@@ -229,7 +229,7 @@ class GroupSession:
     # the lease
 
     def lease_holds(self) -> bool:
-        """As `leased_in`, for what is owned now. The thread that polls."""
+        """As `leased_in`, for what is owned now. The thread that polls, under the lock."""
         state = self.state
         if self.alone or boot_ms() < state.lease_seen_ms:
             return True

@@ -112,7 +112,7 @@ class PollLoop:
             self._duty_ms = self._duties.run()
             if self._lifetime.closed:
                 return {}
-            if iterating and self._records.positions() and self._session.lease_holds():
+            if iterating and self._has_records():
                 return {}
             data.housekeeping(self._alone)
             records, enough = self._take(max_records, iterating)
@@ -123,6 +123,13 @@ class PollLoop:
             if time.monotonic() >= deadline:
                 return {}
             self._duties.wait(deadline)
+
+    def _has_records(self) -> bool:
+        """Whether iteration has records that may be handed out. Under the lock: the end of the
+        lease that is noted here must not be older than a loss.
+        """
+        with self._data.lock:
+            return bool(self._records.positions()) and self._session.lease_holds()
 
     def _take(
         self, max_records: int, iterating: bool

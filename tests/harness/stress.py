@@ -3,9 +3,9 @@ often as it can:
 
     python -m tests.harness.stress [--times 200]
 
-Each test runs `--times` times in one process whose switch interval is a microsecond instead of five
-milliseconds: a value that is written in two steps, or read twice, is seen between them. Left out are
-the properties of buffers, which one thread tests.
+Each test runs `--times` times in one process whose switch interval is a microsecond instead of
+five milliseconds: a value that is written in two steps, or read twice, is seen between them. Left
+out are the properties of buffers, which one thread tests.
 """
 
 from __future__ import annotations
