@@ -1,7 +1,7 @@
 """Consumers whose group zkcoord coordinates: `from consumer import KafkaConsumer` in the place of
 `from kafka import KafkaConsumer`.
 
-Nothing is imported before it is used, so that a process that only wants one part (the pure core
+Nothing is imported before it is used, so that a process that only wants one part (the pure
 core, say) does not load the others.
 """
 

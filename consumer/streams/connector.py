@@ -49,16 +49,18 @@ class TopicFilter(Protocol):
 class WhiteList:
     """The topics that match."""
 
+    kind = PatternKind.WHITE_LIST
+
     def __init__(self, regex: str) -> None:
-        self.kind = PatternKind.WHITE_LIST
         self.regex = as_old_consumers_read(regex)
 
 
 class BlackList:
     """All topics but those that match."""
 
+    kind = PatternKind.BLACK_LIST
+
     def __init__(self, regex: str) -> None:
-        self.kind = PatternKind.BLACK_LIST
         self.regex = as_old_consumers_read(regex)
 
 

@@ -4,6 +4,7 @@ process is waited for by its group.
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -48,3 +49,21 @@ def test_a_plain_consumer_loads_nothing_that_only_others_need(name: str) -> None
     )
     loaded = set(found.stdout.split())
     assert "consumer" in loaded and not loaded & NOT_BEFORE_IT_IS_USED
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("consumer.spark.drain", "drain_and_stop"),
+        ("consumer.spark.ranges", "PlannedRange"),
+        ("consumer.spark.warming", "warm_up"),
+        ("consumer.streams", "ZookeeperConsumerConnector"),
+        ("consumer.streams", "ConsumerRebalanceListener"),
+        ("consumer.spark", "register"),
+        ("consumer.spark.sink", "fenced_parquet"),
+        ("consumer.spark.decode", "open_reader"),
+        ("zkcoord.guardian.client", "Waiting"),
+    ],
+)
+def test_what_applications_of_the_first_release_import_is_there(module: str, name: str) -> None:
+    assert getattr(importlib.import_module(module), name).__doc__

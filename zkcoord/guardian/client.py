@@ -39,7 +39,16 @@ from zkcoord.guardian import handover, link, wire
 from zkcoord.guardian.handover import Handover, TlsOptions
 from zkcoord.guardian.link import Link, OffReason, OpenFailure
 
-__all__ = ["Guardian", "GuardianAway", "Off", "OffReason", "Running", "State", "TlsOptions"]
+__all__ = [
+    "Guardian",
+    "GuardianAway",
+    "Off",
+    "OffReason",
+    "Running",
+    "State",
+    "TlsOptions",
+    "Waiting",
+]
 
 RESTART_MS = 1_000
 SESSIONS_KEPT = 2
@@ -79,6 +88,8 @@ class Off:
 
 
 State = Running | GuardianAway | Off
+Waiting = GuardianAway
+"""Its name in the first release."""
 Log = Callable[[str], None]
 
 
@@ -260,8 +271,8 @@ class Guardian:
         report_path: str | None = None,
         also: int | None = None,
     ) -> Guardian:
-        """A Guardian in state Running, Waiting or Off; what keeps it off is said once through `log`
-        (one sentence).
+        """A Guardian in state Running, GuardianAway or Off; what keeps it off is said once through
+        `log` (one sentence).
 
         `tls`: how ZooKeeper is reached, None = plain. `enabled` False: the user's option.
         `sasl_demanded`: the ensemble closes unauthenticated connections. `socket_path`: a guardian
@@ -305,7 +316,7 @@ class Guardian:
 
     @property
     def state(self) -> State:
-        """Running, Waiting(why) or Off(reason, detail)."""
+        """Running, GuardianAway(why) or Off(reason, detail)."""
         if self._off is not None:
             return self._off
         assert self._keeper is not None

@@ -1,7 +1,7 @@
 """The fetching side with librdkafka: it brings the records; kafka-python keeps everything else
 (metadata, positions, resets, the first fetch of newcomers).
 
-* A **stream** per assigned partition (`streams.py`). It is handed out from only while
+* A **stream** per assigned partition (`partition_queue.py`). It is handed out from only while
   kafka-python's table says that the partition is assigned, fetchable and stands at a position that
   the stream holds. So a revoked, paused, sought or reset partition is right without a word to
   librdkafka; what librdkafka has to know (`_reconcile`) can follow later.

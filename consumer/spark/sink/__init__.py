@@ -5,9 +5,10 @@ has the guarantees of each.
     stream.writeStream.foreachBatch(fenced_parquet("hdfs:///orders")).option("checkpointLocation",
         ...).start()
 
-`foreach` has the functions for Spark. `steps` says how a batch is published, finished by others and
-cleaned away, and does nothing itself; `batch` is the fence, `manifest` the names and documents;
-`keeper` and `files` carry the steps out; `planned` finds the plan of the batch that Spark runs.
+`foreach` has the functions for Spark. `publication` says how a batch is published, finished by
+others and cleaned away, and does nothing itself; `fence` is the fence, `manifest` the names and
+documents; `effects` and `files` carry the steps out; `running_batch` finds the plan of the batch
+that Spark runs.
 """
 
 from __future__ import annotations
