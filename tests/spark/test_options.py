@@ -31,7 +31,7 @@ def lowered(options: Mapping[str, str]) -> dict[str, str]:
 
 def test_defaults_and_what_they_come_to() -> None:
     found = stream_options(lowered(GIVEN))
-    assert (found.group, found.zookeeper, found.topics, found.starting) == (
+    assert (found.group, found.zookeeper, found.read.topics, found.read.starting) == (
         "billing",
         "zk:2181/kafka",
         ("orders", "payments"),
@@ -40,9 +40,9 @@ def test_defaults_and_what_they_come_to() -> None:
     assert (
         found.max_rows,
         found.min_rows,
-        found.fail_on_data_loss,
+        found.read.fail_on_data_loss,
         found.rejoins,
-        found.headers,
+        found.read.headers,
     ) == (None, None, True, True, False)
     config = found.consumer().config
     assert (
@@ -76,7 +76,7 @@ def test_everything_that_is_taken() -> None:
             }
         )
     )
-    assert found.starting == {
+    assert found.read.starting == {
         TopicPartition("orders", 0): 5,
         TopicPartition("orders", 1): EARLIEST,
         TopicPartition("orders", 2): LATEST,
@@ -85,8 +85,8 @@ def test_everything_that_is_taken() -> None:
         found.max_rows,
         found.min_rows,
         found.max_delay_ms,
-        found.tasks,
-        found.headers,
+        found.read.tasks,
+        found.read.headers,
         found.rejoins,
     ) == (1000, 10, 120_000, 6, True, False)
     configs = found.consumer()
@@ -182,8 +182,8 @@ def test_a_batch() -> None:
         TopicPartition("orders", 0),
         TopicPartition("orders", 1),
         TopicPartition("payments", 2),
-    ) and found.topics == ("orders", "payments")
-    assert (found.starting, found.ending) == (EARLIEST, {TopicPartition("orders", 0): 7})
+    ) and found.read.topics == ("orders", "payments")
+    assert (found.read.starting, found.ending) == (EARLIEST, {TopicPartition("orders", 0): 7})
 
 
 def test_columns_are_those_of_sparks_own_source() -> None:
