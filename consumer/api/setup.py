@@ -14,7 +14,7 @@ from consumer.fetch.choose_client import choose_client
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.broker_discovery import find_brokers
-from consumer.member.thread import agent_options, zk_options
+from consumer.member.thread import member_options, zk_options
 from consumer.observer import AssignmentObserver, Observer
 from consumer.options import ConsumerOptions, check
 from zkcoord.zk.options import ZkOptions
@@ -51,7 +51,7 @@ def set_up(configs: Mapping[str, Any], topics: Collection[str] = ()) -> Consumer
     if topics:
         subscription_of(tuple(topics), None)
     if options.config["group_id"] is not None:
-        agent_options(options)
+        member_options(options)
     zk = zk_options(options) if options.config["zookeeper_connect"] is not None else None
     layout = layout_named(options.config["zookeeper_layout"])
     config = dict(options.config)

@@ -69,10 +69,10 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
     )
 
 
-def agent_options(options: ConsumerOptions) -> MemberOptions:
-    """What the driver wants to know. It hears of a poll at most every `POLLED_EVERY_MS`, which its
-    limit must not count against the application. Raises `ConfigurationError` for a bad group name
-    or consumer id.
+def member_options(options: ConsumerOptions) -> MemberOptions:
+    """The options of the member's core, which hears of a poll at most every `POLLED_EVERY_MS`: its
+    limit must not count that against the application. Raises `ConfigurationError` for a bad group
+    name or consumer id.
     """
     c = options.config
     group = validate_group(c["group_id"])
@@ -112,7 +112,7 @@ class MemberThread:
         on_end: Callable[[BaseException | None], None],
         also: int | None = None,
     ) -> None:
-        self.member = agent_options(options)
+        self.member = member_options(options)
         self._guardian = Guardian.start(
             tls=_guardian_tls(zk),
             log=log.info,

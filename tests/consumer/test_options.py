@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from consumer.errors import ConsumerOptionError
-from consumer.member.thread import agent_options, zk_options
+from consumer.member.thread import member_options, zk_options
 from consumer.options import DEFAULT_CONFIG, OWN_DEFAULTS, check, user_data_of
 from zkcoord.errors import ConfigurationError, InvalidConsumerIdError, InvalidGroupError
 
@@ -115,7 +115,7 @@ def test_kafka_python_gets_only_what_it_knows() -> None:
 
 
 def test_the_agent_gets_what_was_chosen() -> None:
-    agent = agent_options(
+    agent = member_options(
         check(
             {
                 **GROUP,
@@ -146,7 +146,7 @@ def test_what_a_member_tells_an_assignor_is_text_or_a_function_s_answer() -> Non
 
 
 def test_a_static_member_and_the_form_of_rebalance() -> None:
-    agent = agent_options(
+    agent = member_options(
         check(
             {
                 **GROUP,
@@ -157,7 +157,7 @@ def test_a_static_member_and_the_form_of_rebalance() -> None:
         )
     )
     assert (agent.instance, agent.grace_ms, agent.protocols) == ("worker-1", 9_000, ("eager",))
-    plain = agent_options(check(GROUP))
+    plain = member_options(check(GROUP))
     assert (plain.instance, plain.grace_ms, plain.protocols) == (
         None,
         45_000,
@@ -167,9 +167,9 @@ def test_a_static_member_and_the_form_of_rebalance() -> None:
 
 def test_names_that_cannot_be_paths_are_refused() -> None:
     with pytest.raises(InvalidGroupError):
-        agent_options(check({**GROUP, "group_id": "a/b"}))
+        member_options(check({**GROUP, "group_id": "a/b"}))
     with pytest.raises(InvalidConsumerIdError):
-        agent_options(check({**GROUP, "consumer_id": "a/b"}))
+        member_options(check({**GROUP, "consumer_id": "a/b"}))
 
 
 def test_secrets_are_not_shown() -> None:

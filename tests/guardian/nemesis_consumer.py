@@ -75,15 +75,15 @@ class Nemesis:
         """ZooKeeper ends the session, as by its timeout, and the member comes back with another."""
         joined = consumer._session.joined
         assert joined is not None
-        agent = joined.thread
-        port = agent.driver.port
-        name = agent.member_name
+        thread = joined.thread
+        port = thread.driver.port
+        name = thread.member_name
         other = KazooClient(self.hosts, client_id=(port.session_id, port.password), timeout=10.0)
         other.start()
         other.stop()
         other.close()
         self.poll_until(
-            consumer, lambda: agent.member_name not in ("", name) and bool(consumer.assignment())
+            consumer, lambda: thread.member_name not in ("", name) and bool(consumer.assignment())
         )
 
     @staticmethod

@@ -23,7 +23,7 @@ LOOKS: dict[str, Callable[[Any], bool]] = {
 
 
 class Standing:
-    """A lease of a second, and an agent that is asked for its end: there the process may stand
+    """A lease of a second, and a member that is asked for its end: there the process may stand
     still.
     """
 

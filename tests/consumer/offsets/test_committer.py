@@ -19,7 +19,7 @@ from zkcoord.zk.clock import boot_ms
 
 
 class Answering:
-    """A bench whose agent answers every commit with the next outcome, on another thread."""
+    """A bench whose member answers every commit with the next outcome, on another thread."""
 
     def __init__(
         self, *outcomes: CommitOutcome, interval_ms: int | None = None, timeout_ms: int = 5_000
@@ -96,7 +96,7 @@ def test_a_callback_runs_on_the_application_thread() -> None:
     offsets = {tp(0): OffsetAndMetadata(5, "", -1)}
     futures = [a.committer.start(offsets, lambda o, answer: got.append(answer)) for _ in range(2)]
     wait_until(lambda: all(f.is_done for f in futures), 10, "both answers")
-    assert not got, "not on the agent's thread"
+    assert not got, "not on the member's thread"
     a.committer.run_callbacks()
     kinds = sorted(type(answer).__name__ for answer in got)
     assert kinds == ["CommitDone", "NotOwnedError"] and {f.succeeded() for f in futures} == {

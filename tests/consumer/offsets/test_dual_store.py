@@ -66,7 +66,7 @@ class FakeOffsets:
 
 
 class Side:
-    """A mirror between an agent (the test) and a fake Kafka."""
+    """A mirror between a member (the test) and a fake Kafka."""
 
     def __init__(self) -> None:
         self.bench = Bench()
@@ -84,7 +84,7 @@ class Side:
         )
 
     def stored(self, given: bool = False, **offsets: int) -> None:
-        """The agent stored these: p0=5 for partition 0."""
+        """The member stored these: p0=5 for partition 0."""
         self.mirror.receive(
             msg.Stored({model(int(name[1:]))[0]: offset for name, offset in offsets.items()}, given)
         )

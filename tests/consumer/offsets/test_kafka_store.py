@@ -1,4 +1,4 @@
-"""Offsets in Kafka alone: what the agent permits is committed there, in order, while the lease
+"""Offsets in Kafka alone: what the member permits is committed there, in order, while the lease
 holds; a partition is given up after the commits before it.
 """
 
@@ -21,7 +21,7 @@ from tests.consumer.offsets.test_dual_store import FakeOffsets
 
 
 class Side:
-    """A storage between a fetching side with positions, the test as the agent, and a fake Kafka
+    """A storage between a fetching side with positions, the test as the member, and a fake Kafka
     whose tasks run when `go` says so.
     """
 
@@ -29,13 +29,13 @@ class Side:
         self.bench = Bench(auto_commit=auto_commit)
         self.kafka: Any = FakeOffsets()
         self.leased = True
-        self.agent: list[msg.FromFetcher] = []
+        self.member: list[msg.FromFetcher] = []
         self.storage = KafkaOffsetStore(
             OffsetStoreLinks(
                 self.kafka,
                 self.bench.state,
                 lambda: self.leased,
-                self.agent.append,
+                self.member.append,
                 self._deliver,
             )
         )
@@ -53,14 +53,14 @@ class Side:
             self.bench.state.receive(message)
 
     def commit(self, **offsets: int) -> Any:
-        """The application commits without waiting; the agent has been asked by then."""
+        """The application commits without waiting; the member has been asked by then."""
         return self.committer.start(
             {tp(int(name[1:])): offset for name, offset in offsets.items()}, None
         )
 
     def permit(self, outcome: CommitOutcome = CommitOutcome.OK) -> None:
-        """The agent answers the commit that it was asked for last."""
-        asked = [m for m in self.agent if isinstance(m, msg.Commit)][-1]
+        """The member answers the commit that it was asked for last."""
+        asked = [m for m in self.member if isinstance(m, msg.Commit)][-1]
         self.storage.receive(
             CommitDone(
                 asked.token, outcome, () if outcome is CommitOutcome.OK else tuple(asked.offsets)
@@ -75,7 +75,7 @@ class Side:
 def test_a_commit_is_permitted_stored_and_then_answered() -> None:
     side = Side()
     future = side.commit(p0=12)
-    assert not side.go() and not future.is_done, "nothing before the agent's word"
+    assert not side.go() and not future.is_done, "nothing before the member's word"
     side.permit()
     assert not future.is_done
     assert (
@@ -141,16 +141,16 @@ def test_a_partition_is_given_up_after_the_commits_before_it_and_at_its_position
     side.commit(p0=12)
     side.permit()
     side.storage.receive(msg.Revoke(9, model(0, 1)))
-    assert not any(isinstance(m, msg.Revoked) for m in side.agent)
+    assert not any(isinstance(m, msg.Revoked) for m in side.member)
     assert side.go() == [{0: 12}, {0: 15, 1: 10}], "where it stands"
-    assert [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [9]
+    assert [m.token for m in side.member if isinstance(m, msg.Revoked)] == [9]
 
 
 def test_with_manual_commits_giving_up_commits_nothing() -> None:
     side = Side(auto_commit=False)
     side.bench.data.at[tp(0)] = 15
     side.storage.receive(msg.Revoke(9, model(0)))
-    assert side.go() == [] and [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [9]
+    assert side.go() == [] and [m.token for m in side.member if isinstance(m, msg.Revoked)] == [9]
 
 
 def test_what_cannot_be_stored_is_given_up_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
@@ -160,13 +160,13 @@ def test_what_cannot_be_stored_is_given_up_all_the_same(caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING, "consumer"):
         side.storage.receive(msg.Revoke(9, model(0)))
         side.go()
-    assert [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [
+    assert [m.token for m in side.member if isinstance(m, msg.Revoked)] == [
         9
     ] and "delivered again" in caplog.text
     side.leased, side.kafka.error = False, None
     side.bench.data.at[tp(1)] = 16
     side.storage.receive(msg.Revoke(10, model(1)))
-    assert side.go() == [] and [m.token for m in side.agent if isinstance(m, msg.Revoked)] == [
+    assert side.go() == [] and [m.token for m in side.member if isinstance(m, msg.Revoked)] == [
         9,
         10,
     ]
@@ -177,9 +177,9 @@ def test_a_passing_failure_is_tried_again_before_the_partition_is_given_up() -> 
     side.bench.data.at[tp(0)] = 15
     side.kafka.error = kafka.errors.CoordinatorLoadInProgressError()
     side.storage.receive(msg.Revoke(9, model(0)))
-    assert side.go() == [] and not any(isinstance(m, msg.Revoked) for m in side.agent)
+    assert side.go() == [] and not any(isinstance(m, msg.Revoked) for m in side.member)
     side.kafka.error = None
-    assert side.go() == [{0: 15}] and any(isinstance(m, msg.Revoked) for m in side.agent)
+    assert side.go() == [{0: 15}] and any(isinstance(m, msg.Revoked) for m in side.member)
 
 
 def test_what_is_owned_is_committed_again_before_kafka_forgets_it() -> None:
