@@ -14,7 +14,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumer import KafkaStream, ZookeeperConsumerConnector
+from consumer.streams import ConsumerRebalanceListener
 from consumer.verifiable import EventLines, Reporter, named
+
+
+class GivesUp(ConsumerRebalanceListener):
+    """Writes down what is given up, also when the connector is shut down, before anybody else can
+    have it: this process's last line comes when its threads have ended, which is later.
+    """
+
+    def __init__(self, journal: EventLines) -> None:
+        self.journal = journal
+
+    def before_releasing_partitions(self, partition_ownership: Mapping[str, set[int]]) -> None:
+        self.journal.write(
+            "revoked",
+            positions={
+                named((topic, number)): None
+                for topic, numbers in partition_ownership.items()
+                for number in numbers
+            },
+        )
 
 
 def main(hosts: str, group: str, topic: str, streams: str, delay_ms: str) -> int:
@@ -50,6 +70,7 @@ def main(hosts: str, group: str, topic: str, streams: str, delay_ms: str) -> int
     connector = ZookeeperConsumerConnector(
         properties, observer=Reporter(journal), default_offset_commit_callback=committed
     )
+    connector.set_consumer_rebalance_listener(GivesUp(journal))
     threads = [
         threading.Thread(target=work, args=(stream,))
         for stream in connector.create_message_streams({topic: int(streams)})[topic]
