@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 export PYTHONUNBUFFERED := 1
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## .venv with everything the tests and the demo need, and Kafka's jars (each other target does this by itself)
 	@:

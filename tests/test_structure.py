@@ -20,6 +20,7 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 12
 REASONS_MAX = 5
+CUT = f"cut it by what it does (LARGER is for what cannot be cut, {REASONS_MAX} at most)"
 COLUMNS_MAX = 100
 PROSE_COLUMNS_MAX = 120
 IGNORES_MAX = 25
@@ -119,7 +120,7 @@ def sizes(tree: Tree, larger: Mapping[str, str] = LARGER) -> Iterator[str]:
     for source in tree.values():
         count = len(source.text.splitlines())
         if count > FILE_LINES_MAX and source.path not in larger:
-            yield f"{source.path}: {count} lines, {FILE_LINES_MAX} are allowed"
+            yield f"{source.path}: {count} lines, {FILE_LINES_MAX} are allowed: {CUT}"
         for node in ast.walk(source.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -129,7 +130,7 @@ def sizes(tree: Tree, larger: Mapping[str, str] = LARGER) -> Iterator[str]:
             folders[source.path.rpartition("/")[0]] += 1
     for folder, count in folders.items():
         if count > FOLDER_MODULES_MAX and folder not in larger:
-            yield f"{folder}: {count} modules, {FOLDER_MODULES_MAX} are allowed"
+            yield f"{folder}: {count} modules, {FOLDER_MODULES_MAX} are allowed: {CUT}"
 
 
 def classes(tree: Tree) -> Iterator[tuple[Source, ast.ClassDef]]:

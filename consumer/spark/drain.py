@@ -1,9 +1,10 @@
-"""`drain_and_stop` by the name that applications of the first release import it by; it stands in
-`consumer.spark.graceful_stop`.
+"""What applications of the first release import by this name; it stands in
+`consumer.spark.graceful_stop` and `consumer.spark.errors`.
 """
 
 from __future__ import annotations
 
+from consumer.spark.errors import UndrainedError
 from consumer.spark.graceful_stop import drain_and_stop
 
-__all__ = ["drain_and_stop"]
+__all__ = ["UndrainedError", "drain_and_stop"]

@@ -1,9 +1,7 @@
-"""`PlannedRange` by the name that applications of the first release import it by; it stands in
-`consumer.spark.plan`.
-"""
+"""What applications of the first release import by this name, from `consumer.spark.plan`."""
 
 from __future__ import annotations
 
-from consumer.spark.plan import PlannedRange
+from consumer.spark.plan import Plan, PlanError, PlannedRange, parse_plan
 
-__all__ = ["PlannedRange"]
+__all__ = ["Plan", "PlanError", "PlannedRange", "parse_plan"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from consumer.errors import ConsumerTimeoutError, ForkedConsumerError, MessageStreamsExistError
 from consumer.streams.connector import (
     BlackList,
     ConsumerRebalanceListener,
@@ -15,8 +16,11 @@ from consumer.streams.connector import (
 __all__ = [
     "BlackList",
     "ConsumerRebalanceListener",
+    "ConsumerTimeoutError",
+    "ForkedConsumerError",
     "KafkaStream",
     "MessageAndMetadata",
+    "MessageStreamsExistError",
     "TopicFilter",
     "WhiteList",
     "ZookeeperConsumerConnector",

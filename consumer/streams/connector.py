@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kafka.errors import IllegalStateError
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -34,16 +34,6 @@ from zkcoord.znodes.patterns import as_old_consumers_read
 from zkcoord.znodes.registration import STREAMS_MAX
 
 Decoder = Callable[[bytes], Any]
-
-
-@runtime_checkable
-class TopicFilter(Protocol):
-    """Topics by a regular expression (RE2) that covers whole names; as in the old consumer a comma
-    means or, and spaces and outer quotes do not count.
-    """
-
-    kind: PatternKind
-    regex: str
 
 
 class WhiteList:
@@ -62,6 +52,12 @@ class BlackList:
 
     def __init__(self, regex: str) -> None:
         self.regex = as_old_consumers_read(regex)
+
+
+TopicFilter = WhiteList | BlackList
+"""Topics by a regular expression (RE2) that covers whole names; as in the old consumer a comma
+means or, and spaces and outer quotes do not count.
+"""
 
 
 class MessageAndMetadata:
@@ -153,10 +149,7 @@ class KafkaStream:
         return self
 
     def __next__(self) -> MessageAndMetadata:
-        if CurrentProcess.pid != self._pid:
-            raise ForkedConsumerError(
-                "these streams were made before a fork: make a new connector in the child process"
-            )
+        check_process(self._pid)
         record = self._line.next(self._timeout_s)
         if record is not None:
             return MessageAndMetadata(record, *self._decoders)
@@ -225,6 +218,7 @@ class ZookeeperConsumerConnector:
         )
         self._listener: Any = None
         self._created = False
+        self._pid = CurrentProcess.pid
         self._lock = threading.Lock()
 
     @property
@@ -244,6 +238,7 @@ class ZookeeperConsumerConnector:
         `MessageStreamsExistError`; `ValueError` for a bad topic name or number, `IllegalStateError`
         after `shutdown`.
         """
+        check_process(self._pid)
         subscription_of(list(topic_count), None)
         wanted = Subscription({topic: _count(n) for topic, n in topic_count.items()})
         return self._create(wanted, dict(wanted.topics), (key_decoder, value_decoder))
@@ -258,6 +253,7 @@ class ZookeeperConsumerConnector:
         """So many streams over all topics that the filter covers, now and later. As
         `create_message_streams`; `InvalidSubscriptionError` for an expression that RE2 refuses.
         """
+        check_process(self._pid)
         if not isinstance(topic_filter, TopicFilter):
             raise TypeError("give a WhiteList or a BlackList")
         pattern = pattern_of(
@@ -329,6 +325,7 @@ class ZookeeperConsumerConnector:
         `shutdown`.
         """
         self._check(self._consumer.closed)
+        check_process(self._pid)
         self._consumer.queues.processed_by(threading.current_thread())
         self._consumer.store(offsets, retry_on_failure)
 
@@ -353,6 +350,14 @@ class ZookeeperConsumerConnector:
             self.shutdown()
         else:
             self._consumer.close()
+
+
+def check_process(made_in: int) -> None:
+    """Raises `ForkedConsumerError` in a child of the process that made these streams."""
+    if CurrentProcess.pid != made_in:
+        raise ForkedConsumerError(
+            "these streams were made before a fork: make a new connector in the child process"
+        )
 
 
 def _count(streams: int) -> int:

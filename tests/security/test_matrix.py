@@ -59,8 +59,8 @@ def tried(client: KazooClient, coordinator: KazooClient, path: str) -> str:
 def test_each_principal_may_do_what_the_table_says_and_nothing_else(
     zk_hosts: str, layout: Layout
 ) -> None:
-    """The nodes are made through the product's port, by a coordinator. 23 places, 4 principals, 5
-    rights.
+    """The nodes are made through the product's port, by a coordinator: each place, 4 principals,
+    5 rights.
     """
     # of two rules for one path the earlier counts
     rules = {place(rule.path(layout)): rule for rule in reversed(MATRIX)}

@@ -1,7 +1,8 @@
 """Which rows of the state tables a run has taken.
 
-The tables are plain dictionaries of the production code, looked up by key; here they are replaced
-by dictionaries that count their look-ups, once per process. Nothing else changes.
+The members' table is a plain dictionary of the production code, looked up by key; here it is
+replaced by a dictionary that counts its look-ups, once per process. A group's rows are pairs: the
+state in which it stood, and what it needed. Nothing else changes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections import Counter
 from typing import Any
 
 from consumer.core import phases
-from zkcoord.core.group import states
+from zkcoord.core import coordinator
+from zkcoord.core.group import machine, states
+from zkcoord.core.model import GroupState
 
 _counts: Counter[str] = Counter()
 
@@ -42,12 +45,23 @@ def _row(name: str, key: Any) -> str:
     return f"{name}:" + "+".join(_label(p) for p in parts)
 
 
-_TABLES: dict[str, _Counting] = {
-    "group": _Counting("group", states.STATES),
-    "member": _Counting("member", phases.TRANSITIONS),
+def _next_state(state: GroupState, need: states.Need) -> GroupState:
+    _counts[_row("group", (state, need))] += 1
+    return states.next_state(state, need)
+
+
+phases.TRANSITIONS = _Counting("member", phases.TRANSITIONS)
+machine.next_state = _next_state
+coordinator.next_state = _next_state
+_TABLES = {
+    "group": [
+        (state, need)
+        for state in GroupState
+        if state is not GroupState.DEAD
+        for need in states.Need
+    ],
+    "member": list(phases.TRANSITIONS),
 }
-states.STATES = _TABLES["group"]
-phases.TRANSITIONS = _TABLES["member"]
 
 
 def reset() -> None:

@@ -281,6 +281,37 @@ def test_it_does_not_happen_either_when_the_new_connection_is_lost_as_well() -> 
     assert late > 20
 
 
+def test_it_does_not_happen_either_when_the_session_comes_back_to_the_first_server() -> None:
+    """Found as ensemble 379: a write that a server had under way ran after the session had moved
+    away and come back; on a real server's link it arrives before the news of the return.
+    """
+    late = 0
+    for seed in range(60):
+        kernel, zk = _world(seed)
+        c = Client(zk, "c")
+        old = zk.sessions[c.port.session_id].conn
+        assert old is not None
+        if old.server.leading:
+            continue
+        old.server.isolated_until_ms = kernel.now + 3_000
+        c.port.multi([Create("/late", b"")], lambda result: None)
+        kernel.run_until(kernel.now + 100)
+        zk.cut_link(c.host, 100)
+        kernel.run_until(
+            kernel.now + 1_500,
+            stop=lambda: len(c.events) > 2 and isinstance(c.events[-1], Connected),
+        )
+        session = zk.sessions[c.port.session_id]
+        assert session.conn is not None and session.conn.server is not old.server
+        old.server.isolated_until_ms = 0
+        back = zk.attach(session, c.port, old.server)
+        assert back.server is old.server
+        kernel.run_until(kernel.now + 6_000)
+        assert "/late" not in zk.tree.nodes
+        late += 1
+    assert late > 20
+
+
 def test_what_arrives_on_a_connection_after_a_newer_one_is_not_read() -> None:
     """Also where both are at one server: it closes the older connection of a session that comes
     again.

@@ -81,6 +81,7 @@ class Session:
     owned: dict[str, None]
     conn: Connection | None = None
     latest: Connection | None = None  # the last one that it was served on, also when that is broken
+    moves: int = 0  # how often it has come to another server
     last_heard_ms: int = 0
     alive: bool = True
     silent: bool = False
@@ -112,6 +113,7 @@ class Connection:
         self.up_next_ms = 0
         self.down_next_ms = 0
         self.lose_next_reply = False
+        self.moves = 0  # of its session, when it was made
         self.watches: dict[str, WatchMode] = {}
 
 
@@ -420,9 +422,9 @@ class SimEnsemble:
             self.kernel.at(reachable_ms, lambda: self._at_leader(conn, kind, what, reply))
             return
         session = self.sessions[conn.port.session_id]
-        # the leader remembers the server that it moved to, also while nobody serves it
-        moved = session.latest is not None and session.latest.server is not server
-        if not session.alive or moved:
+        # the leader remembers that it moved, also while nobody serves it; what was under way on a
+        # server's link arrives before the news that the session came back to that server
+        if not session.alive or conn.moves != session.moves:
             self.break_conn(conn, polite=True)
             return
         self.heard(session)
@@ -575,6 +577,9 @@ class SimEnsemble:
         old = session.conn
         conn = Connection(port, server)
         server.conns[conn] = None
+        if session.latest is not None and session.latest.server is not server:
+            session.moves += 1
+        conn.moves = session.moves
         session.conn = session.latest = conn
         self.heard(session)
         if old is not None:

@@ -11,6 +11,8 @@ from zkcoord.core.model import (
     Command,
     Departed,
     GroupMetadata,
+    GroupMode,
+    Mode,
     Option,
     Pattern,
     PatternKind,
@@ -90,6 +92,10 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "request": (
         lambda data, name="request-0": codec.decode_request(name, data),
         [codec.encode_request(Request(RequestKind.REBALANCE, True, "me@here"))],
+    ),
+    "mode": (
+        lambda data, name="mode": codec.decode_mode(data),
+        [codec.encode_mode(Mode(GroupMode.MIXED, "legacy-range", "me@here"))],
     ),
     "publication": (
         lambda data, name="1-1": codec.decode_publication(name, data),

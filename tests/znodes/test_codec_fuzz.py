@@ -13,6 +13,15 @@ from hypothesis import strategies as st
 
 from tests.znodes.seeds import DECODERS, LAX
 from zkcoord.core.model import Malformed
+from zkcoord.znodes import codec
+
+
+def test_every_decoder_of_the_codec_is_here() -> None:
+    """By name: `decode_partition_state` is "partition state"."""
+    known = {f"decode_{kind.replace(' ', '_')}" for kind in DECODERS}
+    missing = {name for name in codec.__all__ if name.startswith("decode_")} - known
+    assert not missing, f"DECODERS in tests/znodes/seeds.py lacks {missing}"
+
 
 EACH = pytest.mark.parametrize("kind", DECODERS)
 junk = st.recursive(

@@ -64,6 +64,8 @@ def test_locate_is_the_inverse(
         (layout.channels(group), paths.ChannelsAt(group)),
         (layout.channel(group, member), paths.ChannelAt(group, member)),
         (layout.command(group, member, node), paths.CommandAt(group, member, node)),
+        (layout.mode(group), paths.ModeAt(group)),
+        (layout.request(group, "request-1"), paths.RequestAt(group, "request-1")),
         (layout.publication(group, "8589934601-17"), paths.PublicationAt(group, "8589934601-17")),
         (layout.publications(group), paths.Elsewhere(layout.publications(group))),
         (layout.owners(group), paths.OwnersAt(group)),

@@ -1,5 +1,5 @@
 """`zkcoord groups`: what ZooKeeper holds of the groups, in the shape of kafka-consumer-groups.sh.
-`list` and `describe` write nothing anywhere; `delete` and `rebalance` are in `groups_change_cli`.
+`list` and `describe` write nothing anywhere; `delete` and `rebalance` are in `groups_change`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ T = TypeVar("T")
 FREEZE = False
 
 if TYPE_CHECKING:
-    from typing import dataclass_transform
+    from typing_extensions import dataclass_transform  # typing has it from Python 3.11
 else:
 
     def dataclass_transform(**_: object) -> Callable[[T], T]:

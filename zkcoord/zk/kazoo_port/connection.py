@@ -1,5 +1,5 @@
-"""kazoo's client and connection, taken at the lowest place: the only use of kazoo's private API
-besides the codecs in `zkcoord.zk.kazoo_port.wire_requests`.
+"""kazoo's client and connection, taken at the lowest place: with the other modules of this room
+and `zkcoord.zk.acl.client` the only use of kazoo's private API.
 
 Why: kazoo completes results on one thread, watch events on another, and state changes on a third,
 so the order in which the server spoke is lost; it queues calls while disconnected and runs them on
