@@ -7,6 +7,7 @@ function from a tree of sources to sentences, and each is shown a small tree tha
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from collections import defaultdict
@@ -151,32 +152,71 @@ def names_twice(tree: Tree) -> Iterator[str]:
             yield f"the class {name} stands in {', '.join(sorted(paths))}"
 
 
-def _protocol_or_error(node: ast.ClassDef, by_name: Mapping[str, ast.ClassDef]) -> bool:
-    """Whether a class is a protocol, or an error, by its bases' names."""
-    if node.name.endswith(("Error", "Exception", "Warning")):
-        return True
-    for base in node.bases:
-        name = ast.unparse(base).split("[")[0].rpartition(".")[2]
-        if name in ("Protocol", "AssertionError") or name.endswith(("Error", "Exception")):
-            return True
-        if name in by_name and by_name[name] is not node and _protocol_or_error(by_name[name], {}):
-            return name.endswith(("Error", "Exception"))
-    return False
+BUILT_IN_ERRORS = frozenset(
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+)
+
+
+def _every_class(source: Source) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))
+
+
+def _other_names(source: Source) -> dict[str, str]:
+    """What this module calls a class -> that class's own name."""
+    found = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom):
+            found.update({a.asname: a.name for a in node.names if a.asname})
+        elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute)):
+            name = ast.unparse(node.value).rpartition(".")[2]
+            found.update({t.id: name for t in node.targets if isinstance(t, ast.Name)})
+    return found
+
+
+def _bases(node: ast.ClassDef, others: Mapping[str, str]) -> list[str]:
+    names = [ast.unparse(base).split("[")[0] for base in node.bases]
+    return [
+        name
+        if name.startswith("threading.")
+        else others.get(name.rpartition(".")[2], name.rpartition(".")[2])
+        for name in names
+    ]
+
+
+def _is_error(name: str, ours: Mapping[str, list[str]]) -> bool:
+    """By its ancestors; what is not ours by its name."""
+    if name in BUILT_IN_ERRORS or name not in ours:
+        return name in BUILT_IN_ERRORS or name.endswith(("Error", "Exception"))
+    return any(base != name and _is_error(base, ours) for base in ours[name])
+
+
+def _says_only(node: ast.ClassDef) -> bool:
+    """A protocol whose methods have no bodies: nothing comes with it."""
+    if not any(ast.unparse(base).split("[")[0].endswith("Protocol") for base in node.bases):
+        return False
+    return all(
+        isinstance(line, ast.Pass)
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        for method in node.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for line in method.body
+    )
 
 
 def inherits(tree: Tree) -> Iterator[str]:
-    """Parts instead of inheritance."""
-    by_name = {node.name: node for _, node in classes(tree)}
-    for source, node in classes(tree):
-        for base in node.bases:
-            written = ast.unparse(base).split("[")[0]
-            name = written.rpartition(".")[2]
-            if written.startswith("threading."):
+    """Parts instead of inheritance: a product class is the base of none, unless it is an error, or
+    a protocol that only says what there is.
+    """
+    known = [(s, node, _other_names(s)) for s in tree.values() for node in _every_class(s)]
+    ours = {node.name: _bases(node, others) for _, node, others in known}
+    protocols = {node.name for _, node, _ in known if _says_only(node)}
+    for source, node, others in known:
+        for name in _bases(node, others):
+            if name == node.name or name not in ours or name in protocols:
                 continue
-            parent = by_name.get(name)
-            if parent is None or parent is node:
-                continue
-            if not _protocol_or_error(parent, by_name):
+            if not _is_error(name, ours):
                 yield f"{source.path}:{node.lineno} {node.name} inherits from {name}"
 
 
@@ -195,6 +235,8 @@ def ignores(tree: Tree) -> Iterator[str]:
     count = 0
     for source in tree.values():
         for line, comment in source.comments.items():
+            if re.match(r"#\s*mypy:", comment):
+                yield f"{source.path}:{line} changes the type checker for all of the file"
             if "type: ignore" in comment:
                 count += 1
                 if not re.search(r"type: ignore\[[\w, -]+\]\s+# \w", comment):
@@ -215,6 +257,8 @@ def long_prose(files: Iterable[Source]) -> Iterator[str]:
             long = len(line) > PROSE_COLUMNS_MAX and " " in line.strip()
             if long and not fenced and not line.lstrip().startswith("|"):
                 yield f"{source.path}:{number} has {len(line)} columns"
+        if fenced:
+            yield f"{source.path} has a code block without an end"
 
 
 def long_lines(files: Iterable[Source]) -> Iterator[str]:
@@ -326,8 +370,26 @@ BAD: list[tuple[Rule, dict[str, str], str]] = [
         {"zkcoord/a.py": "class A: ...", "zkcoord/b.py": "class B(a.A): ..."},
         "B inherits from A",
     ),
+    (
+        inherits,
+        {"zkcoord/a.py": "class A: ...", "zkcoord/b.py": "from a import A as C\nclass B(C): ..."},
+        "B inherits from A",
+    ),
+    (inherits, {"zkcoord/a.py": "class A: ...\nC = A\nclass B(C): ..."}, "B inherits from A"),
+    (
+        inherits,
+        {"zkcoord/a.py": "class A: ...\ndef f():\n    class B(A): ..."},
+        "B inherits from A",
+    ),
+    (
+        inherits,
+        {"zkcoord/a.py": "class A(Protocol):\n    def f(self): return 1\nclass B(A): ..."},
+        "B inherits from A",
+    ),
+    (inherits, {"zkcoord/a.py": "class AError: ...\nclass B(AError): ..."}, "B inherits from"),
     (nested_conditionals, {"zkcoord/a.py": "x = 1 if a else 2 if b else 3"}, "in another one"),
     (ignores, {"zkcoord/a.py": "x = 1  # type: ignore[misc]"}, "which error"),
+    (ignores, {"zkcoord/a.py": "# mypy: ignore-errors\nx = 1"}, "all of the file"),
     (ignores, {"zkcoord/a.py": "x = 1  # type: ignore  # a reason"}, "which error"),
     (
         ignores,
@@ -374,4 +436,5 @@ def test_texts_that_are_too_long_are_seen() -> None:
     assert (
         len(list(long_prose([Source("docs/a.md", f"{long}\n| {long}|\n```\n{long}\n```\n")]))) == 1
     )
+    assert list(long_prose([Source("docs/a.md", "```\nx = 1\n")]))
     assert len(list(long_lines([Source("tests/a.py", f"# {long}\n"), Source("a.md", long)]))) == 1

@@ -29,7 +29,7 @@ from types import FrameType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from consumer.spark import register
 from consumer.spark.graceful_stop import drain_and_stop
@@ -38,7 +38,7 @@ from consumer.spark.warmup import warm_up
 
 VALUE = "order bigint, product string, cents bigint, at timestamp"
 STORED = f"topic string, partition int, offset bigint, {VALUE}"
-LOOK_S = 0.5
+LOOK_S = 1
 
 
 def parsed(records: DataFrame) -> DataFrame:

@@ -24,7 +24,6 @@ from zkcoord.stack.servers import (
     OFFSETS_TOPIC_PARTITIONS,
     START_TIMEOUT_S,
     JavaProcess,
-    ServerControls,
     accepts,
     write_properties,
 )
@@ -42,7 +41,7 @@ CONTROLLER = 1
 FORMAT_TIMEOUT_S = 120.0
 
 
-class KRaftNode(ServerControls):
+class KRaftNode:
     """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the
     usual ones.
     """
@@ -63,6 +62,41 @@ class KRaftNode(ServerControls):
         self.controller_port = controller_port
 
     @property
+    def home(self) -> Path:
+        """Its folder."""
+        return self.program.home
+
+    @property
+    def log(self) -> Path:
+        """What it writes."""
+        return self.program.log
+
+    @property
+    def pid(self) -> int:
+        """The pid of the running server. Raises `StackError` when it was not started."""
+        return self.program.running().id.pid
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.program.alive()
+
+    def stop(self) -> None:
+        """A clean stop; nothing happens when it does not run."""
+        self.program.stop()
+
+    def kill(self) -> None:
+        """As kill -9 does it; returns when the process is gone."""
+        self.program.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it holds its connections and answers nothing."""
+        self.program.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.program.resume()
+
+    @property
     def address(self) -> str:
         """`host:port`."""
         return f"{HOST}:{self.port}"
@@ -73,7 +107,7 @@ class KRaftNode(ServerControls):
         (`tests.bench.side.ground`).
         """
         class_path = os.pathsep.join(
-            [jars.logging_classpath(), *map(str, jars.resolve(V4, self.java, progress))]
+            [jars.logging_classpath(), *map(str, jars.resolve(V4, self.program.java, progress))]
         )
         config = self._write_config()
         if not (self.home / "data" / "meta.properties").is_file():
@@ -85,7 +119,7 @@ class KRaftNode(ServerControls):
 
     def _format(self, class_path: str, config: Path) -> None:
         command = [
-            str(self.java.executable),
+            str(self.program.java.executable),
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             "-cp",

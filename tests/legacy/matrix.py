@@ -279,7 +279,7 @@ def play_release(
     )
     into.append(section)
     with LegacyProcess(
-        folder / version, version, broker.zookeeper, broker.java, heap_mb=HEAP_MB
+        folder / version, version, broker.zookeeper, broker.program.java, heap_mb=HEAP_MB
     ) as process:
         for cell in chosen:
             section.attempt(

@@ -300,7 +300,7 @@ class Run:
                 Old(
                     self.folder / self.group,
                     self.broker.zookeeper,
-                    self.broker.java,
+                    self.broker.program.java,
                     self.group,
                     self.topic,
                     name,

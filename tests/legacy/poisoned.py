@@ -183,7 +183,7 @@ def play_poison(
     real: dict[str, set[str]] = {registration.name: set() for registration in (*POISON, *HARMLESS)}
     for version in RELEASES:
         with LegacyProcess(
-            folder / f"poison-{version}", version, broker.zookeeper, broker.java
+            folder / f"poison-{version}", version, broker.zookeeper, broker.program.java
         ) as process:
             for registration in (*POISON, *HARMLESS):
                 if killed_by(registration, process, client, topic):

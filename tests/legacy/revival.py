@@ -179,7 +179,7 @@ def revive(
     found: list[tuple[float, float, float, float]] = []
     with (
         coordinator(broker.zookeeper, layout=Layout.ISOLATED),
-        LegacyProcess(folder / "revival", V1_1, broker.zookeeper, broker.java) as legacy,
+        LegacyProcess(folder / "revival", V1_1, broker.zookeeper, broker.program.java) as legacy,
     ):
         for number in range(rounds):
             section.attempt(
