@@ -50,6 +50,7 @@ PURE_IMPORTS = frozenset(
         "itertools",
         "math",
         "typing",
+        "typing_extensions",  # for type checkers only
     }
 )
 IMPURE_CALLS = frozenset(
