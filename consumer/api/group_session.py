@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka.structs import ConsumerGroupMetadata
 
-from consumer.api.lifetime import Lifetime, open_consumers
+from consumer.api.lifetime import CloseArguments, Lifetime, open_consumers
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.assignment.state import AssignmentState, model_offsets
@@ -126,7 +126,9 @@ class GroupSession:
         self._listener = listener
         self.in_hand_ms = min(in_hand_ms, setup.options.rebalance_timeout_ms // 2)
         self.alone = setup.alone
-        self.lifetime = Lifetime()
+        self.lifetime = Lifetime(
+            self._end, setup.data.wakeup.set, setup.config["commit_timeout_ms"]
+        )
         # The membership; None while the group is not joined. Changed by the thread that polls, read
         # by any: read it once.
         self.joined: JoinedMember | None = None
@@ -210,18 +212,24 @@ class GroupSession:
         self.committer.abandon()
         self.committer.run_callbacks()
 
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing (more) to close."""
+        return self.lifetime.over
+
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Leave the group and close all connections, within `timeout_ms` (default
-        `commit_timeout_ms`); once, and not in a forked child.
+        `commit_timeout_ms`); once, and not in a forked child. See `Lifetime` for when.
         """
-        if self.lifetime.over:
-            return
+        self.lifetime.close(autocommit, timeout_ms)
+
+    def _end(self, arguments: CloseArguments) -> None:
         open_consumers.discard(self)
+        autocommit, timeout_ms = arguments
         limit_ms = self._setup.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
         try:
             self.leave(autocommit, limit_ms)
         finally:
-            self.lifetime.closed = True
             with self.state.lock:
                 self._records.put_back()  # a closed consumer yields nothing more
             self._setup.data.close()

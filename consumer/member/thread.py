@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
 from zkcoord.guardian.client import Guardian, Off
 from zkcoord.guardian.handover import TlsOptions
 from zkcoord.zk.acl.table import roles
+from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
@@ -34,6 +34,7 @@ from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
 from zkcoord.znodes.paths import layout_named
 
 T = TypeVar("T")
+TLS_FILES = ("zookeeper_ssl_cafile", "zookeeper_ssl_certfile", "zookeeper_ssl_keyfile")
 log = logging.getLogger(__name__)
 
 
@@ -48,6 +49,7 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
             c["zookeeper_ssl_keyfile"],
             c["zookeeper_ssl_password"],
         )
+        tls.context(TLS_FILES)  # what is wrong is said here, and not by a thread that connects
     sasl = None
     if c["zookeeper_sasl_mechanism"]:
         sasl = Sasl(
@@ -124,7 +126,7 @@ class MemberThread:
             log.info("%s", self._guardian.state)
         self._on_end = on_end
         self._loop = Loop(f"member-{self.member.group}")
-        self._gone = threading.Event()
+        self._gone = Bell()
         self._closing = False
         ensemble = KazooEnsemble(zk, self._post)
         self.layout = layout_named(options.config["zookeeper_layout"])
@@ -208,7 +210,7 @@ class MemberThread:
         session).
         """
         answer: list[ReadResult] = []
-        done = threading.Event()
+        done = Bell()
 
         def take(result: ReadResult) -> None:
             answer.append(result)
@@ -230,7 +232,7 @@ class MemberThread:
         before; None without an answer in time.
         """
         answer: list[T] = []
-        done = threading.Event()
+        done = Bell()
 
         def ask() -> None:
             answer.append(reading(self.driver))

@@ -23,6 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 from kafka.errors import IllegalStateError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.api.lifetime import Handle, enters
 from consumer.assignment.subscription import pattern_of, subscription_of
 from consumer.errors import ConsumerTimeoutError, ForkedConsumerError, MessageStreamsExistError
 from consumer.streams.options import read
@@ -128,9 +129,12 @@ class KafkaStream:
         line: Line,
         number: int,
         decoders: tuple[Decoder | None, Decoder | None],
+        handle: Handle,
     ) -> None:
         self.number = number
         self._consumer = consumer
+        self._lifetime = consumer.lifetime
+        self._handle = handle
         self._line = line
         self._decoders = decoders
         self._pid = CurrentProcess.pid
@@ -152,12 +156,23 @@ class KafkaStream:
     def __iter__(self) -> KafkaStream:
         return self
 
+    @enters
     def __next__(self) -> MessageAndMetadata:
+        lifetime, before = self._lifetime, self._line.hand
         if CurrentProcess.pid != self._pid:
             raise ForkedConsumerError(
                 "these streams were made before a fork: make a new connector in the child process"
             )
-        record = self._line.next(self._timeout_s)
+        try:
+            record = self._line.next(self._timeout_s)
+        except BaseException:
+            self._line.take_back(before)
+            lifetime.settle()
+            raise
+        if lifetime.waits():
+            self._line.take_back(before)
+            lifetime.settle()
+            raise StopIteration
         if record is not None:
             return MessageAndMetadata(record, *self._decoders)
         if self._consumer.closing:
@@ -223,6 +238,8 @@ class ZookeeperConsumerConnector:
         self._consumer = StreamsConsumer(
             options.queued_records, options.in_hand_ms, **options.configs
         )
+        self._lifetime = self._consumer.lifetime
+        self._handle = Handle(self._consumer, "ZookeeperConsumerConnector")
         self._listener: Any = None
         self._created = False
         self._lock = threading.Lock()
@@ -268,12 +285,27 @@ class ZookeeperConsumerConnector:
         wanted = Subscription(pattern=pattern, streams=_count(streams))
         return self._create(wanted, {ANY_TOPIC: streams}, (key_decoder, value_decoder))[ANY_TOPIC]
 
+    @enters
     def _create(
         self,
         wanted: Subscription,
         streams: Mapping[str, int],
         decoders: tuple[Decoder | None, Decoder | None],
     ) -> dict[str, list[KafkaStream]]:
+        lifetime = self._lifetime
+        try:
+            lines = self._begin(wanted, streams)
+        finally:
+            lifetime.settle()
+        return {
+            topic: [
+                KafkaStream(self._consumer, line, number, decoders, self._handle)
+                for number, line in enumerate(of_topic)
+            ]
+            for topic, of_topic in lines.items()
+        }
+
+    def _begin(self, wanted: Subscription, streams: Mapping[str, int]) -> dict[str, list[Line]]:
         with self._lock:
             self._check(self._consumer.closing)
             if self._created:
@@ -285,13 +317,7 @@ class ZookeeperConsumerConnector:
             )
             lines = self._consumer.begin(wanted, streams, listener)
             self._created = True
-        return {
-            topic: [
-                KafkaStream(self._consumer, line, number, decoders)
-                for number, line in enumerate(of_topic)
-            ]
-            for topic, of_topic in lines.items()
-        }
+            return lines
 
     def _check(self, over: bool) -> None:
         if over:
@@ -315,6 +341,7 @@ class ZookeeperConsumerConnector:
                 )
             self._listener = listener
 
+    @enters
     def commit_offsets(
         self,
         retry_on_failure: bool = True,
@@ -328,17 +355,23 @@ class ZookeeperConsumerConnector:
         tried again), `CommitUnavailableError`, `MembershipError`, `IllegalStateError` after
         `shutdown`.
         """
-        self._check(self._consumer.closed)
-        self._consumer.queues.processed_by(threading.current_thread())
-        self._consumer.store(offsets, retry_on_failure)
+        lifetime = self._lifetime
+        try:
+            self._check(self._consumer.closed)
+            self._consumer.queues.processed_by(threading.current_thread())
+            self._consumer.store(offsets, retry_on_failure)
+        finally:
+            lifetime.settle()
 
     def shutdown(self) -> None:
         """End the streams, store what is processed (with `auto.commit.enable`), leave the group.
         What the calling thread has in hand counts as processed, what others have is waited for
         (`in_hand_ms`).
+
+        Any thread, and signal handlers: where one interrupts a call of the connector or of a
+        stream, it returns at once, and that call shuts down as it ends.
         """
-        self._consumer.queues.processed_by(threading.current_thread())
-        self._consumer.close()
+        self._consumer.close(processed=True)
 
     def __enter__(self) -> ZookeeperConsumerConnector:
         return self

@@ -126,6 +126,20 @@ class Line:
         self._queues.handed_out(self, Hand(chunk.partition, record.offset))
         return record
 
+    def take_back(self, before: Hand | None) -> None:
+        """What was handed out after `before` did not get to the stream's thread."""
+        queues = self._queues
+        with queues.lock:
+            hand = self.hand
+            if hand is None or hand is before:
+                return
+            self.hand = None
+            if queues.in_hand.get(hand.partition) is hand:
+                del queues.in_hand[hand.partition]
+                chunk = self._chunks[0]
+                chunk.next -= 1
+                self.count += 1
+
     def put(self, partition: TopicPartition, records: list[Any]) -> None:
         """Records of one of its partitions, after those that are there."""
         self._chunks.append(_StreamChunk(partition, records))
