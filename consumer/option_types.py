@@ -51,7 +51,11 @@ def read_option(name: str, given: Any, called: str = "") -> Any:
     """The value of an option. `called`: what the user calls it, where that is another name. Raises
     `ConsumerOptionError`.
     """
-    kind = OPTION_TYPES[name]
+    return read_as(OPTION_TYPES[name], called or name, given)
+
+
+def read_as(kind: OptionType, name: str, given: Any) -> Any:
+    """As `read_option`, of an option that is not in the table."""
     if given is None and kind.may_be_none:
         return None
     try:
@@ -59,7 +63,7 @@ def read_option(name: str, given: Any, called: str = "") -> Any:
     except (TypeError, ValueError, AttributeError) as e:
         shown = "not what it must be" if kind.secret else repr(given)
         why = f" ({e})" if isinstance(e, _Said) else ""
-        raise ConsumerOptionError(f"{called or name} is {shown}{why}: {kind.says}") from None
+        raise ConsumerOptionError(f"{name} is {shown}{why}: {kind.says}") from None
 
 
 class _Said(ValueError):
