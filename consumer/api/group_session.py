@@ -29,6 +29,7 @@ from consumer.offsets.kafka_store import KafkaOffsetStore
 from consumer.offsets.store import OffsetStore, OffsetStoreLinks, ZooKeeperOffsetStore
 from consumer.options import POLLED_EVERY_MS
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.listeners import Listeners
 from zkcoord.zk.port import GetData
 
 log = logging.getLogger(__name__)
@@ -306,10 +307,22 @@ class GroupSession:
     def read_brokers(self) -> None:
         """Read in ZooKeeper where the brokers are, in the background, and go on with them."""
         joined, setup = self.joined, self._setup
+
+        def go_on(found: Listeners) -> None:
+            wanted = setup.config["bootstrap_listener"]
+            setup.data.rebootstrap(
+                [
+                    server
+                    for name, servers in found.items()
+                    if name == wanted or wanted not in found
+                    for server in servers
+                ]
+            )
+
         if joined is not None:
             joined.thread.with_port(
                 lambda port: BrokerReader(
-                    port, setup.layout, setup.config["security_protocol"], setup.data.rebootstrap
+                    port, setup.layout, setup.config["security_protocol"], go_on
                 ).begin()
             )
 

@@ -26,7 +26,7 @@ from kafka.structs import (
 
 from consumer.api.duties import Duties
 from consumer.api.group_session import GroupSession
-from consumer.api.lifetime import Handle, enters, entry, open_consumers
+from consumer.api.lifetime import OpenConsumer, enters, entry, open_consumers
 from consumer.api.offsets import Offsets
 from consumer.api.poll_loop import PollLoop
 from consumer.api.setup import set_up
@@ -62,7 +62,7 @@ class KafkaConsumer:
         self._subscriptions = Subscriptions(setup, self._session, listener, records)
         self._offsets = Offsets(setup, self._session, records)
         open_consumers.add(self._session)
-        self._handle = Handle(self._session, "KafkaConsumer")
+        self._handle = OpenConsumer(self._session, "KafkaConsumer")
         if topics:
             self._subscribe_first(topics)
 

@@ -20,6 +20,7 @@ the methods marked by `enters`; each has the consumer's lifetime in a variable `
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import functools
@@ -224,7 +225,7 @@ class Closeable(Protocol):
         ...
 
 
-class Handle:
+class OpenConsumer:
     """Held by everything through which an application uses a consumer, and by nothing else: when
     it is collected, the consumer is forgotten. It is closed then, on a thread of its own, because a
     collector runs anywhere. What it has processed is not known: nothing is committed.
@@ -247,10 +248,7 @@ class Handle:
         )
         # not by way of `threading`, whose locks whoever is interrupted here may hold
         with contextlib.suppress(RuntimeError):  # at the interpreter's exit, where all are closed
-            _start_thread(_close_forgotten, (consumer, self._name))
-
-
-_start_thread = threading._start_new_thread  # type: ignore[attr-defined]
+            _thread.start_new_thread(_close_forgotten, (consumer, self._name))
 
 
 def _close_forgotten(consumer: Closeable, name: str) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 from kafka.errors import IllegalStateError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.api.lifetime import Handle, enters
+from consumer.api.lifetime import OpenConsumer, enters
 from consumer.assignment.subscription import pattern_of, subscription_of
 from consumer.errors import ConsumerTimeoutError, ForkedConsumerError, MessageStreamsExistError
 from consumer.streams.options import read
@@ -129,7 +129,7 @@ class KafkaStream:
         line: Line,
         number: int,
         decoders: tuple[Decoder | None, Decoder | None],
-        handle: Handle,
+        handle: OpenConsumer,
     ) -> None:
         self.number = number
         self._consumer = consumer
@@ -239,7 +239,7 @@ class ZookeeperConsumerConnector:
             options.queued_records, options.in_hand_ms, **options.configs
         )
         self._lifetime = self._consumer.lifetime
-        self._handle = Handle(self._consumer, "ZookeeperConsumerConnector")
+        self._handle = OpenConsumer(self._consumer, "ZookeeperConsumerConnector")
         self._listener: Any = None
         self._created = False
         self._lock = threading.Lock()

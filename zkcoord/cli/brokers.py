@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zkcoord.admin.offsets.log_offsets import OPEN, PLAINTEXT, PROTOCOL, registered_brokers
+from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL, registered_brokers
 from zkcoord.config.sources import Settings, read_table
 from zkcoord.errors import ConfigurationError
 from zkcoord.words import yes_or_no
+from zkcoord.zk.listeners import PLAINTEXT
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
@@ -32,7 +33,12 @@ def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     servers = (
         tuple(part.strip() for part in given.split(",") if part.strip())
         if given
-        else registered_brokers(reader, layout, str(security.get(PROTOCOL, PLAINTEXT)))
+        else registered_brokers(
+            reader,
+            layout,
+            str(security.get(PROTOCOL, PLAINTEXT)),
+            settings.text("bootstrap_listener"),
+        )
     )
     return Brokers(servers, security)
 
