@@ -36,7 +36,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kafka.errors import IllegalStateError
 
-from consumer.errors import ForkedConsumerError, MembershipError
+from consumer.errors import ForkedConsumerError, MembershipError, as_kafkas
+from zkcoord.errors import ConfigurationError
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.fork_guard import CurrentProcess
 
@@ -205,6 +206,8 @@ def entry(method: Method) -> Method:
         try:
             lifetime.check()
             return method(self, *arguments, **named)
+        except ConfigurationError as e:
+            raise as_kafkas(e) from e.__cause__
         finally:
             if lifetime.wanted is not None:
                 lifetime.settle()

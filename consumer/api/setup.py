@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.assignment.subscription import subscription_of
-from consumer.errors import BrokersUnreachableError, ConsumerOptionError
+from consumer.errors import BrokersUnreachableError, ConsumerOptionError, raises_kafkas
 from consumer.fetch.choose_client import choose_client
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
@@ -49,6 +49,7 @@ class ConsumerSetup:
         return self.config["group_id"] is None
 
 
+@raises_kafkas
 def set_up(configs: Mapping[str, Any], topics: Collection[str] = ()) -> ConsumerSetup:
     """Check the options and `topics`, find the brokers, and connect. Raises `ConfigurationError`,
     `BrokersUnreachableError`, `SessionRefusedError`, and for topics what `subscribe` raises.

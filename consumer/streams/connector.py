@@ -25,7 +25,12 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.api.lifetime import OpenConsumer, enters
 from consumer.assignment.subscription import pattern_of, subscription_of
-from consumer.errors import ConsumerTimeoutError, ForkedConsumerError, MessageStreamsExistError
+from consumer.errors import (
+    ConsumerTimeoutError,
+    ForkedConsumerError,
+    MessageStreamsExistError,
+    raises_kafkas,
+)
 from consumer.streams.options import read
 from consumer.streams.poller import StreamsConsumer
 from consumer.streams.queues import ANY_TOPIC, Line
@@ -251,6 +256,7 @@ class ZookeeperConsumerConnector:
         """
         return self._consumer.member_name
 
+    @raises_kafkas
     def create_message_streams(
         self,
         topic_count: Mapping[str, int],
@@ -265,6 +271,7 @@ class ZookeeperConsumerConnector:
         wanted = Subscription({topic: _count(n) for topic, n in topic_count.items()})
         return self._create(wanted, dict(wanted.topics), (key_decoder, value_decoder))
 
+    @raises_kafkas
     def create_message_streams_by_filter(
         self,
         topic_filter: TopicFilter,

@@ -242,7 +242,11 @@ class LibrdkafkaFetcher:
         """Up to `max_records` buffered records by partition, and whether there were any. Raises
         what `PartitionFetcher.take` raises. Call under `lock`.
         """
-        records = self.given = self.beside.take_buffered(max_records)
+        try:
+            records = self.given = self.beside.take_buffered(max_records)
+        except kafka.errors.UnsupportedCodecError as e:
+            log.debug("%s; librdkafka, which has its own, brings them", e)
+            records = self.given = {}
         overtaken = [
             tp
             for tp in records
