@@ -13,6 +13,7 @@ it refuses a closed consumer and one that was carried into a forked child.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -304,24 +305,29 @@ class KafkaConsumer:
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """First offset of each partition. Raises `KafkaTimeoutError`."""
-        return dict(self._data.kafka.beginning_offsets(list(partitions), timeout_ms))
+        """First offset of each partition. Raises `UnknownTopicOrPartitionError` as soon as brokers
+        say so, `KafkaTimeoutError`.
+        """
+        listed, ask = list(partitions), self._data.kafka.beginning_offsets
+        return self._data.log_offsets(partial(ask, listed), listed, timeout_ms)
 
     @entry
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Offset of the next record of each partition. Raises `KafkaTimeoutError`."""
-        return dict(self._data.kafka.end_offsets(list(partitions), timeout_ms))
+        """Offset of the next record of each partition. As `beginning_offsets`."""
+        listed, ask = list(partitions), self._data.kafka.end_offsets
+        return self._data.log_offsets(partial(ask, listed), listed, timeout_ms)
 
     @entry
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """First offset at or after a time (ms since 1970) by partition; None where there is none.
-        Raises `ValueError` for a negative time, `KafkaTimeoutError`.
+        Raises `ValueError` for a negative time, and as `beginning_offsets`.
         """
-        return dict(self._data.kafka.offsets_for_times(dict(timestamps), timeout_ms))
+        wanted, ask = dict(timestamps), self._data.kafka.offsets_for_times
+        return self._data.log_offsets(partial(ask, wanted), wanted, timeout_ms)
 
     @entry
     def highwater(self, partition: TopicPartition) -> int | None:

@@ -16,13 +16,21 @@ from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import TopicPartitionState
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import (
+    InvalidTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.errors import BrokersUnreachableError
 from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
+from consumer.fetch.quiet import quiet
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
 
@@ -31,6 +39,8 @@ log = logging.getLogger(__name__)
 IDLE_RETRY_MS = 100
 REBOOTSTRAP_MS = 5_000
 KAFKA_PYTHON = "kafka-python"
+# What brokers say of a topic that does not pass by waiting.
+PERMANENT = (UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationFailedError)
 
 
 class FetchClient:
@@ -56,6 +66,7 @@ class FetchClient:
                     "group_id": None,
                     "group_instance_id": None,
                     "enable_auto_commit": False,
+                    "kafka_client": quiet(configs["kafka_client"]),
                 }
             )
         except KafkaTimeoutError:
@@ -144,6 +155,60 @@ class FetchClient:
                     raise
             # the broker that was asked is down: the next one may be another
             threading.Event().wait(IDLE_RETRY_MS / 1000)
+
+    def log_offsets(
+        self,
+        ask: Callable[[float], Mapping[TopicPartition, Any]],
+        partitions: Collection[TopicPartition],
+        timeout_ms: float | None,
+    ) -> dict[TopicPartition, Any]:
+        """What `ask(timeout in ms)` finds in the logs of these partitions, all within `timeout_ms`
+        (default `request_timeout_ms`). Raises `UnknownTopicOrPartitionError` and the like as soon
+        as brokers say so, which kafka-python takes for something that passes; `KafkaError`.
+        """
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        deadline = time.monotonic() + limit_ms / 1000
+
+        def left_ms() -> float:
+            return max(0.0, deadline - time.monotonic()) * 1000
+
+        # the second look: a broker may not have heard yet of what was made a moment ago
+        for pause_ms in (IDLE_RETRY_MS, None):
+            refused = self._refused(partitions, left_ms())
+            if refused is None:
+                break
+            if pause_ms is None:
+                raise refused
+            threading.Event().wait(min(pause_ms, left_ms()) / 1000)
+        return dict(ask(left_ms()))
+
+    def _refused(
+        self, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> KafkaError | None:
+        """Why one of these has no offsets, and will have none by waiting; None: for all that
+        brokers say they have.
+        """
+        manager = self.kafka._manager
+        names = {tp.topic for tp in partitions}
+        asked = manager.call_soon(self.partition_fetcher.metadata.request_async, names)
+        try:
+            response = manager.run(manager.wait_for, asked, timeout_ms)
+        except KafkaError as e:
+            log.debug("asking for metadata failed: %s", e)
+            return None
+        found = {topic.name: topic for topic in response.topics}
+        for tp in sorted(partitions):
+            topic = found.get(tp.topic)
+            error = NoError if topic is None else kafka.errors.for_code(topic.error_code)
+            if error in PERMANENT:
+                return error(tp.topic)
+            if error is NoError and topic is not None:
+                numbers = {partition.partition_index for partition in topic.partitions}
+                if tp.partition not in numbers:
+                    return UnknownTopicOrPartitionError(
+                        f"{tp.topic}-{tp.partition} (the topic has {len(numbers)} partitions)"
+                    )
+        return None
 
     def choose(self, topics: list[str], pattern: str | None) -> None:
         """Consume these topics, or all that a pattern covers, without a group. Raises what
