@@ -63,7 +63,8 @@ class KafkaConsumer:
         self._subscriptions = Subscriptions(setup, self._session, listener, records)
         self._offsets = Offsets(setup, self._session, records)
         open_consumers.add(self._session)
-        self._handle = OpenConsumer(self._session, "KafkaConsumer")
+        self._handle = OpenConsumer()
+        self._lifetime.watch(self._handle, self._session, "KafkaConsumer")
         if topics:
             self._subscribe_first(topics)
 

@@ -90,6 +90,13 @@ class Lifetime:
         self._turn = [None]
         self._closer = 0
         self._over = Bell()
+        # Notices that nobody has the consumer any more; dropped with the end, so that nothing runs
+        # when a closed one is collected (what a signal handler raised there would be lost).
+        self._watching: weakref.ref[OpenConsumer] | None = None
+
+    def watch(self, handle: OpenConsumer, consumer: Closeable, name: str) -> None:
+        """Close the consumer when `handle` is collected before."""
+        self._watching = weakref.ref(handle, lambda _: _forgotten(consumer, name))
 
     @property
     def over(self) -> bool:
@@ -169,6 +176,7 @@ class Lifetime:
             self._end(arguments)
         finally:
             self.closed = True
+            self._watching = None
             self._closer = 0
             self._over.set()
         return True
@@ -230,28 +238,24 @@ class Closeable(Protocol):
 
 class OpenConsumer:
     """Held by everything through which an application uses a consumer, and by nothing else: when
-    it is collected, the consumer is forgotten. It is closed then, on a thread of its own, because a
-    collector runs anywhere. What it has processed is not known: nothing is committed.
+    it is collected, the consumer is forgotten (`Lifetime.watch`).
     """
 
-    def __init__(self, consumer: Closeable, name: str) -> None:
-        self._consumer = consumer
-        self._name = name
 
-    def __del__(self) -> None:
-        consumer = self._consumer
-        if consumer.over:
-            return
-        warnings.warn(
-            f"unclosed {self._name}: it leaves its group now; call close(), or use it in a with"
-            " block",
-            ResourceWarning,
-            source=self,
-            stacklevel=2,
-        )
-        # not by way of `threading`, whose locks whoever is interrupted here may hold
-        with contextlib.suppress(RuntimeError):  # at the interpreter's exit, where all are closed
-            _thread.start_new_thread(_close_forgotten, (consumer, self._name))
+def _forgotten(consumer: Closeable, name: str) -> None:
+    """It is closed on a thread of its own, because a collector runs anywhere. What it has processed
+    is not known: nothing is committed.
+    """
+    if consumer.over:
+        return
+    warnings.warn(
+        f"unclosed {name}: it leaves its group now; call close(), or use it in a with block",
+        ResourceWarning,
+        stacklevel=2,
+    )
+    # not by way of `threading`, whose locks whoever is interrupted here may hold
+    with contextlib.suppress(RuntimeError):  # at the interpreter's exit, where all are closed
+        _thread.start_new_thread(_close_forgotten, (consumer, name))
 
 
 def _close_forgotten(consumer: Closeable, name: str) -> None:

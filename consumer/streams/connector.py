@@ -169,15 +169,18 @@ class KafkaStream:
                 "these streams were made before a fork: make a new connector in the child process"
             )
         try:
-            record = self._line.next(self._timeout_s)
+            message = self._next()
         except BaseException:
             self._line.take_back(before)
             lifetime.settle()
             raise
-        if lifetime.waits():
-            self._line.take_back(before)
-            lifetime.settle()
-            raise StopIteration
+        # nothing is called between this look and the return: there signal handlers run
+        if lifetime.wanted is not None:
+            return self._last(before, message)
+        return message
+
+    def _next(self) -> MessageAndMetadata:
+        record = self._line.next(self._timeout_s)
         if record is not None:
             return MessageAndMetadata(record, *self._decoders)
         if self._consumer.closing:
@@ -186,6 +189,15 @@ class KafkaStream:
             f"nothing came within {self._consumer.config['consumer_timeout_ms']} ms"
             " (consumer.timeout.ms)"
         )
+
+    def _last(self, before: Any, message: MessageAndMetadata) -> MessageAndMetadata:
+        """Nothing is handed out any more by a call that is to shut down as it ends."""
+        lifetime = self._lifetime
+        if not lifetime.waits():  # for a call of another thread
+            return message
+        self._line.take_back(before)
+        lifetime.settle()
+        raise StopIteration
 
 
 class ConsumerRebalanceListener:
@@ -244,7 +256,8 @@ class ZookeeperConsumerConnector:
             options.queued_records, options.in_hand_ms, **options.configs
         )
         self._lifetime = self._consumer.lifetime
-        self._handle = OpenConsumer(self._consumer, "ZookeeperConsumerConnector")
+        self._handle = OpenConsumer()
+        self._lifetime.watch(self._handle, self._consumer, "ZookeeperConsumerConnector")
         self._listener: Any = None
         self._created = False
         self._lock = threading.Lock()

@@ -186,6 +186,7 @@ class Application:
             if self.consumer is not None:
                 self.consumer.wakeup()
             return
+        self.stop = self.case.work == "start"  # which would make another one
         consumer = self.consumer
         if consumer is not None:
             (consumer.shutdown if self.case.work == "streams" else consumer.close)()
@@ -312,7 +313,10 @@ class Application:
             self.consumer.close()
 
     def run(self) -> None:
+        # what is raised while modules are loaded may be lost in any of them
         from kafka.errors import IllegalStateError
+
+        from consumer import KafkaConsumer, ZookeeperConsumerConnector  # noqa: F401
 
         signal.signal(signal.SIGTERM, self.handle)
         try:

@@ -211,7 +211,8 @@ def test_in_a_forked_child_nothing_is_closed() -> None:
 
 def test_a_forgotten_consumer_is_closed_elsewhere_and_nothing_is_committed() -> None:
     one = Consumer()
-    handle = OpenConsumer(one, "Consumer")
+    handle = OpenConsumer()
+    one._lifetime.watch(handle, one, "Consumer")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         del handle
@@ -226,7 +227,8 @@ def test_a_forgotten_consumer_is_closed_elsewhere_and_nothing_is_committed() -> 
 
 def test_a_closed_consumer_is_forgotten_without_a_word() -> None:
     one = Consumer()
-    handle = OpenConsumer(one, "Consumer")
+    handle = OpenConsumer()
+    one._lifetime.watch(handle, one, "Consumer")
     one.close()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
