@@ -30,13 +30,14 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.errors import BrokersUnreachableError
 from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
-from consumer.fetch.quiet import quiet
+from consumer.fetch.quiet import quiet, trouble
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
 
 log = logging.getLogger(__name__)
 
 IDLE_RETRY_MS = 100
+SAID_AFTER_S = 0.8
 REBOOTSTRAP_MS = 5_000
 KAFKA_PYTHON = "kafka-python"
 # What brokers say of a topic that does not pass by waiting.
@@ -59,22 +60,7 @@ class FetchClient:
         other_source: Callable[[PartitionFetcher], RecordSource] | None = None,
     ) -> None:
         create_topics = bool(configs["allow_auto_create_topics"])
-        try:
-            self.kafka = kafka.KafkaConsumer(
-                **{
-                    **configs,
-                    "group_id": None,
-                    "group_instance_id": None,
-                    "enable_auto_commit": False,
-                    "kafka_client": quiet(configs["kafka_client"]),
-                }
-            )
-        except KafkaTimeoutError:
-            raise BrokersUnreachableError(
-                f"no Kafka broker answers at {_shown(configs['bootstrap_servers'])} within"
-                f" {configs['bootstrap_timeout_ms']} ms: start it, or correct bootstrap_servers"
-                " (where it is left out, the brokers are those registered in ZooKeeper)"
-            ) from None
+        self.kafka = _connected(configs)
         inner = self.kafka
         inner._cluster.config["allow_auto_create_topics"] = create_topics
         self.subscription = inner._subscription
@@ -438,6 +424,50 @@ class FetchClient:
         """Close connections and threads."""
         self.fetcher.close_connections()
         self.kafka.close(autocommit=False)
+
+
+def _connected(configs: Mapping[str, Any]) -> Any:
+    """kafka-python's consumer, once it knows the brokers. That none answers is said after a moment,
+    with the reason, and raised as `BrokersUnreachableError` after `bootstrap_timeout_ms`; what was
+    opened is closed then.
+    """
+    limit_ms, servers = configs["bootstrap_timeout_ms"], _shown(configs["bootstrap_servers"])
+    opened: list[Any] = []
+
+    def said() -> None:
+        log.warning(
+            "no Kafka broker answers yet at %s%s: it is tried for %s ms",
+            servers,
+            trouble(opened),
+            limit_ms,
+        )
+
+    waiting = threading.Timer(SAID_AFTER_S, said)
+    waiting.daemon = True
+    waiting.start()
+    try:
+        return kafka.KafkaConsumer(
+            **{
+                **configs,
+                "group_id": None,
+                "group_instance_id": None,
+                "enable_auto_commit": False,
+                "kafka_client": quiet(configs["kafka_client"], opened),
+            }
+        )
+    except BaseException as e:
+        why = trouble(opened)
+        for client in opened:
+            client.close()
+        if not isinstance(e, KafkaTimeoutError):
+            raise
+        raise BrokersUnreachableError(
+            f"no Kafka broker answers at {servers} within {limit_ms} ms{why}: start it, or correct"
+            " bootstrap_servers (where it is left out, the brokers are those registered in"
+            " ZooKeeper)"
+        ) from None
+    finally:
+        waiting.cancel()
 
 
 def _shown(servers: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -21,12 +21,16 @@ AGAIN_S = 60.0
 LINES_MAX = 1_000
 # Loggers whose lines begin with what they are about: a topic, a partition.
 NAMING = ("kafka.cluster", "kafka.consumer.fetcher")
+# How kafka-python says that, and why.
+FAILED = "Connection failed: %s"
+CERTIFICATE_HINT = "; ssl_cafile names the authorities that are trusted"
 LOGGERS = (
     "consumer.fetch.client",
     "kafka.cluster",
     "kafka.consumer.fetcher",
     "kafka.coordinator.base",
     "kafka.net.connection",
+    "kafka.net.inet",
     "kafka.net.manager",
     "kafka.net.transport",
 )
@@ -44,6 +48,8 @@ class RepeatedLines(logging.Filter):
         self._loops: weakref.WeakSet[Any] = weakref.WeakSet()
         # Line of a thread -> when it went through last, and how many have not since.
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
+        # Thread -> why a connection failed last.
+        self.failed: dict[int | None, str] = {}
 
     def add(self, loop: Any) -> None:
         """Judge the lines of this loop's thread."""
@@ -53,6 +59,8 @@ class RepeatedLines(logging.Filter):
         """Whether it goes through."""
         if record.levelno < logging.WARNING or not self._is_ours(record.thread):
             return True
+        if record.msg == FAILED and isinstance(record.args, tuple):
+            self.failed[record.thread] = str(record.args[0])
         about = record.args if record.name in NAMING and isinstance(record.args, tuple) else ()
         line = (record.thread, record.name, record.lineno, *map(str, about[:1]))
         now = self._clock()
@@ -63,6 +71,7 @@ class RepeatedLines(logging.Filter):
             return False
         if len(self._said) >= LINES_MAX:
             self._said.clear()
+            self.failed.clear()
         self._said[line] = (now, 0)
         if left_out:
             record.msg = f"{record.getMessage()} (and {left_out} like it before)"
@@ -81,14 +90,27 @@ for _name in LOGGERS:
     logging.getLogger(_name).addFilter(REPEATED)
 
 
-def quiet(make: Callable[..., Any]) -> Callable[..., Any]:
-    """What makes kafka-python's network client, so that its lines are said once."""
+def quiet(make: Callable[..., Any], made: list[Any]) -> Callable[..., Any]:
+    """What makes kafka-python's network client, so that its lines are said once; they are added to
+    `made`.
+    """
 
-    def made(*arguments: Any, **configs: Any) -> Any:
+    def make_quiet(*arguments: Any, **configs: Any) -> Any:
         client = make(*arguments, **configs)
+        made.append(client)
         loop = getattr(client, "_net", None)
         if loop is not None:
             REPEATED.add(loop)
         return client
 
-    return made
+    return make_quiet
+
+
+def trouble(clients: Iterable[Any]) -> str:
+    """Why their last connection failed, as " (why)"; "" where that is not known."""
+    for client in clients:
+        thread = getattr(getattr(client, "_net", None), "_io_thread", None)
+        why = REPEATED.failed.get(None if thread is None else thread.ident, "")
+        if why:
+            return f" ({why}{CERTIFICATE_HINT if 'CERTIFICATE_VERIFY_FAILED' in why else ''})"
+    return ""
