@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.errors import AuthenticationFailedError
+from kafka.errors import SaslAuthenticationFailedError
 from kafka.structs import TopicPartition
 
 from consumer import KafkaConsumer
@@ -163,7 +163,7 @@ def test_tools_are_let_in_with_the_same_options_from_a_file(
 def test_wrong_credentials_are_said_by_name(secured: Secured, tmp_path: Path) -> None:
     """A password at once; authorities that did not sign, with the option that names them."""
     tls = {"ssl_cafile": str(PEM / "cert.pem")}
-    with pytest.raises(AuthenticationFailedError, match="uthentication"):
+    with pytest.raises(SaslAuthenticationFailedError, match="uthentication"):
         secured.consumer("SASL_SSL", **tls, **{**LOGIN, "sasl_plain_password": "wrong"})
     others = str(Path(__file__).parents[1] / "zk" / "pem" / "ca.pem")
     with pytest.raises(BrokersUnreachableError, match="CERTIFICATE_VERIFY_FAILED.*ssl_cafile"):
