@@ -445,8 +445,9 @@ def _connected(configs: Mapping[str, Any]) -> Any:
     waiting = threading.Timer(SAID_AFTER_S, said)
     waiting.daemon = True
     waiting.start()
+    made = None
     try:
-        return kafka.KafkaConsumer(
+        made = kafka.KafkaConsumer(
             **{
                 **configs,
                 "group_id": None,
@@ -455,19 +456,18 @@ def _connected(configs: Mapping[str, Any]) -> Any:
                 "kafka_client": quiet(configs["kafka_client"], opened),
             }
         )
-    except BaseException as e:
-        why = trouble(opened)
-        for client in opened:
-            client.close()
-        if not isinstance(e, KafkaTimeoutError):
-            raise
+        return made
+    except KafkaTimeoutError:
         raise BrokersUnreachableError(
-            f"no Kafka broker answers at {servers} within {limit_ms} ms{why}: start it, or correct"
-            " bootstrap_servers (where it is left out, the brokers are those registered in"
-            " ZooKeeper)"
+            f"no Kafka broker answers at {servers} within {limit_ms} ms{trouble(opened)}: start it,"
+            " or correct bootstrap_servers (where it is left out, the brokers are those registered"
+            " in ZooKeeper)"
         ) from None
     finally:
         waiting.cancel()
+        if made is None:
+            for client in opened:
+                client.close()
 
 
 def _shown(servers: Any) -> str:
