@@ -145,10 +145,13 @@ class Lifetime:
             return
         limit_ms = self._limit_ms if timeout_ms is None else timeout_ms
         until = time.monotonic() + limit_ms / 1000
-        while not self._shared and self._others_call() and time.monotonic() < until:
-            self._over.wait(LOOK_S)
+        if not self._shared and self._others_call():
+            half = until - limit_ms / 2000  # the other half is for the end
+            while self._others_call() and time.monotonic() < half:
+                self._over.wait(LOOK_S)
+            arguments = CloseArguments(autocommit, max(0.0, until - time.monotonic()) * 1000)
         if not self._close(arguments):
-            self._over.wait(limit_ms / 1000)
+            self._over.wait(max(0.0, until - time.monotonic()))
 
     def waits(self) -> bool:
         """Whether a close waits for a call of this thread to end."""
