@@ -8,6 +8,7 @@ session within its limit, and only then lets the guardian go: a kill in between 
 
 from __future__ import annotations
 
+import _thread
 import logging
 import secrets
 import socket
@@ -34,6 +35,7 @@ from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
 from zkcoord.znodes.paths import layout_named
 
 T = TypeVar("T")
+GUARDIAN_STOP_S = 1.5
 TLS_FILES = ("zookeeper_ssl_cafile", "zookeeper_ssl_certfile", "zookeeper_ssl_keyfile")
 log = logging.getLogger(__name__)
 
@@ -194,7 +196,7 @@ class MemberThread:
         self._loop.stop()
         self._loop.join(max(0.0, deadline - time.monotonic()))
         if left:
-            self._guardian.stop()
+            self._stop_guardian()
         else:
             self._abandon_session()
             log.warning(
@@ -204,6 +206,25 @@ class MemberThread:
                 timeout_s,
             )
         return left
+
+    def _stop_guardian(self) -> None:
+        """On a thread of its own: all consumers of the process share what speaks to the guardian,
+        and a signal handler that closes this one may have interrupted another that holds its lock.
+        Not by way of `threading`, which has such a lock itself.
+        """
+        stopped = Bell()
+
+        def stop() -> None:
+            try:
+                self._guardian.stop()
+            finally:
+                stopped.set()
+
+        try:
+            _thread.start_new_thread(stop, ())
+        except RuntimeError:  # at the interpreter's exit, where nobody is interrupted
+            stop()
+        stopped.wait(GUARDIAN_STOP_S)
 
     def read(self, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:
         """Read through the member's session; None without an answer in time (or without a
