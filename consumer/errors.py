@@ -1,8 +1,12 @@
 """What a consumer raises, as branches of zkcoord's tree that kafka-python's users already catch.
 
     ZkcoordError
-    ├── ConfigurationError ── ConsumerOptionError (also KafkaConfigurationError)
-    │               an option or a combination of options is refused
+    ├── ConfigurationError
+    │   ├── ConsumerOptionError                  (also KafkaConfigurationError)
+    │   │       an option or a combination of options is refused
+    │   ├── InvalidGroupError ── GroupNameError  (also InvalidGroupIdError)
+    │   ├── InvalidConsumerIdError ── ConsumerIdError (also KafkaConfigurationError)
+    │   └── InvalidSubscriptionError ── SubscriptionError (also KafkaConfigurationError)
     ├── ForkedProcessError ── ForkedConsumerError (also IllegalStateError)
     │               used in a forked child of the process that made it
     └── ConsumerError
@@ -48,8 +52,9 @@ Each keeps the class that kafka-python raises in the same situation as a second 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeVar
 
 import kafka.errors as kafka_errors
 
@@ -59,11 +64,32 @@ from zkcoord.core.error_codes import (
     GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL,
 )
-from zkcoord.errors import ConfigurationError, ForkedProcessError, ZkcoordError
+from zkcoord.errors import (
+    ConfigurationError,
+    ForkedProcessError,
+    InvalidConsumerIdError,
+    InvalidGroupError,
+    InvalidSubscriptionError,
+    ZkcoordError,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ConsumerOptionError(ConfigurationError, kafka_errors.KafkaConfigurationError):
     """An option, or a combination of options, that cannot be used."""
+
+
+class GroupNameError(InvalidGroupError, kafka_errors.InvalidGroupIdError):
+    """A group name that is refused."""
+
+
+class ConsumerIdError(InvalidConsumerIdError, kafka_errors.KafkaConfigurationError):
+    """A chosen consumer id that is refused."""
+
+
+class SubscriptionError(InvalidSubscriptionError, kafka_errors.KafkaConfigurationError):
+    """A subscription that is refused."""
 
 
 class ForkedConsumerError(ForkedProcessError, kafka_errors.IllegalStateError):
@@ -213,3 +239,33 @@ _BY_REJECTION: dict[str, type[MembershipError]] = {
 def failure(message: Failed) -> MembershipError:
     """The exception of a member's failure."""
     return _BY_REJECTION.get(message.rejection, _BY_CODE[message.code])(message.message)
+
+
+_AS_KAFKAS: dict[type[ConfigurationError], type[ConfigurationError]] = {
+    InvalidGroupError: GroupNameError,
+    InvalidConsumerIdError: ConsumerIdError,
+    InvalidSubscriptionError: SubscriptionError,
+}
+
+
+def as_kafkas(error: ConfigurationError) -> ConfigurationError:
+    """This error as one that is kafka-python's, too: what zkcoord refuses below a consumer knows
+    nothing of kafka-python.
+    """
+    if issubclass(type(error), kafka_errors.KafkaError):
+        return error
+    kind: type[ConfigurationError] = _AS_KAFKAS.get(type(error), ConsumerOptionError)
+    return kind(*error.args)
+
+
+def raises_kafkas(function: Function) -> Function:
+    """Errors of configuration that leave this function are kafka-python's, too."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except ConfigurationError as e:
+            raise as_kafkas(e) from e.__cause__
+
+    return call  # type: ignore[return-value]  # as `function`

@@ -8,6 +8,7 @@ silently ignored is worse than none.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -124,12 +125,30 @@ def available() -> bool:
     return importlib.util.find_spec("confluent_kafka") is not None
 
 
+def patched_threads() -> str:
+    """What has replaced threads by its own of this process, which only change where they wait in
+    Python; "" for nothing.
+    """
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        return "gevent"
+    patcher = sys.modules.get("eventlet.patcher")
+    return "eventlet" if patcher is not None and patcher.is_monkey_patched("thread") else ""
+
+
 def check_mappable(config: Mapping[str, Any]) -> None:
     """Raises `ConsumerOptionError` that names an option which cannot be passed on, or the command
     that installs confluent-kafka where it is missing.
     """
     if not available():
         raise ConsumerOptionError(f"data_client='librdkafka' needs confluent-kafka: {INSTALL}")
+    patched = patched_threads()
+    if patched:
+        raise ConsumerOptionError(
+            f"data_client='librdkafka' cannot be used where {patched} has replaced threads by its"
+            f" own: librdkafka waits in C, where {patched} cannot go on with others. Leave"
+            " data_client out"
+        )
     defaults = kafka.KafkaConsumer.DEFAULT_CONFIG
     for name, why in REFUSED.items():
         if config[name] != defaults[name]:

@@ -22,8 +22,10 @@ from typing import Any
 
 import kafka
 
+from consumer.certificates import TLS_PROTOCOLS, broker_context
 from consumer.errors import ConsumerOptionError
 from consumer.librdkafka_settings import check_mappable
+from consumer.option_types import read_option
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX
 
@@ -59,6 +61,7 @@ OWN_DEFAULTS: dict[str, Any] = {
     "group_instance_grace_ms": 45_000,
     "rebalance_protocol": "cooperative",
     "assignment_user_data": "",
+    "bootstrap_listener": None,
     "raise_on_rebalance_failure": False,
     "rebalance_timeout_ms": None,
     "max_buffered_bytes": MAX_BUFFERED_BYTES,
@@ -124,6 +127,12 @@ class ConsumerOptions:
             "max_poll_interval_ms",
         ):
             del configs[name]
+        if (
+            configs["security_protocol"] in TLS_PROTOCOLS
+            and configs["ssl_context"] is None
+            and (configs["ssl_crlfile"] or configs["ssl_ciphers"])
+        ):
+            configs["ssl_context"] = broker_context(configs)
         return {
             **configs,
             "bootstrap_servers": bootstrap_servers,
@@ -139,7 +148,8 @@ def check(configs: Mapping[str, Any]) -> ConsumerOptions:
             raise ConsumerOptionError(
                 f"{name!r} is not an option of KafkaConsumer: did you mean {near[0]!r}?"
             )
-    config = {**DEFAULT_CONFIG, **configs}
+    given = {name: read_option(name, value) for name, value in configs.items()}
+    config = {**DEFAULT_CONFIG, **given}
     if (
         isinstance(config["auto_offset_reset"], str)
         and config["auto_offset_reset"] in RESET_POLICIES
@@ -153,7 +163,7 @@ def check(configs: Mapping[str, Any]) -> ConsumerOptions:
     session_timeout_ms = _session_timeout(config, configs)
     if not callable(config["assignment_user_data"]):
         user_data_of(config["assignment_user_data"])
-    for rule in (_check_times, _check_group, _check_zookeeper, _check_client):
+    for rule in (_check_group, _check_zookeeper, _check_brokers, _check_client):
         rule(config)
     rebalance_timeout_ms = (
         config["max_poll_interval_ms"]
@@ -218,48 +228,7 @@ def _session_timeout(config: Mapping[str, Any], given: Mapping[str, Any]) -> int
             f"session_timeout_ms ({theirs}) is another name of zookeeper_session_timeout_ms"
             f" ({ours}): give only one of them"
         )
-    chosen = ours if theirs is None else theirs
-    if not _is_ms(chosen) or chosen <= 0:
-        raise ConsumerOptionError(
-            f"zookeeper_session_timeout_ms is {chosen!r}: give a number of milliseconds above 0"
-            " (18000 is usual)"
-        )
-    return int(chosen)
-
-
-def _is_ms(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_TIMES: dict[str, Callable[[float], bool]] = {
-    "auto_commit_interval_ms": lambda v: v > 0,
-    "max_poll_interval_ms": lambda v: v > 0,
-    "commit_timeout_ms": lambda v: v > 0,
-    "coordinator_warning_ms": lambda v: v > 0,
-    "group_instance_grace_ms": lambda v: 0 <= v <= DURATION_MS_MAX,
-    "zookeeper_connection_timeout_ms": lambda v: v >= 0,
-}
-
-
-def _check_times(config: Mapping[str, Any]) -> None:
-    for name, good in _TIMES.items():
-        if not _is_ms(config[name]) or not good(config[name]):
-            raise ConsumerOptionError(
-                f"{name} is {config[name]!r}: give a positive number of milliseconds (the default"
-                f" is {DEFAULT_CONFIG[name]})"
-            )
-    rebalance = config["rebalance_timeout_ms"]
-    if rebalance is not None and (not _is_ms(rebalance) or rebalance <= 0):
-        raise ConsumerOptionError(
-            f"rebalance_timeout_ms is {rebalance!r}: give a positive number of milliseconds, or"
-            " None for max_poll_interval_ms"
-        )
-    for name in ("max_poll_records", "max_buffered_bytes"):
-        if not isinstance(config[name], int) or config[name] <= 0:
-            raise ConsumerOptionError(
-                f"{name} is {config[name]!r}: give a whole number above 0 ({DEFAULT_CONFIG[name]}"
-                " is the default)"
-            )
+    return int(ours if theirs is None else theirs)
 
 
 def _check_group(config: Mapping[str, Any]) -> None:
@@ -271,15 +240,13 @@ def _check_group(config: Mapping[str, Any]) -> None:
                     f"{name} needs a group: give group_id as well, or leave {name} out"
                 )
         return
-    if not isinstance(group, str):
-        raise ConsumerOptionError(f"group_id is {group!r}: give the name of a group as text")
     if config["zookeeper_connect"] is None:
         raise ConsumerOptionError(
             "a group is coordinated over ZooKeeper: give"
             ' zookeeper_connect="host:port,host:port/chroot"'
         )
     instance = config["group_instance_id"]
-    if instance is not None and not (isinstance(instance, str) and names.is_topic(instance)):
+    if instance is not None and not names.is_topic(instance):
         raise ConsumerOptionError(
             f"group_instance_id is {instance!r}: give 1 to {names.NAME_CHARS_MAX} of the characters"
             " A-Z a-z 0-9 . _ -"
@@ -296,16 +263,30 @@ def _check_group(config: Mapping[str, Any]) -> None:
             " ZooKeeper, mirrored to what Kafka keeps of the group), or 'kafka' (in Kafka alone,"
             " without a fence)"
         )
-    if not isinstance(config["failsafe"], bool):
-        raise ConsumerOptionError(
-            f"failsafe is {config['failsafe']!r}: write True, to go on with what is owned while no"
-            " server of ZooKeeper serves anybody, or False"
-        )
     if config["rebalance_protocol"] not in PROTOCOLS:
         raise ConsumerOptionError(
             f"rebalance_protocol is {config['rebalance_protocol']!r}: write 'cooperative', or"
             " 'eager' for a group that is to stop all its partitions in each rebalance"
         )
+
+
+def _check_brokers(config: Mapping[str, Any]) -> None:
+    waits, limit, idle = (
+        config[name]
+        for name in ("fetch_max_wait_ms", "request_timeout_ms", "connections_max_idle_ms")
+    )
+    if not waits < limit < idle:
+        raise ConsumerOptionError(
+            f"connections_max_idle_ms ({idle}) must be larger than request_timeout_ms ({limit}),"
+            f" and that larger than fetch_max_wait_ms ({waits}): change one of them"
+        )
+    if config["bootstrap_listener"] is not None and config["bootstrap_servers"] is not None:
+        raise ConsumerOptionError(
+            "bootstrap_listener chooses among the brokers in ZooKeeper, and bootstrap_servers names"
+            " others: leave one of the two out"
+        )
+    if config["security_protocol"] in TLS_PROTOCOLS and config["ssl_context"] is None:
+        broker_context(config)
 
 
 def _check_client(config: Mapping[str, Any]) -> None:
@@ -326,34 +307,15 @@ def _check_zookeeper(config: Mapping[str, Any]) -> None:
             "neither zookeeper_connect nor bootstrap_servers is given: give"
             ' zookeeper_connect="host:port/chroot", which also names the brokers'
         )
-    if connect is not None and not isinstance(connect, str):
-        raise ConsumerOptionError(
-            f'zookeeper_connect is {connect!r}: write "host:port,host:port/chroot" as one text'
-        )
     if config["zookeeper_layout"] not in LAYOUTS:
         raise ConsumerOptionError(
             f"zookeeper_layout is {config['zookeeper_layout']!r}: write 'draft' or 'isolated'"
         )
     given = [name for name in ROLES if config[name] is not None]
-    wrong = next((name for name in given if not isinstance(config[name], str)), None)
-    if wrong is not None:
-        raise ConsumerOptionError(
-            f"{wrong} is {config[wrong]!r}: write SCHEME:ID;SCHEME:ID... as one text, for example"
-            " 'sasl:app'"
-        )
     if given and config["zookeeper_acl"] is not None:
         raise ConsumerOptionError(
             f"zookeeper_acl and {given[0]} are both given: leave zookeeper_acl out, since the other"
             " says who may do what with each node"
-        )
-    auth = config["zookeeper_auth"]
-    if auth is not None and not (
-        isinstance(auth, (tuple, list))
-        and len(auth) == 2
-        and all(isinstance(part, str) for part in auth)
-    ):
-        raise ConsumerOptionError(
-            "zookeeper_auth must be a pair (user, password) for ZooKeeper's digest scheme"
         )
     if config["zookeeper_sasl_mechanism"] is None and (
         config["zookeeper_sasl_username"] or config["zookeeper_sasl_password"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka.structs import ConsumerGroupMetadata
 
-from consumer.api.lifetime import Lifetime, open_consumers
+from consumer.api.lifetime import CloseArguments, Lifetime, open_consumers
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.assignment.state import AssignmentState, model_offsets
@@ -29,6 +29,7 @@ from consumer.offsets.kafka_store import KafkaOffsetStore
 from consumer.offsets.store import OffsetStore, OffsetStoreLinks, ZooKeeperOffsetStore
 from consumer.options import POLLED_EVERY_MS
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.listeners import Listeners
 from zkcoord.zk.port import GetData
 
 log = logging.getLogger(__name__)
@@ -126,7 +127,9 @@ class GroupSession:
         self._listener = listener
         self.in_hand_ms = min(in_hand_ms, setup.options.rebalance_timeout_ms // 2)
         self.alone = setup.alone
-        self.lifetime = Lifetime()
+        self.lifetime = Lifetime(
+            self._end, setup.data.wakeup.set, setup.config["commit_timeout_ms"]
+        )
         # The membership; None while the group is not joined. Changed by the thread that polls, read
         # by any: read it once.
         self.joined: JoinedMember | None = None
@@ -210,18 +213,24 @@ class GroupSession:
         self.committer.abandon()
         self.committer.run_callbacks()
 
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing (more) to close."""
+        return self.lifetime.over
+
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Leave the group and close all connections, within `timeout_ms` (default
-        `commit_timeout_ms`); once, and not in a forked child.
+        `commit_timeout_ms`); once, and not in a forked child. See `Lifetime` for when.
         """
-        if self.lifetime.over:
-            return
+        self.lifetime.close(autocommit, timeout_ms)
+
+    def _end(self, arguments: CloseArguments) -> None:
         open_consumers.discard(self)
+        autocommit, timeout_ms = arguments
         limit_ms = self._setup.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
         try:
             self.leave(autocommit, limit_ms)
         finally:
-            self.lifetime.closed = True
             with self.state.lock:
                 self._records.put_back()  # a closed consumer yields nothing more
             self._setup.data.close()
@@ -298,10 +307,22 @@ class GroupSession:
     def read_brokers(self) -> None:
         """Read in ZooKeeper where the brokers are, in the background, and go on with them."""
         joined, setup = self.joined, self._setup
+
+        def go_on(found: Listeners) -> None:
+            wanted = setup.config["bootstrap_listener"]
+            setup.data.rebootstrap(
+                [
+                    server
+                    for name, servers in found.items()
+                    if name == wanted or wanted not in found
+                    for server in servers
+                ]
+            )
+
         if joined is not None:
             joined.thread.with_port(
                 lambda port: BrokerReader(
-                    port, setup.layout, setup.config["security_protocol"], setup.data.rebootstrap
+                    port, setup.layout, setup.config["security_protocol"], go_on
                 ).begin()
             )
 

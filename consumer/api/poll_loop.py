@@ -62,8 +62,30 @@ class PollLoop:
         if not update_offsets:
             self._take_back(records)
             session = self._session
-            return records if session.leased_in(session.state.seen_assignment_epoch) else {}
+            if not session.leased_in(session.state.seen_assignment_epoch):
+                records = {}
+        if not records:
+            self._lifetime.woken = False
         return records
+
+    def take_back(self) -> dict[TopicPartition, list[Any]]:
+        """What the last turn took does not get to the application: it comes again, and does not
+        count as handed out. Gives what is handed out instead: nothing.
+        """
+        with self._lock:
+            given, self._data.fetcher.given = self._data.fetcher.given, {}
+            if given:
+                self._records.discard(given.keys())
+                self._take_back(given)
+                self._session.state.handed_out = ()
+        return {}
+
+    def take_back_from(self, before: Any) -> None:
+        """As `take_back`, of iteration; `before` is what it gave before."""
+        self.take_back()
+        with self._lock:
+            if self._records.given is not before:
+                self._records.take_back()
 
     def next(self) -> Any:
         """The next record, waiting for it. Raises `StopIteration` after `consumer_timeout_ms` and
@@ -76,8 +98,16 @@ class PollLoop:
             record = self.step()
             if record is not None:
                 return record
-            if self._lifetime.closed or time.monotonic() >= deadline:
+            if self._is_over(deadline):
                 raise StopIteration
+
+    def _is_over(self, deadline: float) -> bool:
+        """Whether nothing is waited for any more."""
+        lifetime = self._lifetime
+        if lifetime.ending or time.monotonic() >= deadline:
+            return True
+        woken, lifetime.woken = lifetime.woken, False
+        return woken
 
     def step(self) -> Any:
         """The next record that iteration has taken, if it may be handed out and nothing else is to
@@ -110,7 +140,7 @@ class PollLoop:
         while True:
             data.wakeup.clear()
             self._duty_ms = self._duties.run()
-            if self._lifetime.closed:
+            if self._lifetime.ending:
                 return {}
             if iterating and self._has_records():
                 return {}
@@ -120,7 +150,7 @@ class PollLoop:
                 return records
             if not enough and not self._session.state.due_callbacks:
                 data.fetcher.send_fetches()
-            if time.monotonic() >= deadline:
+            if self._lifetime.woken or time.monotonic() >= deadline:
                 return {}
             self._duties.wait(deadline)
 
@@ -146,6 +176,7 @@ class PollLoop:
             records, enough = data.fetcher.take(max_records)
             if iterating:
                 self._records.fill(records)
+                data.fetcher.given = {}
             else:
                 state.handed_out = records
             return records, enough

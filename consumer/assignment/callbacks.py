@@ -8,13 +8,14 @@ processed or `in_hand_ms` is over.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import KeysView
 from dataclasses import dataclass
 
 from kafka.structs import TopicPartition
+
+from zkcoord.zk.bell import Bell
 
 
 @dataclass
@@ -40,9 +41,7 @@ class CallbackQueue:
     lock.
     """
 
-    def __init__(
-        self, in_hand: KeysView[TopicPartition], in_hand_ms: int, wakeup: threading.Event
-    ) -> None:
+    def __init__(self, in_hand: KeysView[TopicPartition], in_hand_ms: int, wakeup: Bell) -> None:
         # To be run next time that the application polls. While there is one no record is handed
         # out.
         self.due: deque[PendingCallback] = deque()

@@ -352,8 +352,8 @@ class FetchBuffer:
 
     def _take_back(self) -> None:
         for tp, records in self._given.items():
-            state = self._subscriptions.assignment[tp]
-            if state.has_valid_position:
+            state = self._subscriptions.assignment.get(tp)
+            if state is not None and state.has_valid_position:
                 state.position = OffsetAndMetadata(records[0].offset, "", -1)
 
     def _give(self, tp: TopicPartition, wanted: int) -> tuple[int, bool]:

@@ -16,21 +16,32 @@ from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import TopicPartitionState
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import (
+    InvalidTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.errors import BrokersUnreachableError
 from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
+from consumer.fetch.quiet import quiet, trouble
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
 
 log = logging.getLogger(__name__)
 
 IDLE_RETRY_MS = 100
+SAID_AFTER_S = 0.8
 REBOOTSTRAP_MS = 5_000
 KAFKA_PYTHON = "kafka-python"
+# What brokers say of a topic that does not pass by waiting.
+PERMANENT = (UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationFailedError)
 
 
 class FetchClient:
@@ -49,21 +60,7 @@ class FetchClient:
         other_source: Callable[[PartitionFetcher], RecordSource] | None = None,
     ) -> None:
         create_topics = bool(configs["allow_auto_create_topics"])
-        try:
-            self.kafka = kafka.KafkaConsumer(
-                **{
-                    **configs,
-                    "group_id": None,
-                    "group_instance_id": None,
-                    "enable_auto_commit": False,
-                }
-            )
-        except KafkaTimeoutError:
-            raise BrokersUnreachableError(
-                f"no Kafka broker answers at {_shown(configs['bootstrap_servers'])} within"
-                f" {configs['bootstrap_timeout_ms']} ms: start it, or correct bootstrap_servers"
-                " (where it is left out, the brokers are those registered in ZooKeeper)"
-            ) from None
+        self.kafka = _connected(configs)
         inner = self.kafka
         inner._cluster.config["allow_auto_create_topics"] = create_topics
         self.subscription = inner._subscription
@@ -144,6 +141,60 @@ class FetchClient:
                     raise
             # the broker that was asked is down: the next one may be another
             threading.Event().wait(IDLE_RETRY_MS / 1000)
+
+    def log_offsets(
+        self,
+        ask: Callable[[float], Mapping[TopicPartition, Any]],
+        partitions: Collection[TopicPartition],
+        timeout_ms: float | None,
+    ) -> dict[TopicPartition, Any]:
+        """What `ask(timeout in ms)` finds in the logs of these partitions, all within `timeout_ms`
+        (default `request_timeout_ms`). Raises `UnknownTopicOrPartitionError` and the like as soon
+        as brokers say so, which kafka-python takes for something that passes; `KafkaError`.
+        """
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        deadline = time.monotonic() + limit_ms / 1000
+
+        def left_ms() -> float:
+            return max(0.0, deadline - time.monotonic()) * 1000
+
+        # the second look: a broker may not have heard yet of what was made a moment ago
+        for pause_ms in (IDLE_RETRY_MS, None):
+            refused = self._refused(partitions, left_ms())
+            if refused is None:
+                break
+            if pause_ms is None:
+                raise refused
+            threading.Event().wait(min(pause_ms, left_ms()) / 1000)
+        return dict(ask(left_ms()))
+
+    def _refused(
+        self, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> KafkaError | None:
+        """Why one of these has no offsets, and will have none by waiting; None: for all that
+        brokers say they have.
+        """
+        manager = self.kafka._manager
+        names = {tp.topic for tp in partitions}
+        asked = manager.call_soon(self.partition_fetcher.metadata.request_async, names)
+        try:
+            response = manager.run(manager.wait_for, asked, timeout_ms)
+        except KafkaError as e:
+            log.debug("asking for metadata failed: %s", e)
+            return None
+        found = {topic.name: topic for topic in response.topics}
+        for tp in sorted(partitions):
+            topic = found.get(tp.topic)
+            error = NoError if topic is None else kafka.errors.for_code(topic.error_code)
+            if error in PERMANENT:
+                return error(tp.topic)
+            if error is NoError and topic is not None:
+                numbers = {partition.partition_index for partition in topic.partitions}
+                if tp.partition not in numbers:
+                    return UnknownTopicOrPartitionError(
+                        f"{tp.topic}-{tp.partition} (the topic has {len(numbers)} partitions)"
+                    )
+        return None
 
     def choose(self, topics: list[str], pattern: str | None) -> None:
         """Consume these topics, or all that a pattern covers, without a group. Raises what
@@ -373,6 +424,50 @@ class FetchClient:
         """Close connections and threads."""
         self.fetcher.close_connections()
         self.kafka.close(autocommit=False)
+
+
+def _connected(configs: Mapping[str, Any]) -> Any:
+    """kafka-python's consumer, once it knows the brokers. That none answers is said after a moment,
+    with the reason, and raised as `BrokersUnreachableError` after `bootstrap_timeout_ms`; what was
+    opened is closed then.
+    """
+    limit_ms, servers = configs["bootstrap_timeout_ms"], _shown(configs["bootstrap_servers"])
+    opened: list[Any] = []
+
+    def said() -> None:
+        log.warning(
+            "no Kafka broker answers yet at %s%s: it is tried for %s ms",
+            servers,
+            trouble(opened),
+            limit_ms,
+        )
+
+    waiting = threading.Timer(SAID_AFTER_S, said)
+    waiting.daemon = True
+    waiting.start()
+    made = None
+    try:
+        made = kafka.KafkaConsumer(
+            **{
+                **configs,
+                "group_id": None,
+                "group_instance_id": None,
+                "enable_auto_commit": False,
+                "kafka_client": quiet(configs["kafka_client"], opened),
+            }
+        )
+        return made
+    except KafkaTimeoutError:
+        raise BrokersUnreachableError(
+            f"no Kafka broker answers at {servers} within {limit_ms} ms{trouble(opened)}: start it,"
+            " or correct bootstrap_servers (where it is left out, the brokers are those registered"
+            " in ZooKeeper)"
+        ) from None
+    finally:
+        waiting.cancel()
+        if made is None:
+            for client in opened:
+                client.close()
 
 
 def _shown(servers: Any) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import kafka.errors
 from kafka.consumer.fetcher import Fetcher
 
 _FORMAT_OF_BATCHES = 2
@@ -48,9 +49,12 @@ class ResponseBatches:
         return Tail(batch, self._offset)
 
 
+PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
+
+
 class RecordsFrom(Fetcher.PartitionRecords):
-    """kafka-python's decoder of a response, without what lies before the offset that was asked
-    for.
+    """kafka-python's decoder of a response, without what lies before the offset that was asked for,
+    and with errors that say what to do.
     """
 
     def _unpack_records(
@@ -60,3 +64,30 @@ class RecordsFrom(Fetcher.PartitionRecords):
             tp, ResponseBatches(records, self.fetch_offset), key_deserializer, value_deserializer
         )
         return found
+
+    def take(self, n: Any = None) -> Any:
+        """As kafka-python's."""
+        try:
+            return super().take(n)
+        except kafka.errors.UnsupportedCodecError as e:
+            tp, said = self.topic_partition, str(e.args[0]) if e.args else ""
+            package = next((p for codec, p in PACKAGES.items() if codec in said), None)
+            raise kafka.errors.UnsupportedCodecError(
+                f"{tp.topic}-{tp.partition} at offset {self.next_fetch_offset}: {said}. "
+                + (f"Install it (pip install {package})" if package else "Upgrade kafka-python")
+                + f", or go on behind these records (seek({tp.topic}-{tp.partition}, ..))"
+            ) from None
+
+    def _deserialize(self, deserializer: Any, topic: str, headers: Any, data: Any) -> Any:
+        try:
+            return super()._deserialize(deserializer, topic, headers, data)
+        except StopIteration as e:
+            raise stopped(topic, self.topic_partition.partition, self.next_fetch_offset) from e
+
+
+def stopped(topic: str, partition: int, offset: int) -> RuntimeError:
+    """The error of a deserialiser that raised `StopIteration`, which would end an iteration."""
+    return RuntimeError(
+        f"a deserializer raised StopIteration for {topic}-{partition} at offset {offset}: it must"
+        " return a value, or raise another error"
+    )

@@ -28,7 +28,6 @@ new release that moves one fails there). What it adds to kafka-python's `Fetcher
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -51,6 +50,7 @@ from consumer.fetch.decoder import RecordsFrom
 from consumer.fetch.metadata import MetadataRequests
 from consumer.fetch.requests import FetchRequests
 from consumer.options import MAX_BUFFERED_BYTES
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class PartitionFetcher(Fetcher):
     ) -> None:
         super().__init__(client, subscriptions, **configs)
         self.lock = subscriptions._lock
-        self.wakeup = threading.Event()
+        self.wakeup = Bell()
         self.on_first_fetch = on_first_fetch
         self.max_buffered_bytes = max_buffered_bytes
         self.metadata = MetadataRequests(
@@ -93,6 +93,7 @@ class PartitionFetcher(Fetcher):
         self._requests = FetchRequests(self.config, self._isolation_level, self._manager)
         self._fetches_all = fetches_all
         self._reports = BrokerLog()
+        self.given: dict[TopicPartition, list[Any]] = {}
         # Assigned, and nothing came from the broker yet.
         self._unseen: set[TopicPartition] = set()
         # Assigned, and in no main fetch yet.
@@ -249,10 +250,10 @@ class PartitionFetcher(Fetcher):
         """Each answer has written it."""
 
     def use_brokers(self, servers: list[str]) -> None:
-        """kafka-python's connections are what `FetchClient` changes."""
+        """See `FetchClient`."""
 
     def close_connections(self) -> None:
-        """There are no others."""
+        """None."""
 
     @property
     def waiting_for_broker(self) -> bool:
@@ -308,7 +309,7 @@ class PartitionFetcher(Fetcher):
     def take_buffered(self, max_records: int) -> dict[TopicPartition, list[Any]]:
         """As `take`, without looking at what should be fetched."""
         self._take_in()
-        records = self._buffers.take(max_records)
+        records = self.given = self._buffers.take(max_records)
         if self._sensors and self._buffers.lag >= 0:
             self._sensors.records_fetch_lag.record(self._buffers.lag)
         return records

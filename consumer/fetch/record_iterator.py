@@ -83,6 +83,8 @@ class RecordIterator:
         self._chunks: deque[_Chunk] = deque()
         # The partition of the record yielded last, as a tuple of one; nothing before the first.
         self.owner: tuple[TopicPartition, ...] = ()
+        # The record that `next` gave last.
+        self.given: Any = None
         # Nothing: what was handed out is processed when the application polls again.
         self.in_hand: Mapping[TopicPartition, object] = {}
 
@@ -98,9 +100,17 @@ class RecordIterator:
             if at < len(chunk.records):
                 chunk.next = at + 1
                 self.owner = chunk.owner
-                return chunk.records[at]
+                self.given = record = chunk.records[at]
+                return record
             self._chunks.popleft()
         return None
+
+    def take_back(self) -> None:
+        """What `next` gave last did not get to the application: it comes again."""
+        for chunk in self._chunks:
+            if chunk.next and chunk.records[chunk.next - 1] is self.given:
+                chunk.next -= 1
+                return
 
     def positions(self) -> dict[TopicPartition, int]:
         """Where partitions with records left really stand."""

@@ -9,11 +9,12 @@ advanced by whoever brings records, under the table's own lock.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 from kafka.structs import TopicPartition
+
+from zkcoord.zk.bell import Bell
 
 
 class RecordSource(Protocol):
@@ -22,8 +23,13 @@ class RecordSource(Protocol):
     lock: Any
     """The lock of the table."""
 
-    wakeup: threading.Event
+    wakeup: Bell
     """Set whenever `take` may find something that was not there before."""
+
+    given: dict[TopicPartition, list[Any]]
+    """What the last `take` gave, until somebody notes that it was handed out. Nothing that is given
+    is missing here, also where a signal handler's exception ends `take`.
+    """
 
     def take(self, max_records: int) -> tuple[dict[TopicPartition, list[Any]], bool]:
         """Up to `max_records` records by partition, of what is assigned and fetchable and where it

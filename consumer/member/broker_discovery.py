@@ -2,8 +2,8 @@
 again when none of the known ones can be reached any more.
 
 At the start a short session of its own reads /brokers/ids (the member's session does not exist
-yet). Later the member's session is used. A broker counts with the listener whose security protocol
-is the configured one.
+yet). Later the member's session is used. A broker counts with its listeners whose security protocol
+is the configured one; where it has several, the first that answers is used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable
 from consumer.errors import ConsumerOptionError
 from consumer.member.one_query import ask
 from zkcoord.core.model import Malformed
+from zkcoord.errors import ConfigurationError
+from zkcoord.zk.listeners import Listeners, by_answer, chosen, listeners_of
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Children, GetChildren, GetData, Node, Port, ReadDone, ReadResult
-from zkcoord.znodes.kafka import decode_broker
+from zkcoord.znodes.kafka import BrokerData, decode_broker
 from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
@@ -28,12 +30,12 @@ UNREACHED_MS = 1_000
 
 
 class BrokerReader:
-    """Reads all live brokers through a port, in two reads; `done` gets "host:port" of each, sorted
-    by id.
+    """Reads all live brokers through a port, in two reads; `done` gets the listeners with the
+    security protocol `protocol`, by name, with the brokers' addresses in the order of their ids.
     """
 
     def __init__(
-        self, port: Port, layout: Layout, protocol: str, done: Callable[[list[str]], object]
+        self, port: Port, layout: Layout, protocol: str, done: Callable[[Listeners], object]
     ) -> None:
         self.port = port
         self.layout = layout
@@ -52,42 +54,35 @@ class BrokerReader:
                 [GetData(self.layout.broker(i)) for i in ids], lambda r: self._data(ids, r)
             )
         else:
-            self.done([])
+            self.done({})
 
     def _data(self, ids: Iterable[str], result: ReadResult) -> None:
         answers = result.answers if isinstance(result, ReadDone) else ()
-        found = [
-            server
+        brokers = [
+            broker
             for i, a in zip(ids, answers, strict=False)
-            if isinstance(a, Node) and (server := self._server(i, a.data))
+            if isinstance(a, Node) and (broker := _broker(i, a.data)) is not None
         ]
-        self.done(found)
-
-    def _server(self, broker: str, data: bytes) -> str:
-        value = decode_broker(broker, data)
-        if isinstance(value, Malformed):
-            log.warning("the node of broker %s cannot be used: %s", broker, value.reason)
-            return ""
-        for listener, (host, port) in sorted(value.endpoints.items()):
-            if value.protocols.get(listener, listener) == self.protocol:
-                return _address(host or value.host, port)
-        return (
-            _address(value.host, value.port)
-            if self.protocol == "PLAINTEXT" and value.port > 0
-            else ""
-        )
+        self.done(listeners_of(brokers, self.protocol))
 
 
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _broker(name: str, data: bytes) -> BrokerData | None:
+    value = decode_broker(name, data)
+    if isinstance(value, Malformed):
+        log.warning("the node of broker %s cannot be used: %s", name, value.reason)
+        return None
+    return value
 
 
-def find_brokers(zk: ZkOptions, layout: Layout, protocol: str, timeout_s: float) -> list[str]:
-    """["host:port", ..] of the live brokers. Raises `SessionRefusedError` when ZooKeeper cannot be
-    used, `ConsumerOptionError` when no broker is there.
+def find_listeners(
+    zk: ZkOptions, layout: Layout, protocol: str, timeout_s: float, listener: str | None = None
+) -> Listeners:
+    """The listeners of the live brokers to try, one after the other: those first that take a
+    connection; `listener` alone where it is given. Raises `SessionRefusedError` when ZooKeeper
+    cannot be used, `ConsumerOptionError` when no broker, or no such listener, is there.
     """
 
-    def read(port: Port, done: Callable[[list[str]], None]) -> None:
+    def read(port: Port, done: Callable[[Listeners], None]) -> None:
         BrokerReader(port, layout, protocol, done).begin()
 
     found = ask(zk, read, timeout_s)
@@ -97,7 +92,17 @@ def find_brokers(zk: ZkOptions, layout: Layout, protocol: str, timeout_s: float)
             f" {zk.chroot}{layout.brokers_root} of {zk.address}: start Kafka, correct the chroot of"
             " zookeeper_connect, or give bootstrap_servers"
         )
-    return found
+    if listener is None:
+        return by_answer(found)
+    try:
+        return chosen(found, listener)
+    except ConfigurationError as e:
+        raise ConsumerOptionError(f"bootstrap_listener is {listener!r}: {e}") from e
+
+
+def find_brokers(zk: ZkOptions, layout: Layout, protocol: str, timeout_s: float) -> list[str]:
+    """["host:port", ..] of the live brokers, at the first of `find_listeners`. Raises the same."""
+    return list(next(iter(find_listeners(zk, layout, protocol, timeout_s).values())))
 
 
 class BrokerDiscovery:

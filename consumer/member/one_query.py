@@ -4,11 +4,11 @@ membership.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from consumer.errors import SessionRefusedError
+from zkcoord.zk.bell import Bell
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
@@ -22,7 +22,7 @@ class OneQuery(Generic[T]):
 
     def __init__(self, zk: ZkOptions, begin: Callable[[Port, Callable[[T], None]], None]) -> None:
         self.loop = Loop("question")
-        self.done, self.over = threading.Event(), threading.Event()
+        self.done, self.over = Bell(), Bell()
         self.answers: list[T] = []
         self.refused = ""
         self._begin = begin

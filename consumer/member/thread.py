@@ -8,10 +8,10 @@ session within its limit, and only then lets the guardian go: a kill in between 
 
 from __future__ import annotations
 
+import _thread
 import logging
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
 from zkcoord.guardian.client import Guardian, Off
 from zkcoord.guardian.handover import TlsOptions
 from zkcoord.zk.acl.table import roles
+from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
@@ -34,6 +35,8 @@ from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
 from zkcoord.znodes.paths import layout_named
 
 T = TypeVar("T")
+GUARDIAN_STOP_S = 1.5
+TLS_FILES = ("zookeeper_ssl_cafile", "zookeeper_ssl_certfile", "zookeeper_ssl_keyfile")
 log = logging.getLogger(__name__)
 
 
@@ -48,6 +51,7 @@ def zk_options(options: ConsumerOptions) -> ZkOptions:
             c["zookeeper_ssl_keyfile"],
             c["zookeeper_ssl_password"],
         )
+        tls.context(TLS_FILES)  # what is wrong is said here, and not by a thread that connects
     sasl = None
     if c["zookeeper_sasl_mechanism"]:
         sasl = Sasl(
@@ -124,7 +128,7 @@ class MemberThread:
             log.info("%s", self._guardian.state)
         self._on_end = on_end
         self._loop = Loop(f"member-{self.member.group}")
-        self._gone = threading.Event()
+        self._gone = Bell()
         self._closing = False
         ensemble = KazooEnsemble(zk, self._post)
         self.layout = layout_named(options.config["zookeeper_layout"])
@@ -192,7 +196,7 @@ class MemberThread:
         self._loop.stop()
         self._loop.join(max(0.0, deadline - time.monotonic()))
         if left:
-            self._guardian.stop()
+            self._stop_guardian()
         else:
             self._abandon_session()
             log.warning(
@@ -203,12 +207,31 @@ class MemberThread:
             )
         return left
 
+    def _stop_guardian(self) -> None:
+        """On a thread of its own: all consumers of the process share what speaks to the guardian,
+        and a signal handler that closes this one may have interrupted another that holds its lock.
+        Not by way of `threading`, which has such a lock itself.
+        """
+        stopped = Bell()
+
+        def stop() -> None:
+            try:
+                self._guardian.stop()
+            finally:
+                stopped.set()
+
+        try:
+            _thread.start_new_thread(stop, ())
+        except RuntimeError:  # at the interpreter's exit, where nobody is interrupted
+            stop()
+        stopped.wait(GUARDIAN_STOP_S)
+
     def read(self, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:
         """Read through the member's session; None without an answer in time (or without a
         session).
         """
         answer: list[ReadResult] = []
-        done = threading.Event()
+        done = Bell()
 
         def take(result: ReadResult) -> None:
             answer.append(result)
@@ -230,7 +253,7 @@ class MemberThread:
         before; None without an answer in time.
         """
         answer: list[T] = []
-        done = threading.Event()
+        done = Bell()
 
         def ask() -> None:
             answer.append(reading(self.driver))

@@ -21,6 +21,7 @@ from consumer.member.partition_reader import beside_of
 from consumer.member.thread import MemberThread
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.bell import Bell
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Denied, GetData, Node, Port, Read, ReadDone, ReadResult
 from zkcoord.znodes import codec
@@ -72,7 +73,7 @@ def committed_in_kafka(offsets: GroupOffsets, tp: TopicPartition, timeout_s: flo
     """The same of a group that keeps its offsets in Kafka. Raises `CommitUnavailableError`, and
     what kafka-python raises for a group that may not be read.
     """
-    answered = threading.Event()
+    answered = Bell()
     future = offsets.start(offsets.committed_async, [tp])
     future.add_both(lambda answer: answered.set())
     if not answered.wait(timeout_s) or (

@@ -31,6 +31,7 @@ from consumer.errors import (
     OffsetResetError,
 )
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Pending:
         # The assignment that they are of.
         self.assignment_epoch = assignment_epoch
         # Set once `answer` is.
-        self.answered = threading.Event()
+        self.answered = Bell()
         # On the member's thread; None while there is none.
         self.answer: msg.CommitDone | None = None
         # Called after that, on the member's thread.

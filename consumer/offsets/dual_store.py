@@ -23,6 +23,7 @@ from kafka.structs import TopicPartition
 from consumer.core import messages as msg
 from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class DualOffsetStore:
         self._waiting: dict[TopicPartition, int] = {}
         self._sent: dict[TopicPartition, int] = {}
         # Set while nothing runs on the IO thread.
-        self._idle = threading.Event()
+        self._idle = Bell()
         self._idle.set()
         # The group was left, so the lease does not count any more.
         self._closing = False

@@ -29,6 +29,7 @@ from consumer.core.messages import CommitDone, CommitOutcome
 from consumer.fetch.group_offsets import RETRY_MS
 from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class KafkaOffsetStore:
         # was asked for (`_losses` of then), so that what is lost since is left out.
         self._tasks: deque[Callable[[], Awaitable[None]]] = deque()
         # Set while no task runs.
-        self._idle = threading.Event()
+        self._idle = Bell()
         self._idle.set()
         # How many `Lost` have come, and by partition the number of the last that names it.
         self._losses = 0

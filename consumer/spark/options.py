@@ -14,11 +14,12 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consumer.errors import ConsumerOptionError
+from consumer.option_types import flag, read_as, read_option
 from consumer.options import DURATION_MS_MAX, ConsumerOptions, check
 from consumer.spark.decode.settings import KAFKA_PYTHON
 from zkcoord.core.model import TopicPartition
@@ -140,6 +141,8 @@ KAFKA_REFUSED: dict[str, str] = {
 _DURATION = re.compile(
     r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
 )
+
+_TRUE_OR_FALSE = replace(flag(), says="write true or false")
 
 Offsets = int | Mapping[TopicPartition, int]
 
@@ -326,13 +329,8 @@ def kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in kafka.items():
         if name in KAFKA_PYTHON:
-            theirs, read = KAFKA_PYTHON[name]
-            try:
-                found[theirs] = read(value)
-            except ValueError:
-                raise ConsumerOptionError(
-                    f"kafka.{name} is {value!r}, which is no number"
-                ) from None
+            theirs, said = KAFKA_PYTHON[name]
+            found[theirs] = read_option(theirs, said(value), f"kafka.{name}")
     return found
 
 
@@ -396,10 +394,7 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
-    text = given.get(name, str(default)).strip().lower()
-    if text not in ("true", "false"):
-        raise ConsumerOptionError(f"{name} is {given[name]!r}: write true or false")
-    return text == "true"
+    return bool(read_as(_TRUE_OR_FALSE, name, given.get(name, default)))
 
 
 def _one_of(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
@@ -426,12 +421,6 @@ def _duration(given: Mapping[str, str], name: str, default_ms: int) -> int:
     return int(match[1]) * scale
 
 
-def _number(name: str, text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ConsumerOptionError(f"{name} is {text!r}: give a number of milliseconds")
-    return int(text)
-
-
 def _pair(name: str, text: str) -> tuple[str, str]:
     user, colon, password = text.partition(":")
     if not colon:
@@ -440,12 +429,8 @@ def _pair(name: str, text: str) -> tuple[str, str]:
 
 
 def _group_value(name: str, text: str) -> Any:
-    readers: dict[str, Callable[[str, str], Any]] = {
-        "guardian": lambda name, text: _flag({name: text}, name, True),
-        "zookeeperAuth": _pair,
-        "partitionAssignmentStrategy": lambda name, text: _names(text),
-    }
-    reader = readers.get(name)
-    if reader is not None:
-        return reader(name, text)
-    return _number(name, text) if name.endswith("Ms") else text
+    if name == "zookeeperAuth":
+        return _pair(name, text)
+    if name == "partitionAssignmentStrategy":
+        return _names(text)
+    return read_option(GROUP_OPTIONS[name], text, name)

@@ -23,8 +23,14 @@ from typing import Any
 from kafka.errors import IllegalStateError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.api.lifetime import OpenConsumer, enters
 from consumer.assignment.subscription import pattern_of, subscription_of
-from consumer.errors import ConsumerTimeoutError, ForkedConsumerError, MessageStreamsExistError
+from consumer.errors import (
+    ConsumerTimeoutError,
+    ForkedConsumerError,
+    MessageStreamsExistError,
+    raises_kafkas,
+)
 from consumer.streams.options import read
 from consumer.streams.poller import StreamsConsumer
 from consumer.streams.queues import ANY_TOPIC, Line
@@ -124,9 +130,12 @@ class KafkaStream:
         line: Line,
         number: int,
         decoders: tuple[Decoder | None, Decoder | None],
+        handle: OpenConsumer,
     ) -> None:
         self.number = number
         self._consumer = consumer
+        self._lifetime = consumer.lifetime
+        self._handle = handle
         self._line = line
         self._decoders = decoders
         self._pid = CurrentProcess.pid
@@ -148,8 +157,22 @@ class KafkaStream:
     def __iter__(self) -> KafkaStream:
         return self
 
+    @enters
     def __next__(self) -> MessageAndMetadata:
+        lifetime, before = self._lifetime, self._line.hand
         check_process(self._pid)
+        try:
+            message = self._next()
+        except BaseException:
+            self._line.take_back(before)
+            lifetime.settle()
+            raise
+        # nothing is called between this look and the return: there signal handlers run
+        if lifetime.wanted is not None:
+            return self._last(before, message)
+        return message
+
+    def _next(self) -> MessageAndMetadata:
         record = self._line.next(self._timeout_s)
         if record is not None:
             return MessageAndMetadata(record, *self._decoders)
@@ -159,6 +182,15 @@ class KafkaStream:
             f"nothing came within {self._consumer.config['consumer_timeout_ms']} ms"
             " (consumer.timeout.ms)"
         )
+
+    def _last(self, before: Any, message: MessageAndMetadata) -> MessageAndMetadata:
+        """Nothing is handed out any more by a call that is to shut down as it ends."""
+        lifetime = self._lifetime
+        if not lifetime.waits():  # for a call of another thread
+            return message
+        self._line.take_back(before)
+        lifetime.settle()
+        raise StopIteration
 
 
 class ConsumerRebalanceListener:
@@ -216,6 +248,9 @@ class ZookeeperConsumerConnector:
         self._consumer = StreamsConsumer(
             options.queued_records, options.in_hand_ms, **options.configs
         )
+        self._lifetime = self._consumer.lifetime
+        self._handle = OpenConsumer()
+        self._lifetime.watch(self._handle, self._consumer, "ZookeeperConsumerConnector")
         self._listener: Any = None
         self._created = False
         self._pid = CurrentProcess.pid
@@ -228,6 +263,7 @@ class ZookeeperConsumerConnector:
         """
         return self._consumer.member_name
 
+    @raises_kafkas
     def create_message_streams(
         self,
         topic_count: Mapping[str, int],
@@ -243,6 +279,7 @@ class ZookeeperConsumerConnector:
         wanted = Subscription({topic: _count(n) for topic, n in topic_count.items()})
         return self._create(wanted, dict(wanted.topics), (key_decoder, value_decoder))
 
+    @raises_kafkas
     def create_message_streams_by_filter(
         self,
         topic_filter: TopicFilter,
@@ -264,12 +301,27 @@ class ZookeeperConsumerConnector:
         wanted = Subscription(pattern=pattern, streams=_count(streams))
         return self._create(wanted, {ANY_TOPIC: streams}, (key_decoder, value_decoder))[ANY_TOPIC]
 
+    @enters
     def _create(
         self,
         wanted: Subscription,
         streams: Mapping[str, int],
         decoders: tuple[Decoder | None, Decoder | None],
     ) -> dict[str, list[KafkaStream]]:
+        lifetime = self._lifetime
+        try:
+            lines = self._begin(wanted, streams)
+        finally:
+            lifetime.settle()
+        return {
+            topic: [
+                KafkaStream(self._consumer, line, number, decoders, self._handle)
+                for number, line in enumerate(of_topic)
+            ]
+            for topic, of_topic in lines.items()
+        }
+
+    def _begin(self, wanted: Subscription, streams: Mapping[str, int]) -> dict[str, list[Line]]:
         with self._lock:
             self._check(self._consumer.closing)
             if self._created:
@@ -281,13 +333,7 @@ class ZookeeperConsumerConnector:
             )
             lines = self._consumer.begin(wanted, streams, listener)
             self._created = True
-        return {
-            topic: [
-                KafkaStream(self._consumer, line, number, decoders)
-                for number, line in enumerate(of_topic)
-            ]
-            for topic, of_topic in lines.items()
-        }
+            return lines
 
     def _check(self, over: bool) -> None:
         if over:
@@ -311,6 +357,7 @@ class ZookeeperConsumerConnector:
                 )
             self._listener = listener
 
+    @enters
     def commit_offsets(
         self,
         retry_on_failure: bool = True,
@@ -324,18 +371,24 @@ class ZookeeperConsumerConnector:
         tried again), `CommitUnavailableError`, `MembershipError`, `IllegalStateError` after
         `shutdown`.
         """
-        self._check(self._consumer.closed)
-        check_process(self._pid)
-        self._consumer.queues.processed_by(threading.current_thread())
-        self._consumer.store(offsets, retry_on_failure)
+        lifetime = self._lifetime
+        try:
+            self._check(self._consumer.closed)
+            check_process(self._pid)
+            self._consumer.queues.processed_by(threading.current_thread())
+            self._consumer.store(offsets, retry_on_failure)
+        finally:
+            lifetime.settle()
 
     def shutdown(self) -> None:
         """End the streams, store what is processed (with `auto.commit.enable`), leave the group.
         What the calling thread has in hand counts as processed, what others have is waited for
         (`in_hand_ms`).
+
+        Any thread, and signal handlers: where one interrupts a call of the connector or of a
+        stream, it returns at once, and that call shuts down as it ends.
         """
-        self._consumer.queues.processed_by(threading.current_thread())
-        self._consumer.close()
+        self._consumer.close(processed=True)
 
     def __enter__(self) -> ZookeeperConsumerConnector:
         return self

@@ -1,19 +1,20 @@
 """The old consumer's options, by their old names, as options of `KafkaConsumer`.
 
-Values may be text, as in a properties file. An option that is not given has `KafkaConsumer`'s
-default. What the old consumer had for its own rebalance has no meaning where a coordinator decides,
-and is taken without effect; a name that the old consumer did not know is refused with the nearest
-one.
+Values may be text, as in a properties file: they are read by `consumer.option_types`. An option
+that is not given has `KafkaConsumer`'s default. What the old consumer had for its own rebalance has
+no meaning where a coordinator decides, and is taken without effect; a name that the old consumer
+did not know is refused with the nearest one.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.errors import ConsumerOptionError
+from consumer.option_types import count, flag, read_as, read_option
 from consumer.options import DEFAULT_CONFIG
 
 CHUNK_RECORDS = 500
@@ -22,41 +23,25 @@ REBALANCE_RETRIES = 4
 REBALANCE_BACKOFF_MS = 2_000
 
 
-def _number(value: Any) -> int:
-    if isinstance(value, bool):
-        raise ValueError(value)
-    return int(value)
-
-
-def _yes_or_no(value: Any) -> bool:
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    if not isinstance(value, bool):
-        raise ValueError(value)
-    return value
-
-
-Reading = Callable[[Any], Any]
-
-RENAMED: dict[str, tuple[str, Reading]] = {
-    "zookeeper.connect": ("zookeeper_connect", str),
-    "zookeeper.session.timeout.ms": ("zookeeper_session_timeout_ms", _number),
-    "zookeeper.connection.timeout.ms": ("zookeeper_connection_timeout_ms", _number),
-    "group.id": ("group_id", str),
-    "consumer.id": ("consumer_id", str),
-    "client.id": ("client_id", str),
-    "auto.commit.enable": ("enable_auto_commit", _yes_or_no),
-    "auto.commit.interval.ms": ("auto_commit_interval_ms", _number),
-    "auto.offset.reset": ("auto_offset_reset", str),
-    "consumer.timeout.ms": ("consumer_timeout_ms", _number),
-    "exclude.internal.topics": ("exclude_internal_topics", _yes_or_no),
-    "partition.assignment.strategy": ("partition_assignment_strategy", str),
-    "fetch.message.max.bytes": ("max_partition_fetch_bytes", _number),
-    "fetch.min.bytes": ("fetch_min_bytes", _number),
-    "fetch.wait.max.ms": ("fetch_max_wait_ms", _number),
-    "socket.timeout.ms": ("request_timeout_ms", _number),
-    "socket.receive.buffer.bytes": ("receive_buffer_bytes", _number),
-    "refresh.leader.backoff.ms": ("retry_backoff_ms", _number),
+RENAMED: dict[str, str] = {
+    "zookeeper.connect": "zookeeper_connect",
+    "zookeeper.session.timeout.ms": "zookeeper_session_timeout_ms",
+    "zookeeper.connection.timeout.ms": "zookeeper_connection_timeout_ms",
+    "group.id": "group_id",
+    "consumer.id": "consumer_id",
+    "client.id": "client_id",
+    "auto.commit.enable": "enable_auto_commit",
+    "auto.commit.interval.ms": "auto_commit_interval_ms",
+    "auto.offset.reset": "auto_offset_reset",
+    "consumer.timeout.ms": "consumer_timeout_ms",
+    "exclude.internal.topics": "exclude_internal_topics",
+    "partition.assignment.strategy": "partition_assignment_strategy",
+    "fetch.message.max.bytes": "max_partition_fetch_bytes",
+    "fetch.min.bytes": "fetch_min_bytes",
+    "fetch.wait.max.ms": "fetch_max_wait_ms",
+    "socket.timeout.ms": "request_timeout_ms",
+    "socket.receive.buffer.bytes": "receive_buffer_bytes",
+    "refresh.leader.backoff.ms": "retry_backoff_ms",
 }
 HERE = (
     "queued.max.message.chunks",
@@ -101,12 +86,12 @@ def read(properties: Mapping[str, Any], configs: Mapping[str, Any]) -> StreamsOp
             )
             raise ConsumerOptionError(f"{name!r} is not an option of the old consumer: {how}")
         if name in RENAMED:
-            ours, reading = RENAMED[name]
+            ours = RENAMED[name]
             if ours in configs:
                 raise ConsumerOptionError(
                     f"{name!r} is the old name of {ours}: give only one of them"
                 )
-            found[ours] = _read(name, value, reading)
+            found[ours] = read_option(ours, value, name)
     if found.get("group_id") is None:
         raise ConsumerOptionError("message streams are of a group: give 'group.id'")
     storage = _storage(properties)
@@ -132,26 +117,14 @@ def _storage(properties: Mapping[str, Any]) -> str | None:
         return None
     if given not in STORAGES:
         raise ConsumerOptionError(f"offsets.storage is {given!r}: write 'zookeeper' or 'kafka'")
-    both = _read(
-        "dual.commit.enabled", properties.get("dual.commit.enabled", given == "kafka"), _yes_or_no
-    )
+    name = "dual.commit.enabled"
+    both = read_as(flag(), name, properties.get(name, given == "kafka"))
     if given == "zookeeper":
         return "zookeeper"
     return "dual" if both else "kafka"
 
 
 def _positive(properties: Mapping[str, Any], name: str, default: int) -> int:
-    value = _read(name, properties.get(name, default), _number)
-    if value <= 0:
-        raise ConsumerOptionError(
-            f"{name} is {value}: give a whole number above 0 (the default is {default})"
-        )
-    return int(value)
-
-
-def _read(name: str, value: Any, reading: Reading) -> Any:
-    try:
-        return reading(value)
-    except (TypeError, ValueError):
-        kind = "true or false" if reading is _yes_or_no else "a whole number"
-        raise ConsumerOptionError(f"{name} is {value!r}: give {kind}") from None
+    kind = count(1)
+    kind = replace(kind, says=f"{kind.says} (the default is {default})")
+    return int(read_as(kind, name, properties.get(name, default)))

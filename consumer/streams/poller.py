@@ -21,7 +21,7 @@ from kafka.structs import TopicPartition
 
 from consumer.api.duties import Duties
 from consumer.api.group_session import GroupSession
-from consumer.api.lifetime import open_consumers
+from consumer.api.lifetime import CloseArguments, Lifetime, open_consumers
 from consumer.api.setup import set_up
 from consumer.api.subscriptions import Subscriptions
 from consumer.assignment.listener import RebalanceListenerInvoker
@@ -35,6 +35,7 @@ from consumer.errors import (
 from consumer.offsets.committer import numbers_of
 from consumer.streams.queues import Line, StreamQueues
 from zkcoord.core.model import Subscription
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
@@ -62,17 +63,26 @@ class StreamsConsumer:
         # The thread that polls; None until `begin`.
         self._thread: threading.Thread | None = None
         # Set when the thread that polls is to end.
-        self._stopping = threading.Event()
+        self._stopping = Bell()
         # Of whoever closes: whether the last positions are committed, and its thread, which is not
         # waited for. Set before `_stopping`.
         self._autocommit = True
         self._closer: threading.Thread | None = None
+        # Whether what the closer has in hand is processed.
+        self._processed = False
+        # Of the application's calls, which are many threads'.
+        self.lifetime = Lifetime(self._end, self.queues.close, self._limit_s(None) * 1000, True)
         open_consumers.add(self)
 
     @property
     def closing(self) -> bool:
         """Have the streams ended?"""
         return self._lifetime.closed or self.queues.closed
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing (more) to close."""
+        return self._lifetime.over
 
     @property
     def closed(self) -> bool:
@@ -119,7 +129,7 @@ class StreamsConsumer:
         if retry:
             self._session.committer.wait(None if offsets is None else numbers_of(offsets), None)
             return
-        answered = threading.Event()
+        answered = Bell()
         future = self._session.committer.start(offsets, None)
         future.add_both(lambda _: answered.set())
         if not answered.wait(self.config["commit_timeout_ms"] / 1000):
@@ -198,27 +208,45 @@ class StreamsConsumer:
 
     # the end
 
-    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+    def close(
+        self, autocommit: bool = True, timeout_ms: float | None = None, processed: bool = False
+    ) -> None:
         """End the streams, wait for what other threads have in hand, leave the group; on the
-        thread that polls (in a callback) this happens after the callback. Closing twice is closing
-        once.
+        thread that polls (in a callback) this happens after the callback. With `processed` what the
+        calling thread has in hand counts as processed. Closing twice is closing once; see
+        `Lifetime` for when.
         """
         if self._lifetime.over:
             return
+        self._processed = processed
+        if self.lifetime.closed:  # in a callback
+            self._join(timeout_ms)
+        else:
+            self.lifetime.close(autocommit, timeout_ms)
+
+    def _end(self, arguments: CloseArguments) -> None:
+        if self._processed:
+            self.queues.processed_by(threading.current_thread())
         if self._thread is None:
-            self._session.close(autocommit, timeout_ms)
+            self._session.close(*arguments)
             return
-        self._autocommit = autocommit
+        self._autocommit = arguments.autocommit
         self._closer = threading.current_thread()
-        self.queues.close()
         self._stopping.set()
         self._data.wakeup.set()
-        if threading.current_thread() is not self._thread:
-            limit_ms = self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
-            self._thread.join(limit_ms / 1000 + self._session.in_hand_ms / 1000 + CLOSE_MARGIN_S)
-            if self._thread.is_alive():
+        self._join(arguments.timeout_ms)
+
+    def _join(self, timeout_ms: float | None) -> None:
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(self._limit_s(timeout_ms))
+            if thread.is_alive():
                 log.warning(
                     "the streams of group %s did not end in time: a rebalance listener has not"
                     " returned",
                     self.config["group_id"],
                 )
+
+    def _limit_s(self, timeout_ms: float | None) -> float:
+        limit_ms = self.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
+        return float(limit_ms / 1000 + self._session.in_hand_ms / 1000 + CLOSE_MARGIN_S)

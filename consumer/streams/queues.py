@@ -121,10 +121,27 @@ class Line:
             return None
         chunk = self._chunks[0]
         record = chunk.records[chunk.next]
+        # In this order: a signal handler's exception may come at any call. What is in hand comes
+        # again, wherever the queue stands.
+        self._queues.handed_out(self, Hand(chunk.partition, record.offset))
         chunk.next += 1
         self.count -= 1
-        self._queues.handed_out(self, Hand(chunk.partition, record.offset))
         return record
+
+    def take_back(self, before: Hand | None) -> None:
+        """What was handed out after `before` did not get to the stream's thread."""
+        queues = self._queues
+        with queues.lock:
+            hand = self.hand
+            if hand is None or hand is before:
+                return
+            if queues.in_hand.get(hand.partition) is hand:
+                chunk = self._chunks[0]
+                if chunk.next and chunk.records[chunk.next - 1].offset == hand.offset:
+                    chunk.next -= 1
+                    self.count += 1
+                del queues.in_hand[hand.partition]
+            self.hand = None
 
     def put(self, partition: TopicPartition, records: list[Any]) -> None:
         """Records of one of its partitions, after those that are there."""
@@ -246,10 +263,12 @@ class StreamQueues:
 
     def processed(self, line: Line) -> None:
         """What the stream's thread had in hand is processed."""
-        hand, line.hand = line.hand, None
+        hand = line.hand
         if hand is not None and self.in_hand.get(hand.partition) is hand:
             del self.in_hand[hand.partition]
+            line.hand = None
             self._out_of_hand()
+        line.hand = None
         self.look_for_room(line)
 
     def look_for_room(self, line: Line) -> None:

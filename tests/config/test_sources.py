@@ -220,7 +220,11 @@ def test_options_of_other_commands_may_stand_in_a_shared_file(tmp_path: Path) ->
         ),
         ({"guardian": False, "guardian_report_path": "/x"}, {}, ("--no-guardian",)),
         ({"tls_ca_file": "/x"}, {}, ("--tls-ca-file is given, but tls is off", "add --tls")),
-        ({"tls": True, "tls_ca_file": "/does/not/exist"}, {}, ("TLS files", "/does/not/exist")),
+        (
+            {"tls": True, "tls_ca_file": "/does/not/exist"},
+            {},
+            ("the TLS file of authorities", "/does/not/exist"),
+        ),
         ({"tls": True, "tls_key_file": "/x"}, {}, ("without a certificate",)),
         ({"zookeeper_user": "a"}, {}, ("user is given alone", "zookeeper_password")),
         ({"zookeeper_password": "s3cret"}, {}, ("password is given alone", "zookeeper_user")),

@@ -115,7 +115,13 @@ def test_values_keep_their_meaning() -> None:
     assert settings_of()["group.id"], "librdkafka ends the process where there is none"
 
 
-def test_tls_and_logins_are_passed_on_whole() -> None:
+def test_tls_and_logins_are_passed_on_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("consumer.options.broker_context", lambda config: None)  # no real ones
+    for name in ("ca.pem", "c.pem", "k.pem", "crl.pem"):
+        (tmp_path / name).touch()
     given = {
         "security_protocol": "SASL_SSL",
         "ssl_cafile": "ca.pem",
@@ -149,7 +155,12 @@ def test_tls_and_logins_are_passed_on_whole() -> None:
     }
 
 
-def test_a_certificate_with_its_key_in_one_file() -> None:
+def test_a_certificate_with_its_key_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("both.pem", "c.pem", "k.pem"):
+        (tmp_path / name).touch()
     assert settings_of(ssl_certfile="both.pem")["ssl.key.location"] == "both.pem"
     assert settings_of(ssl_certfile="c.pem", ssl_keyfile="k.pem")["ssl.key.location"] == "k.pem"
 

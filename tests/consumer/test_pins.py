@@ -57,6 +57,12 @@ ALLOWED = {
         (Fetcher, "_fetch_offsets_by_times_async", ["self", "timestamps", "timeout_ms"]),
         (
             Fetcher.PartitionRecords,
+            "_deserialize",
+            ["self", "deserializer", "topic", "headers", "data"],
+        ),
+        (Fetcher.PartitionRecords, "take", ["self", "n"]),
+        (
+            Fetcher.PartitionRecords,
             "_unpack_records",
             ["self", "tp", "records", "key_deserializer", "value_deserializer"],
         ),

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
 from kafka.structs import TopicPartition
 
 from consumer import KafkaConsumer
+from consumer.errors import BrokersUnreachableError
 from consumer.fetch.fetcher import PartitionFetcher
 from tests.harness.kafka import CHROOT, KEPT_FOR_EVER, create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
@@ -158,6 +160,16 @@ def test_tools_are_let_in_with_the_same_options_from_a_file(
         assert groups.committed(["moved"]) == {"moved": {(secured.topic, 0): 3}}
 
 
+def test_wrong_credentials_are_said_by_name(secured: Secured, tmp_path: Path) -> None:
+    """A password at once; authorities that did not sign, with the option that names them."""
+    tls = {"ssl_cafile": str(PEM / "cert.pem")}
+    with pytest.raises(SaslAuthenticationFailedError, match="uthentication"):
+        secured.consumer("SASL_SSL", **tls, **{**LOGIN, "sasl_plain_password": "wrong"})
+    others = str(Path(__file__).parents[1] / "zk" / "pem" / "ca.pem")
+    with pytest.raises(BrokersUnreachableError, match="CERTIFICATE_VERIFY_FAILED.*ssl_cafile"):
+        secured.consumer("SSL", ssl_cafile=others, bootstrap_timeout_ms=2_000)
+
+
 def test_librdkafka_with_a_wrong_password_says_so(
     secured: Secured, alone: None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -170,7 +182,7 @@ def test_librdkafka_with_a_wrong_password_says_so(
     ):
         fetcher: Any = one._data.fetcher
         fetcher._settings["sasl.password"] = "wrong"
-        fetcher.replace([f"{HOST}:{secured.ports['SASL_SSL']}"])
+        fetcher.use_brokers([f"{HOST}:{secured.ports['SASL_SSL']}"])
         one.assign([TopicPartition(secured.topic, 0)])
         wait_until(
             lambda: one.poll(200) == {} and "uthentication" in caplog.text, PATIENCE_S, "a warning"

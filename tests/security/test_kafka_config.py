@@ -43,11 +43,18 @@ def test_a_file_gives_them(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["false", "no", "off", False])
+def test_a_switch_is_what_its_text_says(tmp_path: Path, text: object) -> None:
+    found = asked(tmp_path, {**GOOD, "ssl_check_hostname": text})
+    assert found.security["ssl_check_hostname"] is False
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"bootstrap_servers": "x:1"},
         {"ssl_unknown": "x"},
+        {"ssl_check_hostname": "perhaps"},
         {"sasl_plain_password": 4711},
         {"group_id": "pw-of-kafka"},
         ["security_protocol"],

@@ -136,7 +136,9 @@ def test_everything_that_is_taken() -> None:
         ({"zookeeperSessionTimeoutMs": "6s"}, "number of milliseconds"),
         ({"zookeeperLayout": "other"}, "draft"),
         ({"zookeeperAuth": "me"}, "user:password"),
-        ({"kafka.fetch.max.bytes": "big"}, "no number"),
+        ({"kafka.fetch.max.bytes": "big"}, "a whole number"),
+        ({"kafka.check.crcs": "perhaps"}, "kafka.check.crcs is"),
+        ({"guardian": "perhaps"}, "guardian is"),
     ],
     ids=str,
 )

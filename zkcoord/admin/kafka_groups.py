@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from zkcoord.admin.offsets.log_offsets import OPEN, PLAINTEXT, PROTOCOL
+from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
+from zkcoord.zk.listeners import PLAINTEXT
 
 DEADLINE_S = 30.0
 REQUEST_MS = 10_000

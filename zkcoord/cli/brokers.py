@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zkcoord.admin.offsets.log_offsets import OPEN, PLAINTEXT, PROTOCOL, registered_brokers
+from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL, registered_brokers
 from zkcoord.config.sources import Settings, read_table
 from zkcoord.errors import ConfigurationError
+from zkcoord.words import yes_or_no
+from zkcoord.zk.listeners import PLAINTEXT
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
@@ -31,7 +33,12 @@ def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     servers = (
         tuple(part.strip() for part in given.split(",") if part.strip())
         if given
-        else registered_brokers(reader, layout, str(security.get(PROTOCOL, PLAINTEXT)))
+        else registered_brokers(
+            reader,
+            layout,
+            str(security.get(PROTOCOL, PLAINTEXT)),
+            settings.text("bootstrap_listener"),
+        )
     )
     return Brokers(servers, security)
 
@@ -41,14 +48,18 @@ def _security(path: str) -> Mapping[str, Any]:
     from kafka.admin import KafkaAdminClient
 
     found = read_table(path)
+    known = KafkaAdminClient.DEFAULT_CONFIG
     for name, value in found.items():
-        if (
-            name not in KafkaAdminClient.DEFAULT_CONFIG
-            or not name.startswith(("security_", "ssl_", "sasl_"))
-            or not isinstance(value, (str, bool))
-        ):
+        try:
+            fits = name in known and name.startswith(("security_", "ssl_", "sasl_"))
+            if fits and isinstance(known[name], bool):
+                # text, too, says what it says: "false" is no True
+                found[name] = value if isinstance(value, bool) else yes_or_no(str(value))
+            elif not fits or not isinstance(value, str):
+                raise ValueError
+        except ValueError:
             raise ConfigurationError(
                 f"{shown(name)} in {path} is not an option of security with a text, true or false:"
                 f" write {PROTOCOL}, ssl_... and sasl_... as kafka-python's clients have them"
-            )
+            ) from None
     return found

@@ -7,8 +7,7 @@ default that belongs to the core is the core's own (`CoordinatorOptions`), so th
 
 The coordinator's session timeout is 6 s: its loss stops nobody's consumption, only the next
 rebalance, so a shorter one is worth more than the calm of 18 s that consumers have. A server's own
-limits (by default 2 to 20 ticks, which is 4 s to 40 s) decide in the end, and the log says what was
-granted.
+limits (by default 2 to 20 ticks: 4 s to 40 s) decide in the end; the log says what was granted.
 """
 
 from __future__ import annotations
@@ -419,6 +418,12 @@ READING = (
         "brokers to ask for the ends of partitions; without it, those in /brokers/ids",
         (Use.GROUPS,),
         metavar="HOST:PORT,...",
+    ),
+    text(
+        "bootstrap_listener",
+        None,
+        "the listener of the brokers in /brokers/ids to go to; without it, the first that answers",
+        (Use.GROUPS,),
     ),
     text(
         "kafka_config",

@@ -17,8 +17,9 @@ from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.acl.table import Roles, roles
+from zkcoord.zk.acl.text import acl_entries
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
-from zkcoord.zk.port import OPEN_ACL, PERMISSIONS, AclEntry
+from zkcoord.zk.port import OPEN_ACL, AclEntry
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout, layout_named
 
@@ -337,31 +338,18 @@ def _open_notes(settings: Settings, zk: ZkOptions) -> tuple[str, ...]:
 
 
 def _acl(settings: Settings, authenticated: bool) -> tuple[AclEntry, ...]:
-    """ "open", or SCHEME:ID:PERMISSIONS,... ; an id may contain colons (sha-1 digests do), so
-    scheme and permissions are taken from the ends.
-    """
-    text, where = settings.text("acl"), settings.where("acl")
-    if text == "open":
-        return OPEN_ACL
-    entries = []
-    for part in text.split(","):
-        scheme, colon, rest = part.partition(":")
-        who, last, letters = rest.rpartition(":")
-        if (
-            not colon
-            or not last
-            or not scheme
-            or not letters
-            or any(letter not in PERMISSIONS for letter in letters)
-        ):
-            raise ConfigurationError(
-                f"{shown(part)} in {where} is not an ACL entry: write SCHEME:ID:PERMISSIONS with"
-                " permissions of the letters cdrwa, for example world:anyone:r"
-            )
-        if scheme == "auth" and not authenticated:
-            raise ConfigurationError(
-                f"{where} names the scheme auth, which is the user of this connection, but there is"
-                " none: give zookeeper_user, or SASL, or another scheme"
-            )
-        entries.append(AclEntry(sum({PERMISSIONS[letter] for letter in letters}), scheme, who))
-    return tuple(entries)
+    """See `acl_entries`."""
+    where = settings.where("acl")
+    try:
+        entries = acl_entries(settings.text("acl"))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{shown(str(error))} in {where} is not an ACL entry: write SCHEME:ID:PERMISSIONS with"
+            " permissions of the letters cdrwa, for example world:anyone:r"
+        ) from None
+    if not authenticated and any(entry.scheme == "auth" for entry in entries):
+        raise ConfigurationError(
+            f"{where} names the scheme auth, which is the user of this connection, but there is"
+            " none: give zookeeper_user, or SASL, or another scheme"
+        )
+    return entries

@@ -29,13 +29,12 @@ from typing import Any
 from zkcoord.config.option_spec import ENVIRONMENT_PREFIX, OptionKind, OptionSpec, Use, Value
 from zkcoord.config.options import SECTIONS, TABLE, options_of
 from zkcoord.errors import ConfigurationError
+from zkcoord.words import yes_or_no
 from zkcoord.znodes.names import shown
 
 CONFIG_BYTES_MAX = 1024 * 1024
 NEAR = 0.7
 FOREIGN_VARIABLES = frozenset({"ZKCOORD_CONFIG", "ZKCOORD_CACHE", "ZKCOORD_GUARDIAN_SOCKET"})
-YES = ("on", "true", "yes", "1")
-NO = ("off", "false", "no", "0")
 
 
 @dataclass(frozen=True)
@@ -155,10 +154,10 @@ def _set(
 def _value(option: OptionSpec, raw: Any, where: str) -> Value:
     quoted = "that value" if option.secret else shown(str(raw))
     if option.kind is OptionKind.SWITCH:
-        word = str(raw).lower()
-        if word in YES or word in NO:
-            return word in YES
-        raise ConfigurationError(f"{where} is {quoted}: write on or off")
+        try:
+            return yes_or_no(str(raw))
+        except ValueError:
+            raise ConfigurationError(f"{where} is {quoted}: write on or off") from None
     if option.kind is OptionKind.INTEGER:
         return _integer(option, raw, where, quoted)
     if not isinstance(raw, str):

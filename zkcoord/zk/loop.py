@@ -34,6 +34,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
+from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import NS_PER_MS, boot_ms, boot_ns
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Loop:
     def __init__(self, name: str) -> None:
         self.name = name
         self.failure: Exception | None = None
-        self.stopped = threading.Event()
+        self.stopped = Bell()
         self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._drivers: list[Driver] = []
         self._stopping = False

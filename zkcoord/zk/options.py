@@ -25,6 +25,8 @@ SESSION_TIMEOUT_MIN_MS = 100
 SESSION_TIMEOUT_MAX_MS = 3_600_000
 SASL_MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
+TLS_FILES = ("the TLS file of authorities", "the TLS certificate file", "the TLS key file")
+
 Server = tuple[str, int]
 
 
@@ -68,28 +70,56 @@ class Tls:
     key: str | None = None
     key_password: str | None = field(default=None, repr=False)
 
-    def context(self) -> ssl.SSLContext:
-        """A context that verifies certificate and host name. Raises `ConfigurationError` when a
-        file cannot be used.
+    def context(self, names: tuple[str, str, str] = TLS_FILES) -> ssl.SSLContext:
+        """A context that verifies certificate and host name. `names` are what the user calls the
+        three files. Raises `ConfigurationError` that names the one that cannot be used.
         """
         if self.key and not self.cert:
             raise ConfigurationError(
                 "a TLS key is given without a certificate: give the certificate (PEM) that belongs"
                 " to it as well"
             )
+        for name, path in zip(names, (self.ca, self.cert, self.key), strict=True):
+            _readable(name, path)
         try:
             context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.ca)
-            if self.cert:
-                context.load_cert_chain(self.cert, self.key, self.key_password or (lambda: ""))
         except (OSError, ValueError) as e:
-            files = ", ".join(f for f in (self.ca, self.cert, self.key) if f)
-            raise ConfigurationError(
-                f"the TLS files ({files}) cannot be used: {e}; give readable PEM files, and the"
-                " key's password if it has one"
-            ) from e
+            raise _unfit(names[0], self.ca, e, "give a file of certificates in PEM form") from e
+        if self.cert:
+            self._load_own(context, self.cert, names)
         context.check_hostname = True
         context.verify_mode = ssl.CERT_REQUIRED
         return context
+
+    def _load_own(self, context: ssl.SSLContext, cert: str, names: tuple[str, str, str]) -> None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
+        except (OSError, ValueError) as e:
+            raise _unfit(names[1], cert, e, "give a file with a certificate in PEM form") from e
+        try:
+            context.load_cert_chain(cert, self.key, self.key_password or (lambda: ""))
+        except (OSError, ValueError) as e:
+            name, path = (names[2], self.key) if self.key else (names[1], cert)
+            raise _unfit(
+                name,
+                path,
+                e,
+                "give the file with the private key (PEM) of that certificate, and the key's"
+                " password if it has one",
+            ) from e
+
+
+def _readable(name: str, path: str | None) -> None:
+    try:
+        if path:
+            with open(path, "rb") as file:
+                file.read(1)
+    except OSError as e:
+        raise _unfit(name, path, e.strerror or e, "give a file that can be read") from e
+
+
+def _unfit(name: str, path: str | None, why: object, what_to_do: str) -> ConfigurationError:
+    return ConfigurationError(f"{name} is {path!r}, which cannot be used ({why}): {what_to_do}")
 
 
 @dataclass(frozen=True)
@@ -208,6 +238,12 @@ def parse_hosts(text: str) -> tuple[tuple[Server, ...], str]:
     """Servers and chroot ("" or "/a/b") of "host:port,host:port/chroot"; the port may be left out
     (2181), IPv6 addresses stand in brackets. Raises `ConfigurationError`.
     """
+    scheme, colon, _ = text.strip().partition("://")
+    if colon:
+        raise ConfigurationError(
+            f"the connect string begins with {scheme + colon!r}, and no scheme belongs there: write"
+            " host:port,host:port/chroot"
+        )
     hosts, slash, rest = text.strip().partition("/")
     servers: list[Server] = []
     for part in hosts.split(","):
@@ -256,14 +292,14 @@ def _server(part: str, text: str) -> Server:
 
 
 def _chroot(path: str, text: str) -> str:
-    path = path.rstrip("/")
-    if not path:
+    if path in ("", "/"):
         return ""
     if "," in path or ":" in path:
         raise ConfigurationError(
             f"the chroot {path!r} in {text!r} stands before the last server: write it once, after"
             " the last host:port"
         )
+    path = path[:-1] if path.endswith("/") else path
     parts = path[1:].split("/")
     if any(not p or p in (".", "..") or not p.isprintable() for p in parts):
         raise ConfigurationError(

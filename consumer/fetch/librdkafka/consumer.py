@@ -26,6 +26,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from kafka.structs import TopicPartition
 
 from consumer.errors import ConsumerOptionError
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class QueueConsumer:
         self._caught: Caught | None = None
         self._watching = False
         self._closed = False
-        self._wanted = threading.Event()
+        self._wanted = Bell()
         self._warned = ""
         try:
             self._consumer = confluent_kafka.Consumer(

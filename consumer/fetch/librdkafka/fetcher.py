@@ -72,6 +72,7 @@ class LibrdkafkaFetcher:
         self._silent: dict[int, float] = {}
         self._client_side: QueueConsumer = self._open_client()
         self._streams: dict[TopicPartition, PartitionQueue] = {}
+        self.given: dict[TopicPartition, list[Any]] = {}
         # What librdkafka has refused to start.
         self._unstarted: set[TopicPartition] = set()
         # When (`time.monotonic`) something is due again.
@@ -241,7 +242,11 @@ class LibrdkafkaFetcher:
         """Up to `max_records` buffered records by partition, and whether there were any. Raises
         what `PartitionFetcher.take` raises. Call under `lock`.
         """
-        records = self.beside.take_buffered(max_records)
+        try:
+            records = self.given = self.beside.take_buffered(max_records)
+        except kafka.errors.UnsupportedCodecError as e:
+            log.debug("%s; librdkafka, which has its own, brings them", e)
+            records = self.given = {}
         overtaken = [
             tp
             for tp in records
@@ -255,42 +260,44 @@ class LibrdkafkaFetcher:
             self._reconcile()
         self._fill(left)
         for tp in list(self._streams) if left > 0 else ():
-            found = self._take_from(tp, left, bool(records))
-            if found:
-                records.setdefault(tp, []).extend(found)
-                left -= len(found)
-                if left <= 0:
-                    break
+            left -= self._take_from(tp, left, records)
+            if left <= 0:
+                break
         self._measure(not records)
         return records, bool(records)
 
-    def _take_from(self, tp: TopicPartition, count: int, others: bool) -> list[Any]:
-        """Records of one partition; `others`: there are records already, so its error can wait for
-        the next take.
+    def _take_from(
+        self, tp: TopicPartition, count: int, given: dict[TopicPartition, list[Any]]
+    ) -> int:
+        """Add records of one partition to what is given already, where there is some its error can
+        wait for the next take; how many.
         """
+        others = bool(given)
         stream, state = self._streams[tp], self._subscriptions.assignment.get(tp)
         if state is None or not state.is_fetchable() or not stream.move(state.position.offset):
-            return []
+            return 0
         if stream.exhausted:
             if stream.fault is not None:
                 if not others:
                     self._fault(tp, state, stream)
             elif stream.end > state.position.offset:
                 state.position = OffsetAndMetadata(stream.end, "", state.position.leader_epoch)
-            return []
+            return 0
         messages = stream.take(count)
         records = records_of(tp.topic, tp.partition, messages)
         if self._decoders != (None, None):
             records = self._decoded(records, others)
         if records:
             last = records[-1]
+            # before the position moves: see `given`
+            given[tp] = [*given[tp], *records] if tp in given else records
             state.position = OffsetAndMetadata(last.offset + 1, "", last.leader_epoch)
             size = sum(map(len, messages))
             stream.trim(stream.size - size)
             taken, read = self._counted.get(tp, (0, 0))
             self._counted[tp] = (taken + len(records), read + size)
             self._streams[tp] = self._streams.pop(tp)  # behind the others
-        return records
+        return len(records)
 
     def _decoded(self, records: list[Any], others: bool) -> list[Any]:
         with Decoded(*self._decoders, alone=not others) as decoded:
@@ -301,6 +308,21 @@ class LibrdkafkaFetcher:
 
     def _fill(self, wanted: int) -> None:
         """Take from librdkafka until enough is here to choose from, or nothing more is queued."""
+        try:
+            self._fill_streams(wanted)
+        except BaseException:
+            # a signal handler's: what was taken from librdkafka is nowhere, so nothing that follows
+            # it may be handed out
+            self._start_over()
+            raise
+
+    def _start_over(self) -> None:
+        """Begin every partition anew, where it stands."""
+        self._streams.clear()
+        self._client_side.stop(list(self._client_side.running))
+        self._reconcile_at = 0.0
+
+    def _fill_streams(self, wanted: int) -> None:
         client = self._client_side
         caught = client.caught()
         if caught is not None and self._is_current(caught):

@@ -14,6 +14,8 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Message
 from kafka.consumer.fetcher import ConsumerRecord
 
+from consumer.fetch.decoder import stopped
+
 _new = tuple.__new__
 _kind, _time = itemgetter(0), itemgetter(1)
 _TYPES = {TIMESTAMP_CREATE_TIME: 0, TIMESTAMP_LOG_APPEND_TIME: 1}
@@ -105,6 +107,8 @@ def _decode(deserializer: Any, record: ConsumerRecord, data: bytes | None) -> An
         return deserializer.deserialize(record.topic, record.headers, data)
     except TypeError:  # the older form, without headers
         return deserializer.deserialize(record.topic, data)
+    except StopIteration as e:
+        raise stopped(record.topic, record.partition, record.offset) from e
 
 
 def _sizes(found: list[Any]) -> Any:

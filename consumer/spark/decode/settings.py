@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from consumer.errors import ConsumerOptionError
+from consumer.option_types import read_option
 
 DEFAULTS: Mapping[str, str] = {
     "client.id": "zkcoord-spark",
@@ -50,36 +51,32 @@ def librdkafka_settings(given: Mapping[str, str]) -> dict[str, str]:
     return merged
 
 
-def _flag(value: str) -> bool:
-    return value.strip().lower() in ("true", "1", "t")
-
-
 def _same(value: str) -> str:
     return value
 
 
-# librdkafka's name -> (kafka-python's, how to read the value)
+# librdkafka's name -> (kafka-python's, what its text is there: read by `consumer.option_types`)
 KAFKA_PYTHON: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "bootstrap.servers": ("bootstrap_servers", lambda value: value.split(",")),
     "metadata.broker.list": ("bootstrap_servers", lambda value: value.split(",")),
     "client.id": ("client_id", _same),
     "client.rack": ("client_rack", _same),
     "isolation.level": ("isolation_level", _same),
-    "check.crcs": ("check_crcs", _flag),
-    "fetch.min.bytes": ("fetch_min_bytes", int),
-    "fetch.wait.max.ms": ("fetch_max_wait_ms", int),
-    "fetch.max.bytes": ("fetch_max_bytes", int),
-    "fetch.message.max.bytes": ("max_partition_fetch_bytes", int),
-    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", int),
-    "receive.message.max.bytes": ("receive_message_max_bytes", int),
-    "socket.receive.buffer.bytes": ("receive_buffer_bytes", int),
-    "socket.send.buffer.bytes": ("send_buffer_bytes", int),
-    "socket.timeout.ms": ("request_timeout_ms", int),
-    "fetch.error.backoff.ms": ("retry_backoff_ms", int),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", int),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", int),
-    "connections.max.idle.ms": ("connections_max_idle_ms", int),
-    "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", int),
+    "check.crcs": ("check_crcs", _same),
+    "fetch.min.bytes": ("fetch_min_bytes", _same),
+    "fetch.wait.max.ms": ("fetch_max_wait_ms", _same),
+    "fetch.max.bytes": ("fetch_max_bytes", _same),
+    "fetch.message.max.bytes": ("max_partition_fetch_bytes", _same),
+    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _same),
+    "receive.message.max.bytes": ("receive_message_max_bytes", _same),
+    "socket.receive.buffer.bytes": ("receive_buffer_bytes", _same),
+    "socket.send.buffer.bytes": ("send_buffer_bytes", _same),
+    "socket.timeout.ms": ("request_timeout_ms", _same),
+    "fetch.error.backoff.ms": ("retry_backoff_ms", _same),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _same),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _same),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _same),
+    "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", _same),
     "security.protocol": ("security_protocol", str.upper),
     "ssl.ca.location": ("ssl_cafile", _same),
     "ssl.certificate.location": ("ssl_certfile", _same),
@@ -121,11 +118,8 @@ def kafka_python_settings(given: Mapping[str, str]) -> dict[str, Any]:
                 f"kafka.{name} cannot be used with the engine kafka-python: leave it out, or pip"
                 " install confluent-kafka"
             )
-        theirs, read = KAFKA_PYTHON[name]
-        try:
-            found[theirs] = read(value)
-        except ValueError:
-            raise ConsumerOptionError(f"kafka.{name} is {value!r}, which is no number") from None
+        theirs, said = KAFKA_PYTHON[name]
+        found[theirs] = read_option(theirs, said(value), f"kafka.{name}")
     return {
         **found,
         "group_id": None,

@@ -33,7 +33,7 @@ def looking(lock: Any) -> Any:
         lease_seen_ms=0,
         handed_out=(),
     )
-    lifetime = SimpleNamespace(pid=1, closed=False)
+    lifetime = SimpleNamespace(pid=1, closed=False, ending=False, woken=False)
     return SimpleNamespace(state=state, lease_holds=lease_holds, lifetime=lifetime)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from consumer.member import broker_discovery
 from consumer.member.broker_discovery import BrokerDiscovery, BrokerReader
+from zkcoord.zk.listeners import Listeners
 from zkcoord.zk.port import Children, GetData, Missing, Node, Read, ReadDone, ReadResult
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.stat import Stat
@@ -47,7 +48,11 @@ def broker(*endpoints: str, host: str | None = None, port: int = -1, **protocols
 
 
 def found(nodes: dict[str, bytes] | None, protocol: str = "PLAINTEXT") -> list[str]:
-    answers: list[list[str]] = []
+    return [server for servers in listeners(nodes, protocol).values() for server in servers]
+
+
+def listeners(nodes: dict[str, bytes] | None, protocol: str = "PLAINTEXT") -> Listeners:
+    answers: list[Listeners] = []
     port: Any = Brokers(nodes)
     BrokerReader(port, Layout.DRAFT, protocol, answers.append).begin()
     (answer,) = answers
@@ -61,6 +66,14 @@ def test_the_listener_with_the_right_protocol_is_taken() -> None:
     }
     assert found(nodes) == ["a:1", "c:3"]
     assert found(nodes, "SSL") == ["b:2"]
+
+
+def test_each_listener_of_a_protocol_is_there_with_all_brokers() -> None:
+    nodes = {
+        "0": broker("OUT://a:1", "IN://b:2", OUT="PLAINTEXT", IN="PLAINTEXT"),
+        "1": broker("OUT://c:3", "IN://d:4", OUT="PLAINTEXT", IN="PLAINTEXT"),
+    }
+    assert listeners(nodes) == {"IN": ("b:2", "d:4"), "OUT": ("a:1", "c:3")}
 
 
 def test_old_formats_addresses_and_rubbish() -> None:

@@ -14,10 +14,8 @@ GROUP = {"zookeeper.connect": "h:2181/k", "group.id": "g"}
 
 
 def test_each_old_name_is_an_option_that_exists() -> None:
-    assert {ours for ours, _ in RENAMED.values()} <= set(DEFAULT_CONFIG)
-    assert not set(RENAMED) & {*HERE, *NO_EFFECT} and len(
-        {ours for ours, _ in RENAMED.values()}
-    ) == len(RENAMED)
+    assert set(RENAMED.values()) <= set(DEFAULT_CONFIG)
+    assert not set(RENAMED) & {*HERE, *NO_EFFECT} and len(set(RENAMED.values())) == len(RENAMED)
 
 
 def test_values_may_be_text_as_in_a_properties_file() -> None:
@@ -93,16 +91,16 @@ def test_where_offsets_are(given: dict[str, Any], storage: str | None) -> None:
         ({**GROUP, "auto.commit.enabled": "true"}, {}, "did you mean 'auto.commit.enable'?"),
         ({**GROUP, "group_instance_id": "i"}, {}, "give group_instance_id as a keyword"),
         (
-            {**GROUP, "auto.commit.enable": "yes"},
+            {**GROUP, "auto.commit.enable": "perhaps"},
             {},
-            "auto.commit.enable is 'yes': give true or false",
+            "auto.commit.enable is 'perhaps': write True or False",
         ),
         (
             {**GROUP, "consumer.timeout.ms": "soon"},
             {},
-            "consumer.timeout.ms is 'soon': give a whole number",
+            "consumer.timeout.ms is 'soon': give a number of milliseconds",
         ),
-        ({**GROUP, "consumer.timeout.ms": True}, {}, "give a whole number"),
+        ({**GROUP, "consumer.timeout.ms": True}, {}, "give a number of milliseconds"),
         (
             {**GROUP, "queued.max.message.chunks": "0"},
             {},

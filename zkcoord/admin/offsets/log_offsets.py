@@ -15,29 +15,32 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any
 
-from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.model import TopicPartition
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.listeners import PLAINTEXT, by_answer, chosen, listeners_of
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import names
 from zkcoord.znodes.codec import decode_broker
+from zkcoord.znodes.kafka import BrokerData
 from zkcoord.znodes.paths import Layout
 
 ENDS_DEADLINE_MS = 5_000
 TOPIC_DEADLINE_MS = 1_000
 BOOTSTRAP_SERVERS_MAX = 16
 NO_RECORD = -1
-PROTOCOL, PLAINTEXT = "security_protocol", "PLAINTEXT"
+PROTOCOL = "security_protocol"
 OPEN: Mapping[str, Any] = MappingProxyType({})
 
 Ask = Callable[[Any, list[Any], int], Mapping[Any, int | None]]
 
 
 def registered_brokers(
-    reader: SyncClient, layout: Layout, protocol: str = PLAINTEXT
+    reader: SyncClient, layout: Layout, protocol: str = PLAINTEXT, listener: str = ""
 ) -> tuple[str, ...]:
-    """host:port of the live brokers' listeners with this security protocol, at most
-    `BOOTSTRAP_SERVERS_MAX`. Raises `UnavailableError`.
+    """host:port of the live brokers with this security protocol, at most `BOOTSTRAP_SERVERS_MAX`:
+    at the listener of this name, or at the first that takes a connection. Raises
+    `UnavailableError`, `ConfigurationError` where there is no such listener.
     """
     (answer,) = reader.read([GetChildren(layout.brokers_root)])
     ids = (
@@ -45,24 +48,16 @@ def registered_brokers(
         if isinstance(answer, Children)
         else []
     )
-    found = []
-    for name, node in zip(
-        ids, reader.read([GetData(layout.broker(name)) for name in ids]), strict=False
-    ):
-        broker = decode_broker(name, node.data) if isinstance(node, Node) else None
-        if broker is None or isinstance(broker, Malformed):
-            continue
-        listening = [
-            address
-            for listener, address in broker.endpoints.items()
-            if broker.protocols.get(listener, listener) == protocol
-        ]
-        if not listening and protocol == PLAINTEXT and broker.host and broker.port >= 0:
-            listening = [(broker.host, broker.port)]
-        found += [
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in listening
-        ]
-    return tuple(found[:BOOTSTRAP_SERVERS_MAX])
+    nodes = reader.read([GetData(layout.broker(name)) for name in ids])
+    brokers = [
+        broker
+        for name, node in zip(ids, nodes, strict=False)
+        if isinstance(node, Node)
+        and isinstance(broker := decode_broker(name, node.data), BrokerData)
+    ]
+    found = listeners_of(brokers, protocol)
+    tried = chosen(found, listener) if listener else by_answer(found)
+    return next(iter(tried.values()), ())[:BOOTSTRAP_SERVERS_MAX]
 
 
 class LogOffsets:

@@ -1,0 +1,116 @@
+"""kafka-python's own log lines, said once.
+
+It logs each attempt to reach a broker: four lines a second for as long as one is away. What it says
+is said here when it begins and when it is over (`consumer.fetch.broker_log`). Of each of its lines
+the first goes through, and one a minute while it comes again; the others do at level DEBUG of this
+module. (So do those lines of ours that repeat what it says.) Only lines of the IO threads of
+consumers made here are judged: what other clients of kafka-python log in this process is theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 60.0
+LINES_MAX = 1_000
+# Loggers whose lines begin with what they are about: a topic, a partition.
+NAMING = ("kafka.cluster", "kafka.consumer.fetcher")
+# How kafka-python says that, and why.
+FAILED = "Connection failed: %s"
+CERTIFICATE_HINT = "; ssl_cafile names the authorities that are trusted"
+LOGGERS = (
+    "consumer.fetch.client",
+    "kafka.cluster",
+    "kafka.consumer.fetcher",
+    "kafka.coordinator.base",
+    "kafka.net.connection",
+    "kafka.net.inet",
+    "kafka.net.manager",
+    "kafka.net.transport",
+)
+
+
+class RepeatedLines(logging.Filter):
+    """Lets a line of the given IO loops through that was not there within `AGAIN_S`. It is the same
+    by its place in the source and, for `NAMING`, what it names.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        # kafka-python's IO loops.
+        self._loops: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Line of a thread -> when it went through last, and how many have not since.
+        self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
+        # Thread -> why a connection failed last.
+        self.failed: dict[int | None, str] = {}
+
+    def add(self, loop: Any) -> None:
+        """Judge the lines of this loop's thread."""
+        self._loops.add(loop)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it goes through."""
+        if record.levelno < logging.WARNING or not self._is_ours(record.thread):
+            return True
+        if record.msg == FAILED and isinstance(record.args, tuple):
+            self.failed[record.thread] = str(record.args[0])
+        about = record.args if record.name in NAMING and isinstance(record.args, tuple) else ()
+        line = (record.thread, record.name, record.lineno, *map(str, about[:1]))
+        now = self._clock()
+        since, left_out = self._said.get(line, (-AGAIN_S, 0))
+        if now - since < AGAIN_S:
+            self._said[line] = (since, left_out + 1)
+            log.debug("%s: %s", record.name, record.getMessage())
+            return False
+        if len(self._said) >= LINES_MAX:
+            self._said.clear()
+            self.failed.clear()
+        self._said[line] = (now, 0)
+        if left_out:
+            record.msg = f"{record.getMessage()} (and {left_out} like it before)"
+            record.args = None
+        return True
+
+    def _is_ours(self, thread: int | None) -> bool:
+        return any(
+            loop._io_thread is not None and loop._io_thread.ident == thread
+            for loop in tuple(self._loops)
+        )
+
+
+REPEATED = RepeatedLines()
+for _name in LOGGERS:
+    logging.getLogger(_name).addFilter(REPEATED)
+
+
+def quiet(make: Callable[..., Any], made: list[Any]) -> Callable[..., Any]:
+    """What makes kafka-python's network client, so that its lines are said once; they are added to
+    `made`.
+    """
+
+    def make_quiet(*arguments: Any, **configs: Any) -> Any:
+        client = make(*arguments, **configs)
+        made.append(client)
+        loop = getattr(client, "_net", None)
+        if loop is not None:
+            REPEATED.add(loop)
+        return client
+
+    return make_quiet
+
+
+def trouble(clients: Iterable[Any]) -> str:
+    """Why their last connection failed, as " (why)"; "" where that is not known."""
+    for client in clients:
+        thread = getattr(getattr(client, "_net", None), "_io_thread", None)
+        why = REPEATED.failed.get(None if thread is None else thread.ident, "")
+        if why:
+            return f" ({why}{CERTIFICATE_HINT if 'CERTIFICATE_VERIFY_FAILED' in why else ''})"
+    return ""

@@ -1,0 +1,16 @@
+"""Words for yes and no, as a person writes them into a file, a variable or an option: one list for
+every option that is on or off, whoever reads it.
+"""
+
+from __future__ import annotations
+
+YES = ("on", "true", "yes", "1")
+NO = ("off", "false", "no", "0")
+
+
+def yes_or_no(text: str) -> bool:
+    """What the text says, in any case. Raises `ValueError` for another."""
+    word = text.strip().lower()
+    if word not in YES and word not in NO:
+        raise ValueError(f"{text!r} says neither yes nor no")
+    return word in YES
