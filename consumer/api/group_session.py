@@ -24,7 +24,7 @@ from consumer.member.metrics import RebalanceMetrics
 from consumer.member.thread import MemberThread
 from consumer.offsets.committer import Committer
 from consumer.offsets.dual_store import DualOffsetStore
-from consumer.offsets.initial_offsets import InitialOffsets
+from consumer.offsets.initial_offsets import InitialOffsets, unset_because
 from consumer.offsets.kafka_store import KafkaOffsetStore
 from consumer.offsets.store import OffsetStore, OffsetStoreLinks, ZooKeeperOffsetStore
 from consumer.options import POLLED_EVERY_MS
@@ -154,6 +154,10 @@ class GroupSession:
             MemberLog(config, self._setup.layout, self.rebalances),
             bool(config["raise_on_rebalance_failure"]),
             self.in_hand_ms,
+            config["rebalance_protocol"] == "eager",
+            unset_because(
+                str(config["initial_offsets"]), str(config["offsets_storage"]) == "kafka"
+            ),
         )
 
     def _new_committer(self) -> Committer:

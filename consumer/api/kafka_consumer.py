@@ -12,7 +12,7 @@ it refuses a closed consumer and one that was carried into a forked child.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -134,8 +134,9 @@ class KafkaConsumer:
         are.
 
         Raises `ValueError`, `TypeError`, `IllegalStateError` (closed), `MembershipError` (this
-        member cannot go on), `ConsumerRebalanceFailedException` (where `raise_on_rebalance_failure`
-        asks for it), `ListenerError`, and what kafka-python raises for records.
+        member cannot go on), `NoStoredOffsetError` (until the application seeks),
+        `ConsumerRebalanceFailedException` (where `raise_on_rebalance_failure` asks for it),
+        `ListenerError`, and what kafka-python raises for records.
         """
         self._lifetime.check()
         return self._polling.poll(timeout_ms, max_records, update_offsets)
@@ -207,7 +208,8 @@ class KafkaConsumer:
     ) -> None:
         """Store next offsets (default: the positions of all assigned partitions) and wait for it.
 
-        Raises `IllegalStateError` (no group), `NotOwnedError` (a `CommitFailedError`),
+        Raises `IllegalStateError` (no group), `TypeError` and `ValueError` (no offsets),
+        `OffsetMetadataTooLargeError`, `NotOwnedError` (a `CommitFailedError`),
         `CommitUnavailableError` (retriable; ZooKeeper did not answer within `timeout_ms`).
         """
         self._lifetime.check()
@@ -218,17 +220,22 @@ class KafkaConsumer:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         callback: CommitCallback | None = None,
     ) -> Future:
-        """As `commit` without waiting. `callback(offsets, answer or exception)` is called by a
-        later poll; the future has the same outcome.
+        """As `commit` without waiting. `callback(offsets, None or exception)` is called by a later
+        poll; the future has the same outcome.
         """
         self._lifetime.check()
         return self._offsets.commit_async(offsets, callback)
 
     def committed(
-        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
-    ) -> int | OffsetAndMetadata | None:
-        """The stored next offset of a partition, None where there is none. Raises
-        `IllegalStateError` (no group), `CommitUnavailableError` (ZooKeeper did not answer in time).
+        self,
+        partition: TopicPartition | Collection[TopicPartition],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """The stored next offset of a partition, None where there is none; with `metadata` an
+        `OffsetAndMetadata`. Of a list or set of partitions: {partition: the same}, in one request.
+        Raises `IllegalStateError` (no group), `TypeError`, `CommitUnavailableError` (ZooKeeper did
+        not answer in time).
         """
         self._lifetime.check()
         return self._offsets.committed(partition, metadata, timeout_ms)

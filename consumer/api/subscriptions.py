@@ -18,7 +18,7 @@ from kafka.structs import TopicPartition
 from consumer.api.group_session import GroupSession
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker, check_listener
-from consumer.assignment.subscription import python_regex, subscription_of, topics_of
+from consumer.assignment.subscription import python_regex, subscription_of, topics_of, wants
 from consumer.core import messages as msg
 from consumer.fetch.record_iterator import TakenRecords
 from consumer.offsets.committer import numbers_of
@@ -54,8 +54,9 @@ class Subscriptions:
         wanted = subscription_of(topics, pattern, bool(self._config["exclude_internal_topics"]))
         check_listener(listener)
         if self._alone:
+            regex = python_regex(wanted)
             self._put_back()
-            self._data.choose(list(topics), python_regex(wanted))
+            self._data.choose(list(topics), regex, wants(wanted))
             self._data.wakeup.set()
             return
         self.choose(wanted, listener)
@@ -69,6 +70,7 @@ class Subscriptions:
         self._wanted = wanted
         self._data.prepare(topics_of(wanted))
         self._session.join()
+        self._session.state.want(wants(wanted))
         self._session.send(msg.Subscribe(wanted, user_data))
 
     def add_topics(self, topics: Iterable[str]) -> None:

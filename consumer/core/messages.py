@@ -36,12 +36,16 @@ from zkcoord.core.model import Subscription, TopicPartition
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of
-    this member's streams owns a partition, where it is not stream 0.
+    this member's streams owns a partition, where it is not stream 0. `metadata`: what was committed
+    beside these offsets, where there is any. `unset` are assigned, too, and nothing says where they
+    begin (`Resolved.unset`): they are fetched once the application has sought.
     """
 
     offsets: Mapping[TopicPartition, int]
     assignment_epoch: int = 0
     streams: Mapping[TopicPartition, int] = field(default_factory=dict)
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unset: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +131,13 @@ class CommitDone:
 class Stored:
     """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an
     operator). `given`: it gave the partitions up with them. Told only where
-    `MemberOptions.tells_stored` asks for it; nothing to obey.
+    `MemberOptions.tells_stored` asks for it; nothing to obey. `metadata` is what is stored beside
+    them, where there is any.
     """
 
     offsets: Mapping[TopicPartition, int]
     given: bool = False
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +239,13 @@ class Revoked:
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """Answer to `Resolve`; a partition may be left out when it cannot be resolved yet (it is asked
-    again).
+    again). `unset`: nothing says where these begin. They are owned without an offset, which the
+    first commit makes.
     """
 
     token: int
     offsets: Mapping[TopicPartition, int]
+    unset: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +260,15 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Store these next offsets, as known in `assignment_epoch`. Answered by `CommitDone`."""
+    """Store these next offsets, as known in `assignment_epoch`, and `metadata`
+    beside those that it names; beside the others there is none from then on. Answered by
+    `CommitDone`.
+    """
 
     token: int
     offsets: Mapping[TopicPartition, int]
     assignment_epoch: int
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
