@@ -107,9 +107,11 @@ class KafkaConsumer:
         self._subscriptions.unsubscribe()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without a group, from where each stands, or from the offsets
-        given in {partition: offset}; replaces what was assigned. Raises `IllegalStateError` with a
-        group, or after `subscribe`; `TypeError` and `ValueError` for offsets that are none.
+        """Consume these partitions, from where each stands, or from the offsets given in
+        {partition: offset}; replaces what was assigned. With a `group_id` they begin where the
+        group stands, and commits are the group's, while it has no members. Raises
+        `IllegalStateError` after `subscribe`; `TypeError` and `ValueError` for what is no
+        partition or offset.
         """
         self._lifetime.check()
         self._subscriptions.assign(partitions)

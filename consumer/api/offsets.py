@@ -95,13 +95,15 @@ class Offsets:
             left = self._records.positions().get(partition)
         if left is not None:
             return left
+        limit_ms = self._config["request_timeout_ms"] if timeout_ms is None else timeout_ms
+        by_hand = self._session.by_hand
+        if by_hand is not None and not by_hand.placed.wait(limit_ms / 1000):
+            return None
         known = self._unset_aside(partition)
         if known is not None:
             return known
         try:
-            found = self._data.kafka.position(
-                partition, self._config["request_timeout_ms"] if timeout_ms is None else timeout_ms
-            )
+            found = self._data.kafka.position(partition, limit_ms)
         except KeyError as e:  # it left between kafka-python's check and its use
             raise IllegalStateError("Partition is not assigned") from e
         # the broker that was asked went away meanwhile: as where the time is over

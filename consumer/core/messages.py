@@ -103,14 +103,15 @@ class Resolve:
 class CommitOutcome(enum.Enum):
     """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had
     heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final
-    for the partitions named, `UNAVAILABLE` may be tried again. `REFUSED` is said by the fetching
-    side alone, where it keeps the offsets.
+    for the partitions named, `UNAVAILABLE` may be tried again. The fetching side alone says
+    `REFUSED`, where it keeps the offsets, and `GROUP_ALIVE`, where it commits without a member.
     """
 
     OK = "ok"
     REFUSED = "Kafka refused it"
     OVERRULED = "an operator reset it"
     NOT_OWNED = "not owned"
+    GROUP_ALIVE = "the group has members"
     NO_LONGER_MEMBER = "no longer a member"
     UNAVAILABLE = "ZooKeeper did not answer"
 

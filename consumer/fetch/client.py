@@ -229,6 +229,15 @@ class FetchClient:
             states = {tp: self.subscription.assignment.get(tp) for tp in partitions}
             return {tp for tp, s in states.items() if s is not None and s.is_missing_position()}
 
+    def reset(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Look up where `auto_offset_reset` begins; False: there is no policy."""
+        if self._reset_policy is None:
+            return False
+        with self.lock:
+            for tp in partitions:
+                self.subscription.request_offset_reset(tp)
+        return True
+
     def position(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """The next offset to hand out; None while it is being looked up or the partition is not
         assigned.

@@ -151,17 +151,39 @@ class MemberMultis:
                     ops += self._metadata_ops(stop.partition, stop.offset, "", True)
 
     def _offset_op(self, tp: TopicPartition, offset: int, version: int | None) -> Op:
-        path, data = self.layout.offset(self.options.group, tp), codec.encode_offset(offset)
-        if version is None:
-            return Create(path, data, acl=self.acl)
-        return SetData(path, data, version)
+        return offset_op(self.layout, self.options.group, self.acl, tp, offset, version)
 
     def _metadata_ops(self, tp: TopicPartition, offset: int, text: str, noted: bool) -> list[Op]:
-        """What is to stand beside an offset ("": nothing). The offset's version is the fence of
-        both.
-        """
-        path = self.layout.commit_metadata(self.options.group, tp)
-        if not text:
-            return [Delete(path)] if noted else []
-        data = codec.encode_commit_metadata(CommitMetadata(offset, text))
-        return [SetData(path, data, -1) if noted else Create(path, data, acl=self.acl)]
+        return metadata_ops(self.layout, self.options.group, self.acl, tp, offset, text, noted)
+
+
+def offset_op(
+    layout: Layout,
+    group: str,
+    acl: tuple[AclEntry, ...],
+    tp: TopicPartition,
+    offset: int,
+    version: int | None,
+) -> Op:
+    """Store an offset at a version (None: make its node)."""
+    path, data = layout.offset(group, tp), codec.encode_offset(offset)
+    return Create(path, data, acl=acl) if version is None else SetData(path, data, version)
+
+
+def metadata_ops(
+    layout: Layout,
+    group: str,
+    acl: tuple[AclEntry, ...],
+    tp: TopicPartition,
+    offset: int,
+    text: str,
+    noted: bool,
+) -> list[Op]:
+    """What is to stand beside an offset ("": nothing); `noted`: its node exists. The offset's
+    version, in the same multi, is the fence of both.
+    """
+    path = layout.commit_metadata(group, tp)
+    if not text:
+        return [Delete(path)] if noted else []
+    data = codec.encode_commit_metadata(CommitMetadata(offset, text))
+    return [SetData(path, data, -1) if noted else Create(path, data, acl=acl)]

@@ -52,20 +52,7 @@ def stored_offsets(
     are left out. Raises `CommitUnavailableError` without an answer within `timeout_s`,
     `SessionRefusedError`.
     """
-    topics = sorted({tp.topic for tp in partitions})
-    listed = [ModelPartition(*tp) for tp in partitions]
-    reads: list[Read] = [
-        *(
-            GetData(path)
-            for t in topics
-            for path in (layout.offset_topic(group, t), layout.topic(t))
-        ),
-        *(
-            GetData(path)
-            for tp in listed
-            for path in (layout.offset(group, tp), layout.commit_metadata(group, tp))
-        ),
-    ]
+    reads = stored_reads(layout, group, partitions)
     deadline = time.monotonic() + timeout_s
     answers: list[ReadAnswer] = []
     while len(answers) < len(reads):
@@ -74,14 +61,37 @@ def stored_offsets(
         answers += _answers(
             thread, zk, reads[at : at + count], max(0.0, deadline - time.monotonic())
         )
+    if any(isinstance(answer, Denied) for answer in answers):
+        raise _unread(timeout_s)
+    return stored_of(partitions, answers)
+
+
+def stored_reads(layout: Layout, group: str, partitions: Sequence[TopicPartition]) -> list[Read]:
+    """What must be read to know what is stored of these: for each topic in order what is said of
+    its offsets, and the topic; for each partition its offset, and what is beside it.
+    """
+    topics = sorted({tp.topic for tp in partitions})
+    listed = [ModelPartition(*tp) for tp in partitions]
+    of_topics = (
+        GetData(path) for t in topics for path in (layout.offset_topic(group, t), layout.topic(t))
+    )
+    of_partitions = (
+        GetData(path)
+        for tp in listed
+        for path in (layout.offset(group, tp), layout.commit_metadata(group, tp))
+    )
+    return [*of_topics, *of_partitions]
+
+
+def stored_of(
+    partitions: Sequence[TopicPartition], answers: Sequence[ReadAnswer]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What is stored, by the answers to `stored_reads`."""
     found = iter(answers)
-    said = {t: (next(found), next(found)) for t in topics}
+    said = {t: (next(found), next(found)) for t in sorted({tp.topic for tp in partitions})}
     stored: dict[TopicPartition, OffsetAndMetadata] = {}
     for tp in partitions:
-        offset, metadata = next(found), next(found)
-        if isinstance(offset, Denied):
-            raise _unread(timeout_s)
-        known = _stored(tp, offset, metadata, *said[tp.topic])
+        known = _stored(tp, next(found), next(found), *said[tp.topic])
         if known is not None:
             stored[tp] = known
     return stored

@@ -79,6 +79,12 @@ class Pending:
             )
         if done.outcome is CommitOutcome.OK:
             return None
+        if done.outcome is CommitOutcome.GROUP_ALIVE:
+            return NotOwnedError(
+                done.partitions,
+                f"the group has live members ({done.why}), which own its partitions: stop them, or"
+                " use a group_id of its own for partitions that you assign yourself",
+            )
         if done.outcome is CommitOutcome.OVERRULED:
             return OffsetResetError(done.partitions)
         if lost:
@@ -264,6 +270,12 @@ class Committer:
             self._finished.popleft()()
 
     # automatic commits
+
+    def automatic_now(self) -> None:
+        """Commit what was processed, where commits are automatic; it is not waited for."""
+        if self.due_ms is not None:
+            self.due_ms = 0
+            self.automatic(boot_ms())
 
     def automatic(self, now_ms: int) -> None:
         """Commit what was processed, when it is time."""

@@ -71,7 +71,8 @@ class CoordinatorWatch:
         gets something after all is told so when it comes.
         """
         session, options = self.state.session, self.options
-        if session.idle_look_at_ms is None or session.held or session.pending:
+        busy = session.held or session.pending or session.leaving
+        if session.idle_look_at_ms is None or busy:
             return
         if e.alive and e.group_state == GroupState.STABLE.value and self.proofs.holds(e.now_ms):
             session.idle_look_at_ms = None
