@@ -71,8 +71,10 @@ class Offsets:
         if self._config["offsets_storage"] == "kafka":
             assert self._setup.group_offsets is not None
             return committed_in_kafka(self._setup.group_offsets, partitions, timeout_s)
-        assigned, committed = self._data.assigned(), self._session.state.ledger.committed
-        known = {tp: committed[tp] for tp in partitions if tp in assigned and tp in committed}
+        # what a member owns nobody else commits
+        owned = self._data.assigned() if self._session.joined is not None else set()
+        committed = self._session.state.ledger.committed
+        known = {tp: committed[tp] for tp in partitions if tp in owned and tp in committed}
         unknown = [tp for tp in partitions if tp not in known]
         if unknown:
             assert self._setup.zk is not None
