@@ -254,15 +254,26 @@ class LibrdkafkaFetcher:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile()
         self._fill(left)
-        for tp in list(self._streams) if left > 0 else ():
-            found = self._take_from(tp, left, bool(records))
-            if found:
-                records.setdefault(tp, []).extend(found)
-                left -= len(found)
-                if left <= 0:
-                    break
+        self._take_in_turn(records, left)
         self._measure(not records)
         return records, bool(records)
+
+    def _take_in_turn(self, records: dict[TopicPartition, list[Any]], left: int) -> None:
+        """Add up to `left` records: the same number of each stream that has some; what one cannot
+        use goes to the others.
+        """
+        before = left + 1
+        while 0 < left < before:
+            before = left
+            ready = sum(not stream.exhausted for stream in self._streams.values())
+            share = max(1, left // max(1, ready))
+            for tp in list(self._streams):
+                found = self._take_from(tp, min(share, left), bool(records))
+                if found:
+                    records.setdefault(tp, []).extend(found)
+                    left -= len(found)
+                    if left <= 0:
+                        break
 
     def _take_from(self, tp: TopicPartition, count: int, others: bool) -> list[Any]:
         """Records of one partition; `others`: there are records already, so its error can wait for
