@@ -243,7 +243,7 @@ class Deletion:
         if unfinished:
             return (
                 f"{unfinished} batches of the group {self.group} are committed, and their files are"
-                " not visible yet: make them visible first (python -m consumer.spark.sink)"
+                " not visible yet: make them visible first (python -m zkcoord.consumer.spark.sink)"
             )
         if commands and self.left_ms() <= 0:
             return (
