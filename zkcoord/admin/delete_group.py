@@ -117,7 +117,7 @@ class Deletion:
             layout.group(group),
             layout.ids(group),
             layout.owners(group),
-            *([] if keep_offsets else [layout.offsets(group)]),
+            *([] if keep_offsets else [layout.offsets(group), layout.commit_metadata_root(group)]),
         ]
         self.roots = [
             path for path in places if not any(path.startswith(f"{other}/") for other in places)
@@ -203,6 +203,8 @@ class Deletion:
         offsets = self.layout.offsets(self.group)
         if path.startswith(offsets):
             return "offsets" if path.count("/") == offsets.count("/") + 2 else "parents"
+        if path.startswith(self.layout.commit_metadata_root(self.group)):
+            return "commit-metadata" if path.count("/") == offsets.count("/") + 2 else "parents"
         return KINDS.get(
             type(self.layout.locate(path)),
             (

@@ -1,0 +1,38 @@
+"""A plugin for pytest (`-p tests.compat.upstream_side`) in the folder of kafka-python's own tests:
+keeps those that use a consumer, and where a ZooKeeper is given gives them ours.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import kafka
+import pytest
+
+ZOOKEEPER = "ZKCOORD_ZOOKEEPER"
+FIXTURES = {"consumer", "kafka_consumer_factory", "consumer_group"}
+
+
+def ours() -> Any:
+    """Our consumer, as it is made by code that only knows kafka-python's options."""
+    from consumer import KafkaConsumer
+
+    class DropIn(KafkaConsumer):  # type: ignore[misc]  # a test's
+        def __init__(self, *topics: str, **configs: Any) -> None:
+            if configs.get("group_id") is not None:
+                configs["zookeeper_connect"] = os.environ[ZOOKEEPER]
+            super().__init__(*topics, **configs)
+
+    return DropIn
+
+
+if ZOOKEEPER in os.environ:
+    kafka.KafkaConsumer = ours()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has no consumer."""
+    keep = [i for i in items if FIXTURES.intersection(getattr(i, "fixturenames", ()))]
+    config.hook.pytest_deselected(items=[i for i in items if i not in keep])
+    items[:] = keep
