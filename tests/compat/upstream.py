@@ -1,10 +1,10 @@
 """`python -m tests.compat.upstream`: kafka-python's own tests of its consumer, on both consumers.
 
 The tests are taken from the source package of the installed release when this runs (pip fetches
-it); nothing of it is kept here. Its fixtures want a broker: they are given ours. Each test runs with
-kafka-python's consumer and with ours, and what differs must stand in `DIFFERENCES`, with a row of
-the table of differences in docs/consumer.md. An id that differs and is not there fails, and so does
-one that is there and does not differ any more.
+it); nothing of it is kept here. Its fixtures want a broker: they are given ours. Each test runs
+with kafka-python's consumer and with ours, and what differs must stand in `DIFFERENCES`, with a row
+of the table of differences in docs/consumer.md. An id that differs and is not there fails, and so
+does one that is there and does not differ any more.
 
 Ends with 0 when all is as it is written down, 1 when it is not, 2 when the source package cannot be
 had (it says what is missing).
@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import kafka
 
