@@ -32,6 +32,7 @@ from zkcoord.stack.jars import KAFKA
 from zkcoord.stack.java import find_java
 
 ROOT = Path(__file__).parents[2]
+LOGS = ROOT / "build" / "reports"
 FETCH_S, RUN_S = 300, 1_500
 
 PRIVATE = "what begins with an underscore"
@@ -114,7 +115,11 @@ def run(folder: Path, broker: str, zookeeper: str | None) -> Outcomes:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.compat.upstream_side"]
     command += ["-p", "no:cacheprovider", "-o", "addopts=", f"--junitxml={report}"]
     command += [f"--rootdir={folder}", "test/integration"]
-    subprocess.run(command, cwd=folder, env=environment, timeout=RUN_S, stdout=subprocess.DEVNULL)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with (LOGS / f"upstream-{report.stem}.log").open("w") as log:
+        subprocess.run(
+            [*command, "-v"], cwd=folder, env=environment, timeout=RUN_S, stdout=log, stderr=log
+        )
     return dict(outcomes(ElementTree.parse(report).getroot()))
 
 

@@ -5,12 +5,15 @@ keeps those that use a consumer, and where a ZooKeeper is given gives them ours.
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import kafka
 import pytest
 
 ZOOKEEPER = "ZKCOORD_ZOOKEEPER"
+TEST_S = 90
 FIXTURES = {"consumer", "kafka_consumer_factory", "consumer_group"}
 
 
@@ -29,6 +32,19 @@ def ours() -> Any:
 
 if ZOOKEEPER in os.environ:
     kafka.KafkaConsumer = ours()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Some of them wait in a loop without an end."""
+
+    def too_late(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"{item.name} takes longer than {TEST_S} s")
+
+    signal.signal(signal.SIGALRM, too_late)
+    signal.alarm(TEST_S)
+    yield
+    signal.alarm(0)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

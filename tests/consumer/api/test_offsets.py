@@ -30,7 +30,7 @@ def asking(error: KafkaError, known: int | None) -> Offsets:
     )
     setup: Any = SimpleNamespace(data=data, config={"request_timeout_ms": 1_000})
     ledger = SimpleNamespace(unset=set())
-    session: Any = SimpleNamespace(state=SimpleNamespace(ledger=ledger))
+    session: Any = SimpleNamespace(state=SimpleNamespace(ledger=ledger), by_hand=None)
     records: Any = SimpleNamespace(positions=dict)
     return Offsets(setup, session, records)
 
