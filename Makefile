@@ -128,6 +128,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
 	$(PY) -m tests.bench.commit || failed="$$failed bench-commit"; \
 	$(PY) -m zkcoord.demo.spark || failed="$$failed demo-spark"; \
+	$(PY) -m tests.compat.upstream || failed="$$failed compat-upstream"; \
 	$(PY) -m tests.legacy.matrix || failed="$$failed legacy-matrix"; \
 	$(PY) -m tests.legacy.mixed || failed="$$failed legacy-mixed"; \
 	$(PY) -m tests.migrations.roundtrip || failed="$$failed migration-roundtrip"; \

@@ -1,5 +1,6 @@
-"""Consumers whose group zkcoord coordinates: `from consumer import KafkaConsumer` in the place of
-`from kafka import KafkaConsumer`.
+"""Consumers whose group zkcoord coordinates: `from zkcoord.consumer import KafkaConsumer` in the
+place of `from kafka import KafkaConsumer`. (`from consumer import ...` names the same modules,
+where no module of the application has that name.)
 
 Nothing is imported before it is used, so that a process that only wants one part (the pure
 core, say) does not load the others.
@@ -92,7 +93,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _FROM:
         raise AttributeError(f"module 'consumer' has no attribute {name!r}")
-    return getattr(importlib.import_module(_FROM[name]), name)
+    # below this package, under whichever name it was imported (`zkcoord.beside`)
+    module = _FROM[name].removeprefix("consumer") if _FROM[name][:9] == "consumer." else _FROM[name]
+    return getattr(importlib.import_module(module, __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,8 @@
     │   ├── InvalidGroupError ── GroupNameError  (also InvalidGroupIdError)
     │   ├── InvalidConsumerIdError ── ConsumerIdError (also KafkaConfigurationError)
     │   └── InvalidSubscriptionError ── SubscriptionError (also KafkaConfigurationError)
+    │       └── InvalidPatternError (also re.error)
+    │               a pattern is no regular expression, or none of RE2's
     ├── ForkedProcessError ── ForkedConsumerError (also IllegalStateError)
     │               used in a forked child of the process that made it
     └── ConsumerError
@@ -20,13 +22,17 @@
         │   ├── FencedInstanceError              (also FencedInstanceIdError)
         │   ├── OtherLayoutError
         │   ├── SessionRefusedError
-        │   ├── NoStoredOffsetError              (also NoOffsetForPartitionError)
+        │   ├── StartRefusedError                (also NoOffsetForPartitionError)
+        │   │       nothing says where a partition of a Spark query begins
         │   ├── KafkaGroupActiveError            (also NonEmptyGroupError)
         │   │       members of Kafka's own protocol hold the group
         │   ├── KafkaGroupDeniedError            (also GroupAuthorizationFailedError)
         │   │       what the group has committed in Kafka may not be read
         │   └── AgentFailedError
         │           the thread that keeps the membership ended by a defect
+        ├── NoStoredOffsetError                  (also NoOffsetForPartitionError)
+        │           names the partitions of which nothing says where they begin; poll raises it
+        │           until the application has sought
         ├── ConsumerRebalanceFailedException     (also KafkaError)
         │           raised once per quarantine, with raise_on_rebalance_failure
         ├── ListenerError                        (also KafkaError)
@@ -53,6 +59,7 @@ Each keeps the class that kafka-python raises in the same situation as a second 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
@@ -134,8 +141,10 @@ class SessionRefusedError(MembershipError):
     """ZooKeeper cannot be used as configured."""
 
 
-class NoStoredOffsetError(MembershipError, kafka_errors.NoOffsetForPartitionError):
-    """No offset is stored, and auto_offset_reset is 'none' or initial_offsets 'refuse'."""
+class StartRefusedError(MembershipError, kafka_errors.NoOffsetForPartitionError):
+    """No offset is stored, and the options give none, of a member that has no application which
+    could seek.
+    """
 
 
 class KafkaGroupActiveError(MembershipError, kafka_errors.NonEmptyGroupError):
@@ -150,10 +159,29 @@ class AgentFailedError(MembershipError):
     """The member's thread ended by a defect; the log has the traceback."""
 
 
+class NoStoredOffsetError(ConsumerError, kafka_errors.NoOffsetForPartitionError):
+    """No offset is stored for `partitions`, and auto_offset_reset is 'none' or initial_offsets
+    'refuse'. They stay assigned, and go on once the application has sought.
+    """
+
+    def __init__(self, partitions: Iterable[tuple[str, int]], why: str) -> None:
+        self.partitions = tuple(sorted(partitions))
+        named = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
+        super().__init__(f"no offset is stored for {named}, and {why}")
+
+
+class InvalidPatternError(InvalidSubscriptionError, kafka_errors.KafkaError, re.error):
+    """A pattern that cannot be used; the message is one sentence for the user."""
+
+
 class ConsumerRebalanceFailedException(ConsumerError, kafka_errors.KafkaError):
     """The coordinator gave up rebalancing the group for a while; this member keeps what it has, and
     the coordinator tries again by itself.
     """
+
+    def __init__(self, message: str) -> None:
+        # a coordinator's words begin with the name, which is a part of an error's text anyway
+        super().__init__(message.removeprefix(f"{type(self).__name__}: "))
 
 
 class ListenerError(ConsumerError, kafka_errors.KafkaError):
@@ -224,7 +252,7 @@ _BY_CODE: dict[FailureCode, type[MembershipError]] = {
     FailureCode.FENCED_INSTANCE_ID: FencedInstanceError,
     FailureCode.OTHER_LAYOUT: OtherLayoutError,
     FailureCode.REFUSED: SessionRefusedError,
-    FailureCode.RESET_POLICY: NoStoredOffsetError,
+    FailureCode.RESET_POLICY: StartRefusedError,
     FailureCode.KAFKA_GROUP_ACTIVE: KafkaGroupActiveError,
     FailureCode.KAFKA_GROUP_DENIED: KafkaGroupDeniedError,
 }
@@ -234,6 +262,14 @@ _BY_REJECTION: dict[str, type[MembershipError]] = {
     GROUP_MAX_SIZE_REACHED: GroupFullError,
     FENCED_INSTANCE_ID: FencedInstanceError,
 }
+
+
+def described(error: BaseException) -> str:
+    """An error in one line, its class named once: the text of kafka-python's errors names it, that
+    of others does not.
+    """
+    name, text = type(error).__name__, str(error)
+    return text if name in text else f"{name}: {text}".removesuffix(": ")
 
 
 def failure(message: Failed) -> MembershipError:

@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from consumer import KafkaConsumer
+from zkcoord.consumer import KafkaConsumer
 
 
 def main() -> int:

@@ -28,8 +28,8 @@ class Duties:
 
     def run(self) -> float:
         """Run callbacks, raise what waits to be raised, report the poll, commit. When (`boot_ms`)
-        something is due again. Raises `MembershipError`, `ListenerError`, and what the callbacks of
-        commits raise.
+        something is due again. Raises `MembershipError`, `ListenerError`, `NoStoredOffsetError`,
+        and what the callbacks of commits raise.
         """
         session = self._session
         state = session.state
@@ -40,6 +40,7 @@ class Duties:
         now = boot_ms()
         report_ms = session.report_poll(now)
         session.committer.automatic(now)
+        state.raise_unset()
         commit_ms = session.committer.due_ms
         return min(report_ms, math.inf if commit_ms is None else commit_ms)
 

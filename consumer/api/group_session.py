@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kafka.errors import KafkaError
 from kafka.structs import ConsumerGroupMetadata
 
 from consumer.api.lifetime import CloseArguments, Lifetime, open_consumers
@@ -22,9 +23,10 @@ from consumer.member.broker_discovery import BrokerReader
 from consumer.member.log import MemberLog
 from consumer.member.metrics import RebalanceMetrics
 from consumer.member.thread import MemberThread
+from consumer.offsets.by_hand import HandAssignment
 from consumer.offsets.committer import Committer
 from consumer.offsets.dual_store import DualOffsetStore
-from consumer.offsets.initial_offsets import InitialOffsets
+from consumer.offsets.initial_offsets import InitialOffsets, unset_because
 from consumer.offsets.kafka_store import KafkaOffsetStore
 from consumer.offsets.store import OffsetStore, OffsetStoreLinks, ZooKeeperOffsetStore
 from consumer.options import POLLED_EVERY_MS
@@ -133,6 +135,9 @@ class GroupSession:
         # The membership; None while the group is not joined. Changed by the thread that polls, read
         # by any: read it once.
         self.joined: JoinedMember | None = None
+        # Partitions that the application has assigned itself in the group's name; None while there
+        # are none. As above.
+        self.by_hand: HandAssignment | None = None
         # When a poll was last reported to the member (`boot_ms`).
         self._polled_ms = 0
         # Each membership has its own state, committer and metrics; before the first, and after one
@@ -157,6 +162,10 @@ class GroupSession:
             MemberLog(config, self._setup.layout, self.rebalances),
             bool(config["raise_on_rebalance_failure"]),
             self.in_hand_ms,
+            config["rebalance_protocol"] == "eager",
+            unset_because(
+                str(config["initial_offsets"]), str(config["offsets_storage"]) == "kafka"
+            ),
         )
 
     def _new_committer(self) -> Committer:
@@ -171,9 +180,11 @@ class GroupSession:
 
     def send(self, message: msg.FromFetcher) -> None:
         """Send to the member; a commit of nobody is answered at once. Any thread."""
-        joined = self.joined
+        joined, by_hand = self.joined, self.by_hand
         if joined is not None:
             joined.store.send(message)
+        elif isinstance(message, msg.Commit) and by_hand is not None:
+            by_hand.commit(message)
         elif isinstance(message, msg.Commit):
             self.committer.answered(
                 msg.CommitDone(
@@ -192,10 +203,47 @@ class GroupSession:
             joined.start()
             self._polled_ms = boot_ms()
 
+    def assigned_by_hand(self) -> None:
+        """The application has assigned partitions itself, in the group's name: they begin where the
+        group stands.
+        """
+        setup, config = self._setup, self._setup.config
+        if self.by_hand is None:
+            assert setup.zk is not None and setup.group_offsets is not None
+            self.state = self._new_state()
+            self.committer = self._new_committer()
+            self.by_hand = HandAssignment(
+                setup.zk,
+                setup.layout,
+                setup.group_offsets,
+                setup.data,
+                self.state,
+                str(config["offsets_storage"]),
+                str(config["initial_offsets"]),
+                self.committer.answered,
+            )
+        self.by_hand.place()
+
+    def _leave_by_hand(self, by_hand: HandAssignment, autocommit: bool, timeout_ms: float) -> None:
+        """Store the last positions, where commits are automatic, within `timeout_ms`."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        if autocommit and self._setup.config["enable_auto_commit"]:
+            try:
+                self.committer.wait(None, timeout_ms)
+            except KafkaError as e:
+                log.warning("the last positions are not stored: %s", e)
+        by_hand.close(max(0.0, deadline - time.monotonic()))
+        self.by_hand = None
+        self.state.closed = True
+        self.committer.abandon()
+        self.committer.run_callbacks()
+
     def leave(self, autocommit: bool, timeout_ms: float) -> None:
         """End the membership, if there is one: report it to the application, to the group and to
         ZooKeeper, in this order, within `timeout_ms`.
         """
+        if self.by_hand is not None:
+            self._leave_by_hand(self.by_hand, autocommit, timeout_ms)
         joined = self.joined
         if joined is None:
             return
@@ -240,7 +288,7 @@ class GroupSession:
     def lease_holds(self) -> bool:
         """As `leased_in`, for what is owned now. The thread that polls, under the lock."""
         state = self.state
-        if self.alone or boot_ms() < state.lease_seen_ms:
+        if self.alone or self.by_hand is not None or boot_ms() < state.lease_seen_ms:
             return True
         joined = self.joined
         state.lease_seen_ms = (
@@ -252,7 +300,7 @@ class GroupSession:
         """Whether what was assigned in this epoch may be handed out. Any thread. The clock is read
         last: for whoever stood still before that the answer is no.
         """
-        if self.alone:
+        if self.alone or self.by_hand is not None:
             return True
         joined = self.joined
         until = 0 if joined is None else joined.thread.lease_until(assignment_epoch)

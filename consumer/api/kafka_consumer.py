@@ -12,7 +12,7 @@ it refuses a closed consumer and one that was carried into a forked child.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -112,9 +112,11 @@ class KafkaConsumer:
 
     @entry
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without a group, from where each stands, or from the offsets
-        given in {partition: offset}; replaces what was assigned. Raises `IllegalStateError` with a
-        group, or after `subscribe`; `TypeError` and `ValueError` for offsets that are none.
+        """Consume these partitions, from where each stands, or from the offsets given in
+        {partition: offset}; replaces what was assigned. With a `group_id` they begin where the
+        group stands, and commits are the group's, while it has no members. Raises
+        `IllegalStateError` after `subscribe`; `TypeError` and `ValueError` for what is no
+        partition or offset.
         """
         self._subscriptions.assign(partitions)
 
@@ -139,8 +141,9 @@ class KafkaConsumer:
         are.
 
         Raises `ValueError`, `TypeError`, `IllegalStateError` (closed), `MembershipError` (this
-        member cannot go on), `ConsumerRebalanceFailedException` (where `raise_on_rebalance_failure`
-        asks for it), `ListenerError`, and what kafka-python raises for records.
+        member cannot go on), `NoStoredOffsetError` (until the application seeks),
+        `ConsumerRebalanceFailedException` (where `raise_on_rebalance_failure` asks for it),
+        `ListenerError`, and what kafka-python raises for records.
         """
         lifetime = self._lifetime
         try:
@@ -237,7 +240,8 @@ class KafkaConsumer:
     ) -> None:
         """Store next offsets (default: the positions of all assigned partitions) and wait for it.
 
-        Raises `IllegalStateError` (no group), `NotOwnedError` (a `CommitFailedError`),
+        Raises `IllegalStateError` (no group), `TypeError` and `ValueError` (no offsets),
+        `OffsetMetadataTooLargeError`, `NotOwnedError` (a `CommitFailedError`),
         `CommitUnavailableError` (retriable; ZooKeeper did not answer within `timeout_ms`).
         """
         self._offsets.commit(offsets, timeout_ms)
@@ -248,17 +252,22 @@ class KafkaConsumer:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         callback: CommitCallback | None = None,
     ) -> Future:
-        """As `commit` without waiting. `callback(offsets, answer or exception)` is called by a
-        later poll; the future has the same outcome.
+        """As `commit` without waiting. `callback(offsets, None or exception)` is called by a later
+        poll; the future has the same outcome.
         """
         return self._offsets.commit_async(offsets, callback)
 
     @entry
     def committed(
-        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
-    ) -> int | OffsetAndMetadata | None:
-        """The stored next offset of a partition, None where there is none. Raises
-        `IllegalStateError` (no group), `CommitUnavailableError` (ZooKeeper did not answer in time).
+        self,
+        partition: TopicPartition | Collection[TopicPartition],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """The stored next offset of a partition, None where there is none; with `metadata` an
+        `OffsetAndMetadata`. Of a list or set of partitions: {partition: the same}, in one request.
+        Raises `IllegalStateError` (no group), `TypeError`, `CommitUnavailableError` (ZooKeeper did
+        not answer in time).
         """
         return self._offsets.committed(partition, metadata, timeout_ms)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from kafka.errors import IllegalStateError, KafkaError
 from kafka.future import Future
@@ -11,8 +12,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.api.group_session import GroupSession
 from consumer.api.setup import ConsumerSetup
 from consumer.fetch.record_iterator import TakenRecords
-from consumer.offsets.committed import committed_in_kafka, stored_offset
-from consumer.offsets.committer import CommitCallback, needs_group, numbers_of
+from consumer.offsets.committed import committed_in_kafka, stored_offsets
+from consumer.offsets.committer import CommitCallback, checked_offset, needs_group
 
 
 class Offsets:
@@ -34,7 +35,7 @@ class Offsets:
     ) -> None:
         """See `KafkaConsumer.commit`."""
         needs_group(self._config["group_id"])
-        self._session.committer.wait(None if offsets is None else numbers_of(offsets), timeout_ms)
+        self._session.committer.wait(offsets, timeout_ms)
 
     def commit_async(
         self,
@@ -46,35 +47,49 @@ class Offsets:
         return self._session.committer.start(offsets, callback)
 
     def committed(
-        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
-    ) -> int | OffsetAndMetadata | None:
+        self,
+        partition: TopicPartition | Collection[TopicPartition],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Any:
         """See `KafkaConsumer.committed`."""
         needs_group(self._config["group_id"])
-        if not isinstance(partition, TopicPartition):
-            raise TypeError("partition must be a TopicPartition namedtuple")
-        tp, timeout_s = (
-            partition,
-            (self._config["commit_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000,
-        )
+        one = isinstance(partition, TopicPartition)
+        wanted = [partition] if one else _listed(partition)
+        limit_ms = self._config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
+        found = self._committed(wanted, limit_ms / 1000)
+        answers = {
+            tp: known if metadata or known is None else known.offset
+            for tp, known in ((tp, found.get(tp)) for tp in wanted)
+        }
+        return answers[partition] if one else answers
+
+    def _committed(
+        self, partitions: list[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is stored of those of these that have anything stored."""
         if self._config["offsets_storage"] == "kafka":
             assert self._setup.group_offsets is not None
-            known = committed_in_kafka(self._setup.group_offsets, tp, timeout_s)
-            return OffsetAndMetadata(known, "", -1) if metadata and known is not None else known
-        known = (
-            self._session.state.ledger.committed.get(tp) if tp in self._data.assigned() else None
-        )
-        if known is None:
+            return committed_in_kafka(self._setup.group_offsets, partitions, timeout_s)
+        # what a member owns nobody else commits
+        owned = self._data.assigned() if self._session.joined is not None else set()
+        committed = self._session.state.ledger.committed
+        known = {tp: committed[tp] for tp in partitions if tp in owned and tp in committed}
+        unknown = [tp for tp in partitions if tp not in known]
+        if unknown:
             assert self._setup.zk is not None
             joined = self._session.joined
-            known = stored_offset(
-                None if joined is None else joined.thread,
-                self._setup.zk,
-                self._setup.layout,
-                self._config["group_id"],
-                tp,
-                timeout_s,
+            known.update(
+                stored_offsets(
+                    None if joined is None else joined.thread,
+                    self._setup.zk,
+                    self._setup.layout,
+                    self._config["group_id"],
+                    unknown,
+                    timeout_s,
+                )
             )
-        return OffsetAndMetadata(known, "", -1) if metadata and known is not None else known
+        return known
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """See `KafkaConsumer.position`."""
@@ -82,19 +97,37 @@ class Offsets:
             left = self._records.positions().get(partition)
         if left is not None:
             return left
+        limit_ms = self._config["request_timeout_ms"] if timeout_ms is None else timeout_ms
+        by_hand = self._session.by_hand
+        if by_hand is not None and not by_hand.placed.wait(limit_ms / 1000):
+            return None
+        known = self._unset_aside(partition)
+        if known is not None:
+            return known
         try:
-            found = self._data.kafka.position(
-                partition, self._config["request_timeout_ms"] if timeout_ms is None else timeout_ms
-            )
+            found = self._data.kafka.position(partition, limit_ms)
         except KeyError as e:  # it left between kafka-python's check and its use
             raise IllegalStateError("Partition is not assigned") from e
         # the broker that was asked went away meanwhile: as where the time is over
         except KafkaError as e:
             if not e.retriable:
                 raise
-            known = self._data.position(partition)
-            found = None if known is None else known.offset
+            standing = self._data.position(partition)
+            found = None if standing is None else standing.offset
         return None if found is None else int(found)
+
+    def _unset_aside(self, partition: TopicPartition) -> int | None:
+        """Where a partition stands beside others of which nothing says where they begin, and which
+        kafka-python would reset when it is asked for any. Raises `NoStoredOffsetError` for one of
+        those; None where there are none.
+        """
+        state = self._session.state
+        if state.ledger.unset and partition in self._data.assigned():
+            standing = self._data.position(partition)
+            if standing is not None:
+                return int(standing.offset)
+            state.raise_unset()
+        return None
 
     def pause(self, *partitions: TopicPartition) -> None:
         """See `KafkaConsumer.pause`."""
@@ -114,6 +147,8 @@ class Offsets:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See `KafkaConsumer.seek`."""
+        if isinstance(offset, int) and offset > 0:
+            checked_offset(partition, offset)
         with self._data.lock:
             self._data.kafka.seek(partition, offset)
             self._records.discard({partition})
@@ -132,3 +167,12 @@ class Offsets:
             self._data.kafka.seek_to_end(*partitions)
             self._records.discard(set(partitions) or self._data.assigned())
         self._data.wakeup.set()
+
+
+def _listed(partitions: Any) -> list[TopicPartition]:
+    """Several partitions. Raises `TypeError` for anything else."""
+    if not isinstance(partitions, (list, set, frozenset)) or not all(
+        isinstance(tp, TopicPartition) for tp in partitions
+    ):
+        raise TypeError("partition must be a TopicPartition namedtuple, or a list or set of them")
+    return list(partitions)

@@ -1,10 +1,11 @@
 """What a consumer chooses to consume: topics in a group, or partitions (or all partitions of
 topics) without one.
 
-With a `group_id` topics are chosen and the group decides which partitions. Without one
-kafka-python's own subscription is used, and nothing is registered or stored. The two are not mixed:
-nothing would fence the offsets of a consumer that has a group's name and no membership. `subscribe`
-and `assign` replace what was chosen before; `add_topics` and `add_partitions` add to it.
+With a `group_id` topics are chosen and the group decides which partitions; or partitions are
+assigned in the group's name without a membership (`consumer.offsets.by_hand`). Without one
+kafka-python's own subscription is used, and nothing is registered or stored. Topics and partitions
+are not mixed. `subscribe` and `assign` replace what was chosen before; `add_topics` and
+`add_partitions` add to it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kafka.structs import TopicPartition
 from consumer.api.group_session import GroupSession
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker, check_listener
-from consumer.assignment.subscription import python_regex, subscription_of, topics_of
+from consumer.assignment.subscription import python_regex, subscription_of, topics_of, wants
 from consumer.core import messages as msg
 from consumer.fetch.record_iterator import TakenRecords
 from consumer.offsets.committer import numbers_of
@@ -53,9 +54,15 @@ class Subscriptions:
         """See `KafkaConsumer.subscribe`."""
         wanted = subscription_of(topics, pattern, bool(self._config["exclude_internal_topics"]))
         check_listener(listener)
+        if self._session.by_hand is not None:
+            raise IllegalStateError(
+                "You must choose only one way to configure your consumer: topics cannot be"
+                " subscribed to after partitions were assigned, before unsubscribe()"
+            )
         if self._alone:
+            regex = python_regex(wanted)
             self._put_back()
-            self._data.choose(list(topics), python_regex(wanted))
+            self._data.choose(list(topics), regex, wants(wanted))
             self._data.wakeup.set()
             return
         self.choose(wanted, listener)
@@ -69,6 +76,7 @@ class Subscriptions:
         self._wanted = wanted
         self._data.prepare(topics_of(wanted))
         self._session.join()
+        self._session.state.want(wants(wanted))
         self._session.send(msg.Subscribe(wanted, user_data))
 
     def add_topics(self, topics: Iterable[str]) -> None:
@@ -91,35 +99,41 @@ class Subscriptions:
 
     def unsubscribe(self) -> None:
         """See `KafkaConsumer.unsubscribe`."""
+        by_hand = self._session.by_hand is not None
         self._session.leave(True, self._config["commit_timeout_ms"])
         self._wanted = None
-        if self._alone:
+        if self._alone or by_hand:
             self._put_back()
             self._data.choose_nothing()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """See `KafkaConsumer.assign`."""
-        self._refuse_group()
-        listed, starts = [TopicPartition(*tp) for tp in partitions], _starts(partitions)
+        listed, starts = _listed(partitions), _starts(partitions)
+        self._refuse_topics()
         if not listed:
             return self.unsubscribe()
-        self._put_back()
-        with self._data.lock:
-            self._data.kafka.assign(listed)
-            for tp, offset in starts.items():
-                self._data.seek(tp, offset)
-        self._data.wakeup.set()
+        self._assign(listed, starts)
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """See `KafkaConsumer.add_partitions`."""
-        self._refuse_group()
-        starts = _starts(partitions)
-        added = [TopicPartition(*tp) for tp in partitions]
+        listed, starts = _listed(partitions), _starts(partitions)
+        self._refuse_topics()
+        self._assign([*self._data.assigned(), *listed], starts)
+
+    def _assign(
+        self, partitions: list[TopicPartition], starts: Mapping[TopicPartition, int]
+    ) -> None:
+        session = self._session
+        if session.by_hand is not None:
+            # of what is left out there will be no later occasion
+            session.committer.automatic_now()
         self._put_back()
         with self._data.lock:
-            self._data.kafka.assign([*self._data.assigned(), *added])
+            self._data.kafka.assign(partitions)
             for tp, offset in starts.items():
                 self._data.seek(tp, offset)
+        if not self._alone:
+            session.assigned_by_hand()
         self._data.wakeup.set()
 
     def assignment(self) -> set[TopicPartition]:
@@ -131,17 +145,23 @@ class Subscriptions:
         with self._data.lock:
             self._records.put_back()
 
-    def _refuse_group(self) -> None:
+    def _refuse_topics(self) -> None:
         if self._wanted is not None:
             raise IllegalStateError(
                 "You must choose only one way to configure your consumer: partitions cannot be"
                 " assigned after a subscription to topics"
             )
-        if not self._alone:
-            raise IllegalStateError(
-                "partitions are assigned without a group, and nothing could be stored for group"
-                f" {self._config['group_id']!r}: leave group_id out, or subscribe to the topics"
-            )
+
+
+def _listed(partitions: Any) -> list[TopicPartition]:
+    """The partitions. Raises `TypeError` for what is none."""
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise TypeError(f"partitions are given as a list of TopicPartition, not as {partitions!r}")
+    listed = list(partitions)
+    for tp in listed:
+        if not isinstance(tp, tuple) or len(tp) != len(TopicPartition._fields):
+            raise TypeError(f"partitions are given as a list of TopicPartition, not of {tp!r}")
+    return [TopicPartition(*tp) for tp in listed]
 
 
 def _starts(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

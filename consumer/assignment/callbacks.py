@@ -34,6 +34,8 @@ class PendingCallback:
     answer: tuple[TopicPartition, ...] = ()
     # Which changes of the assignment the application has seen once this has run.
     assignment_epoch: int = 0
+    # Whether it is called with nothing, too: that there is nothing is what it says.
+    of_nothing: bool = False
 
 
 class CallbackQueue:

@@ -4,8 +4,10 @@ A listener is kafka-python's `ConsumerRebalanceListener`: `on_partitions_revoked
 are given up, `on_partitions_assigned` after they came and before any of their records, and
 `on_partitions_lost` when they are gone without notice (kafka-python's default calls
 `on_partitions_revoked`). All are called inside poll, iteration, unsubscribe and close, with a set
-of `TopicPartition`. An error raised in one does not stop the hand-over; it is raised out of that
-call as `KafkaError`, as kafka-python does.
+of `TopicPartition`: an empty one where the group is balanced and nothing is left for this member
+(`on_partitions_assigned`), and in the eager form before the first assignment
+(`on_partitions_revoked`). An error raised in one does not stop the hand-over; it is raised out of
+that call as `KafkaError`, as kafka-python does.
 """
 
 from __future__ import annotations
@@ -53,11 +55,11 @@ class RebalanceListenerInvoker:
         return self.listener is not None
 
     def call(self, name: str, partitions: set[TopicPartition]) -> None:
-        """Call one method, if there are a listener and partitions."""
+        """Call one method, if there is a listener."""
         method = getattr(self.listener, name, None)
         if name == "on_partitions_lost" and method is None:
             method = getattr(self.listener, "on_partitions_revoked", None)
-        if method is None or not partitions:
+        if method is None:
             return
         try:
             outcome = method(partitions)

@@ -22,7 +22,12 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.assignment.callbacks import CallbackQueue, PendingCallback
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.core import messages as msg
-from consumer.errors import ConsumerRebalanceFailedException, MembershipError, failure
+from consumer.errors import (
+    ConsumerRebalanceFailedException,
+    MembershipError,
+    NoStoredOffsetError,
+    failure,
+)
 from consumer.fetch.client import FetchClient
 from consumer.fetch.record_iterator import TakenRecords
 from consumer.observer import AssignmentObserver, Observer
@@ -54,9 +59,11 @@ class PartitionLedger:
     # To be given up: the token of the `Revoke` that asked for it.
     revoking: dict[TopicPartition, int] = field(default_factory=dict)
     # Given up, and where it stood, in case it comes back (`Resumed`).
-    given: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    # The stored next offset, as far as known here.
-    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    given: dict[TopicPartition, OffsetAndMetadata | None] = field(default_factory=dict)
+    # What is stored of it, as far as known here.
+    committed: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    # Assigned, and nothing says where it begins: not fetched until the application has sought.
+    unset: set[TopicPartition] = field(default_factory=set)
 
 
 class AssignmentState:
@@ -74,6 +81,8 @@ class AssignmentState:
         observer: AssignmentObserver | None = None,
         raises: bool = False,
         in_hand_ms: int = 0,
+        eager: bool = False,
+        unset_because: str = "",
     ) -> None:
         self.data = data
         self.records = records
@@ -104,6 +113,13 @@ class AssignmentState:
         self.unraised: ConsumerRebalanceFailedException | None = None
         # What a custom assignor sent to this member last; "" for nothing.
         self.user_data = ""
+        # Whether `on_partitions_revoked` comes before the first assignment, as in kafka-python
+        # where everything stops in each rebalance.
+        self._eager_first = eager
+        # Why a partition may be assigned and not know where it begins, and what to do about it.
+        self._unset_because = unset_because
+        # Whether the application wants a topic: nothing of others is handed out.
+        self._wants: Callable[[str], bool] = lambda topic: True
         # Set when the group is left: messages that arrive later are dropped.
         self.closed = False
         # End of the lease (`boot_ms`; asked for with `assignment_epoch`) as the thread that polls
@@ -152,15 +168,26 @@ class AssignmentState:
 
     def _assign(self, m: msg.Assigned) -> None:
         offsets = {TopicPartition(*tp): offset for tp, offset in m.offsets.items()}
-        for tp, offset in offsets.items():
+        unset = set(map(_public, m.unset))
+        metadata = {TopicPartition(*tp): text for tp, text in m.metadata.items()}
+        for tp in (*offsets, *unset):
             self.ledger.given.pop(tp, None)
             self.ledger.revoking.pop(tp, None)
-            self.ledger.committed[tp] = offset
+        for tp, offset in offsets.items():
+            self.ledger.committed[tp] = OffsetAndMetadata(offset, metadata.get(tp, ""), -1)
         self._advance_epoch(m.assignment_epoch)
         self.observer.on_assigned(offsets, time.time_ns())
+        if self._eager_first and self.listener:
+            self._queue(PendingCallback("on_partitions_revoked", set(), of_nothing=True))
+        self._eager_first = False
+        if not offsets and not unset and self.listener:
+            self._queue(PendingCallback("on_partitions_assigned", set(), of_nothing=True))
+        positions: dict[TopicPartition, OffsetAndMetadata | None] = {
+            tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()
+        }
         self._begin(
-            {tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()},
-            {TopicPartition(*tp): m.streams.get(tp, 0) for tp in m.offsets},
+            {**positions, **dict.fromkeys(unset)},
+            {TopicPartition(*tp): m.streams.get(tp, 0) for tp in (*m.offsets, *m.unset)},
         )
 
     def _advance_epoch(self, assignment_epoch: int) -> None:
@@ -168,15 +195,18 @@ class AssignmentState:
 
     def _begin(
         self,
-        positions: Mapping[TopicPartition, OffsetAndMetadata],
+        positions: Mapping[TopicPartition, OffsetAndMetadata | None],
         streams: Mapping[TopicPartition, int],
     ) -> None:
-        """Fetch these from now on. `streams`: which stream gets the records of a partition; one
-        that is not named keeps its stream.
+        """Fetch these from now on, those without a position once the application has sought.
+        `streams`: which stream gets the records of a partition; one that is not named keeps its
+        stream.
         """
         if not positions:
             return
         self.data.add(positions)
+        self.ledger.unset.update(tp for tp, position in positions.items() if position is None)
+        self._hold_unwanted(positions)
         if self.listener:
             self.ledger.unannounced.update(positions)
             self._queue(PendingCallback("on_partitions_assigned", set(positions)))
@@ -211,10 +241,11 @@ class AssignmentState:
         positions: dict[TopicPartition, int] = {}
         for tp in mine:
             position = self.data.position(tp)
+            self.ledger.given[tp] = position
             if position is not None:
-                self.ledger.given[tp] = position
                 positions[tp] = position.offset
             del self.ledger.revoking[tp]
+            self.ledger.unset.discard(tp)
         self.data.remove(mine)
         self.observer.on_revoked(positions, time.time_ns())
         self.send(
@@ -226,20 +257,21 @@ class AssignmentState:
         )
 
     def _resume(self, m: msg.Resumed) -> None:
-        back: dict[TopicPartition, OffsetAndMetadata] = {}
+        back: dict[TopicPartition, OffsetAndMetadata | None] = {}
         for tp in map(_public, m.partitions):
-            position = self.ledger.given.pop(tp, None)
-            if position is not None:
-                back[tp] = position
+            if tp in self.ledger.given:
+                # where it was being looked up, it goes on where it is stored
+                back[tp] = self.ledger.given.pop(tp) or self.ledger.committed.get(tp)
             elif self.ledger.revoking.pop(tp, None) is not None:
-                self.data.hold([tp], held=False)
+                self.data.hold([tp], held=not self._wants(tp.topic))
                 if self.listener and not self.callbacks.withdraw("on_partitions_revoked", tp):
                     self.ledger.unannounced.add(tp)
                     self._queue(PendingCallback("on_partitions_assigned", {tp}))
         self._begin(back, {})
         if back:
             self.observer.on_assigned(
-                {tp: position.offset for tp, position in back.items()}, time.time_ns()
+                {tp: position.offset for tp, position in back.items() if position is not None},
+                time.time_ns(),
             )
         self.data.wakeup.set()
 
@@ -261,6 +293,7 @@ class AssignmentState:
         for tp in partitions:
             self.ledger.given.pop(tp, None)
             self.ledger.committed.pop(tp, None)
+            self.ledger.unset.discard(tp)
             if self.ledger.revoking.pop(tp, None) is not None and not self.callbacks.withdraw(
                 "on_partitions_revoked", tp
             ):
@@ -282,7 +315,8 @@ class AssignmentState:
             tp.partition,
             m.offset,
         )
-        self.ledger.committed[tp] = m.offset
+        self.ledger.committed[tp] = OffsetAndMetadata(m.offset, "", -1)
+        self.ledger.unset.discard(tp)
         self.records.discard({tp})
         self.data.seek(tp, m.offset)
         self.data.fetcher.newcomers([tp] if tp in self.data.assigned() else [])
@@ -310,7 +344,26 @@ class AssignmentState:
     def _queue(self, pending: PendingCallback) -> None:
         self.callbacks.add(pending, self.assignment_epoch)
 
+    def _hold_unwanted(self, partitions: Iterable[TopicPartition]) -> None:
+        unwanted = {tp for tp in partitions if not self._wants(tp.topic)}
+        self.data.hold(unwanted)
+        self.records.put_back(unwanted)
+
     # the thread that polls: the application's, or that of message streams
+
+    def want(self, wants: Callable[[str], bool]) -> None:
+        """From now on nothing of a topic that is not wanted is handed out, whoever leads: what is
+        buffered of it was not consumed.
+        """
+        with self.lock:
+            self._wants = wants
+            assigned = self.data.assigned()
+            self._hold_unwanted(assigned)
+            self.data.hold(
+                [tp for tp in assigned if wants(tp.topic) and tp not in self.ledger.revoking],
+                held=False,
+            )
+        self.data.wakeup.set()
 
     def processed(self) -> None:
         """The records handed out last are processed, but for those that message streams have in
@@ -344,7 +397,8 @@ class AssignmentState:
                 self.seen_assignment_epoch = pending.assignment_epoch
                 if pending.callback == "on_partitions_assigned":
                     self.ledger.unannounced -= pending.partitions
-            self.listener.call(pending.callback, set(pending.partitions))
+            if pending.partitions or pending.of_nothing:
+                self.listener.call(pending.callback, set(pending.partitions))
             if (
                 pending.token is not None and not self.closed
             ):  # the callback may have left the group
@@ -360,6 +414,19 @@ class AssignmentState:
                 unraised, self.unraised = self.unraised, None
             if unraised is not None:
                 raise unraised
+
+    def raise_unset(self) -> None:
+        """Raise `NoStoredOffsetError` where nothing says where a partition begins, and the
+        application, which knows of it, has not sought. It stays assigned.
+        """
+        if not self.ledger.unset:
+            return
+        with self.lock:
+            self.ledger.unset = self.data.without_place(self.ledger.unset)
+            known = self.ledger.unset - self.ledger.unannounced - self.ledger.revoking.keys()
+            if not known or self.due_callbacks:
+                return
+        raise NoStoredOffsetError(known, self._unset_because)
 
     def announced(self) -> set[TopicPartition]:
         """What the application knows to be assigned: from now on it has seen it."""
@@ -393,7 +460,9 @@ class AssignmentState:
             announced = self._unannounce(held)
         self.processed()
         self.run_callbacks()
-        self.listener.call("on_partitions_revoked", announced & self.data.assigned())
+        revoked = announced & self.data.assigned()
+        if revoked:
+            self.listener.call("on_partitions_revoked", revoked)
         with self.lock:
             left = self.data.assigned()
             positions = {

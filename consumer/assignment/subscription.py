@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafka.errors import IllegalStateError
 from kafka.util import ensure_valid_topic_name
 
+from consumer.errors import InvalidPatternError
 from zkcoord.core.model import Malformed, Pattern, PatternKind, Subscription
-from zkcoord.errors import InvalidSubscriptionError
-from zkcoord.znodes.patterns import check_regex
+from zkcoord.znodes.patterns import check_regex, match_patterns
 
 
 def pattern_of(kind: PatternKind, regex: Any, exclude_internal: bool) -> Pattern:
-    """The pattern. Raises `InvalidSubscriptionError`."""
+    """The pattern. Raises `InvalidPatternError`."""
     checked = (
         check_regex(regex)
         if isinstance(regex, str)
         else Malformed("pattern", repr(regex), "it is not text")
     )
     if isinstance(checked, Malformed):
-        raise InvalidSubscriptionError(
+        raise InvalidPatternError(
             f"the pattern {regex!r} cannot be used ({checked.reason}): write a regular expression"
             " in RE2's syntax that matches whole topic names"
         )
@@ -33,7 +33,8 @@ def subscription_of(
     topics: Iterable[str], pattern: Any, exclude_internal: bool = True
 ) -> Subscription:
     """The subscription. Raises `ValueError` (neither, or a bad topic name), `IllegalStateError`
-    (both), `TypeError` (not a list of text), `InvalidSubscriptionError` (not an RE2 pattern).
+    (both), `TypeError` (not a list of text, a pattern that is none), `InvalidPatternError` (not an
+    RE2 pattern).
     """
     if not topics and not pattern:
         raise ValueError("Must provide topics or pattern")
@@ -42,11 +43,10 @@ def subscription_of(
             "You must choose only one way to configure your consumer: topics by name, or a pattern"
         )
     if pattern:
-        return Subscription(
-            pattern=pattern_of(
-                PatternKind.WHITE_LIST, getattr(pattern, "pattern", pattern), exclude_internal
-            )
-        )
+        regex = getattr(pattern, "pattern", pattern)
+        if not isinstance(regex, str):
+            raise TypeError(f"a pattern is text, or a compiled pattern of text, not {pattern!r}")
+        return Subscription(pattern=pattern_of(PatternKind.WHITE_LIST, regex, exclude_internal))
     if isinstance(topics, str) or not isinstance(topics, (Sequence, set, frozenset)):
         raise TypeError("Topics must be a list (or non-str sequence)")
     for topic in topics:
@@ -56,7 +56,7 @@ def subscription_of(
 
 def python_regex(subscription: Subscription) -> str | None:
     """A pattern in kafka-python's form, for a consumer without a group; None where there is none.
-    Raises `InvalidSubscriptionError` for one that only RE2 knows.
+    Raises `InvalidPatternError` for one that only RE2 knows.
     """
     if subscription.pattern is None:
         return None
@@ -64,11 +64,19 @@ def python_regex(subscription: Subscription) -> str | None:
     try:
         re.compile(regex)
     except re.error as e:
-        raise InvalidSubscriptionError(
+        raise InvalidPatternError(
             f"the pattern {subscription.pattern.regex!r} cannot be used without a group ({e}):"
             " write it in the syntax of Python's re"
         ) from e
     return regex
+
+
+def wants(subscription: Subscription) -> Callable[[str], bool]:
+    """Whether a subscription covers a topic."""
+    if subscription.pattern is None:
+        return subscription.topics.__contains__
+    pattern = subscription.pattern
+    return lambda topic: topic in match_patterns([pattern], [topic])[pattern]
 
 
 def topics_of(subscription: Subscription) -> tuple[str, ...]:

@@ -113,13 +113,18 @@ class Whose(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class PartitionReading:
     """One partition as read: its owner node, and its stored offset with the version that the next
-    write must name (None: no such node) and the transaction that wrote it.
+    write must name (None: no such node) and the transaction that wrote it. `metadata` is what was
+    committed beside this very offset ("": nothing, or beside another), `noted` says whether there
+    is a node of metadata at all, and `noted_in` which transaction wrote it.
     """
 
     whose: Whose
     offset: int | Malformed | None
     version: int | None
     written: int = 0
+    metadata: str = ""
+    noted: bool = False
+    noted_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,22 +329,28 @@ class ReadLegacyGroup:
 @dataclass(frozen=True, slots=True)
 class StartPartition:
     """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the
-    node).
+    node); without an offset nothing is stored. `metadata` and `noted` are what stands beside the
+    offset, which stays.
     """
 
     partition: TopicPartition
     thread: Thread
-    offset: int
+    offset: int | None
     version: int | None
+    metadata: str = ""
+    noted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StopPartition:
-    """Part of a stop ack: delete the owner node, and store `offset` at `version`."""
+    """Part of a stop ack: delete the owner node, and store `offset` at `version` (None: create the
+    node); without an offset nothing is stored. `clears`: delete the metadata of another offset.
+    """
 
     partition: TopicPartition
-    offset: int
-    version: int
+    offset: int | None
+    version: int | None
+    clears: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,14 +368,16 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """ONE multi: check of one's own registration, and offsets at their versions (value, version);
-    with nothing to store it only proves membership. `owned`: check the owner nodes, too, since an
-    old consumer may have deleted ours.
+    """ONE multi: check of one's own registration, and offsets at their versions (value, version;
+    None: create the node); with nothing to store it only proves membership. `owned`: check the
+    owner nodes, too, since an old consumer may have deleted ours. `metadata`: what is to stand
+    beside an offset ("": nothing), where something does or did, and whether its node exists.
     """
 
     token: int
-    values: Mapping[TopicPartition, tuple[int, int]]
+    values: Mapping[TopicPartition, tuple[int, int | None]]
     owned: bool = False
+    metadata: Mapping[TopicPartition, tuple[str, bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

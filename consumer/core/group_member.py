@@ -61,8 +61,8 @@ class GroupMember:
         state.begin_session("")
         self.outbox = outbox = Outbox()
         self.proofs = proofs = LeaseProofs(options, state, outbox)
-        self.watch = CoordinatorWatch(options, state, outbox)
         self.announcements = announcements = Announcements(options, state, outbox, proofs)
+        self.watch = CoordinatorWatch(options, state, outbox, proofs, announcements)
         self.commits = commits = Commits(options, state, outbox, proofs, announcements)
         self.commands = commands = Commands(options, state, outbox, announcements)
         self.starts = starts = Starts(options, state, outbox, announcements, commands)
@@ -116,7 +116,11 @@ class GroupMember:
         times = [self.sessions.poll_deadline_ms()]
         if self.state.is_member and session.proof_ms is not None:
             if session.connected and session.in_flight is None:
-                times += [self.proofs.renewal_due_ms(), self.watch.warning_due_ms()]
+                times += [
+                    self.proofs.renewal_due_ms(),
+                    self.watch.warning_due_ms(),
+                    self.watch.idle_look_due_ms(),
+                ]
             times.append(self.legacy.release_deadline_ms())
             if not session.lapsed:
                 times.append(self.proofs.until_ms)

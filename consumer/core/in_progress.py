@@ -5,6 +5,7 @@ request under way.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.model import Command, TopicPartition
@@ -78,6 +79,9 @@ class CommitIntent:
 
     offsets: dict[TopicPartition, int]
     """Next offsets that are still to be stored."""
+
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """What is to be stored beside them; nothing for a partition that is not named."""
 
     tries: int = 0
     """How many writes of it did not end well."""

@@ -36,12 +36,16 @@ from zkcoord.core.model import Subscription, TopicPartition
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of
-    this member's streams owns a partition, where it is not stream 0.
+    this member's streams owns a partition, where it is not stream 0. `metadata`: what was committed
+    beside these offsets, where there is any. `unset` are assigned, too, and nothing says where they
+    begin (`Resolved.unset`): they are fetched once the application has sought.
     """
 
     offsets: Mapping[TopicPartition, int]
     assignment_epoch: int = 0
     streams: Mapping[TopicPartition, int] = field(default_factory=dict)
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unset: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +103,15 @@ class Resolve:
 class CommitOutcome(enum.Enum):
     """How a commit ended. `OVERRULED`: an operator reset these offsets before the application had
     heard of it; the others of the commit are stored. `NOT_OWNED` and `NO_LONGER_MEMBER` are final
-    for the partitions named, `UNAVAILABLE` may be tried again. `REFUSED` is said by the fetching
-    side alone, where it keeps the offsets.
+    for the partitions named, `UNAVAILABLE` may be tried again. The fetching side alone says
+    `REFUSED`, where it keeps the offsets, and `GROUP_ALIVE`, where it commits without a member.
     """
 
     OK = "ok"
     REFUSED = "Kafka refused it"
     OVERRULED = "an operator reset it"
     NOT_OWNED = "not owned"
+    GROUP_ALIVE = "the group has members"
     NO_LONGER_MEMBER = "no longer a member"
     UNAVAILABLE = "ZooKeeper did not answer"
 
@@ -127,11 +132,13 @@ class CommitDone:
 class Stored:
     """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an
     operator). `given`: it gave the partitions up with them. Told only where
-    `MemberOptions.tells_stored` asks for it; nothing to obey.
+    `MemberOptions.tells_stored` asks for it; nothing to obey. `metadata` is what is stored beside
+    them, where there is any.
     """
 
     offsets: Mapping[TopicPartition, int]
     given: bool = False
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +240,13 @@ class Revoked:
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """Answer to `Resolve`; a partition may be left out when it cannot be resolved yet (it is asked
-    again).
+    again). `unset`: nothing says where these begin. They are owned without an offset, which the
+    first commit makes.
     """
 
     token: int
     offsets: Mapping[TopicPartition, int]
+    unset: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +261,15 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Store these next offsets, as known in `assignment_epoch`. Answered by `CommitDone`."""
+    """Store these next offsets, as known in `assignment_epoch`, and `metadata`
+    beside those that it names; beside the others there is none from then on. Answered by
+    `CommitDone`.
+    """
 
     token: int
     offsets: Mapping[TopicPartition, int]
     assignment_epoch: int
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,11 +83,25 @@ class MemberOptions:
     offsets_per_write_max: int = 200
     """How many offsets one multi stores."""
 
+    metadata_per_write_max: int = 80
+    """How many of them with metadata, or metadata to delete."""
+
+    metadata_chars_per_write_max: int = 32_768
+    """Characters of metadata in one multi: written out, one may take twelve bytes."""
+
     rejected_backoff_ms: int = 1_000
     """When a member that was sent away comes back; doubled each time."""
 
     rejected_backoff_max_ms: int = 60_000
     """The longest that a member that was sent away stays away."""
+
+    idle_look_ms: int = 1_000
+    """When a member that was told nothing since it registered looks whether its group is balanced
+    without it; doubled each time (0: never).
+    """
+
+    idle_look_max_ms: int = 30_000
+    """The longest between two such looks."""
 
     release_ms: int = 4_000
     """In a group that is shared with old consumers everything is given up within this time of a

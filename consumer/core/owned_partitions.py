@@ -39,11 +39,15 @@ class OwnedPartition:
     thread: Thread
     """The stream of this member that owns it, as the owner node says."""
 
-    committed: int
-    """The offset that is stored, as far as we know."""
+    committed: int | None
+    """The offset that is stored, as far as we know; None: there is none, and nothing says where
+    this partition begins.
+    """
 
-    version: int
-    """The version of the offset node with `committed`, which the next write must name."""
+    version: int | None
+    """The version of the offset node with `committed`, which the next write must name; None: there
+    is no node, and the next write makes it.
+    """
 
     sent: int | None = None
     """The offset of a write whose outcome is not known (yet)."""
@@ -51,11 +55,17 @@ class OwnedPartition:
     foreseen: int | None = None
     """The offset that the member's sink may store at the next version."""
 
+    metadata: str = ""
+    """What is stored beside `committed`; "": nothing."""
+
+    noted: bool = False
+    """Whether there is a node of metadata, for this offset or another."""
+
     step: OwnedStep = OwnedStep.ACTIVE
     """Whether it is fetched or being given up."""
 
-    value: int = 0
-    """The offset that the stop ack stores, once it is `RELEASED`."""
+    value: int | None = None
+    """The offset that the stop ack stores, once it is `RELEASED`; None: none."""
 
     reset: bool = False
     """An operator's reset was found that the fetching side has not heard of."""
@@ -74,11 +84,14 @@ class OwnedPartition:
         """
         return self.reset or assignment_epoch < self.reset_epoch
 
-    def stored(self, value: int, version: int) -> None:
-        """Our write happened. What was foreseen was so for the version before."""
+    def stored(
+        self, value: int | None, version: int, metadata: str = "", noted: bool = False
+    ) -> None:
+        """This is stored now. What was foreseen was so for the version before."""
         if version != self.version:
             self.foreseen = None
         self.committed, self.version, self.sent = value, version, None
+        self.metadata, self.noted = metadata, noted
 
 
 class OwnershipReading(enum.Enum):
@@ -102,17 +115,18 @@ def judge(held: OwnedPartition, read: PartitionReading) -> OwnershipReading:
     if read.whose is not Whose.MINE:
         return OwnershipReading.LOST
     if read.version is None:
-        return OwnershipReading.OFFSET_GONE
+        if held.version is not None:
+            return OwnershipReading.OFFSET_GONE
+        # nothing has ever been stored of it
+        held.sent, held.noted = None, read.noted
+        return OwnershipReading.KEPT
     if not isinstance(read.offset, int):
         # it cannot be read: the next commit overwrites it
-        held.stored(held.committed, read.version)
+        held.stored(held.committed, read.version, "", read.noted)
         return OwnershipReading.KEPT
-    own = (
-        (held.committed, held.version),
-        (held.sent, held.version + 1),
-        (held.foreseen, held.version + 1),
-    )
+    after = 0 if held.version is None else held.version + 1
+    own = ((held.committed, held.version), (held.sent, after), (held.foreseen, after))
     known = (read.offset, read.version) in own
-    held.stored(read.offset, read.version)
+    held.stored(read.offset, read.version, read.metadata, read.noted)
     held.reset = held.reset or not known
     return OwnershipReading.KEPT if known else OwnershipReading.RESET

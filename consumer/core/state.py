@@ -121,6 +121,15 @@ class SessionState:
     leader_warned: bool = False
     """That nobody leads was reported."""
 
+    idle_look_at_ms: int | None = None
+    """When to look whether the group is balanced without this member (ms; None: it was commanded
+    something since it registered, or was told that it has nothing). Changed by `Sessions` and
+    `CommandChannel`, too.
+    """
+
+    idle_looks: int = 0
+    """How often it has looked."""
+
     # a group shared with old consumers (changed by `LegacyGroupRules`, and `Sessions` at the end)
 
     shared: bool = False

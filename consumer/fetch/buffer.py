@@ -6,12 +6,11 @@ response waits, and how long depends on how much others have. Here (KIP-41, the 
 
 * **Turns.** A poll gives each partition that has something buffered the same number of records, so
   that 300 records over A, B and C are 100 of each, or 150 of two if the third has nothing; what one
-  cannot use goes to the others, and a poll is full whenever enough is buffered. Where there are
-  more partitions than a poll can serve, it serves some, in turns of `TURN_RECORDS`, and the next
-  poll goes on where it left off, in the middle of a turn if need be. So between any two partitions
-  that both have something buffered the number of records given differs by at most one turn, and
-  with `n` of them none waits longer than `n` polls (with turns no longer than a poll). `FairTurns`
-  is that rule and knows nothing else.
+  cannot use goes to the others, and a poll is full whenever enough is buffered. What cannot be
+  divided, as where there are more partitions than a poll gives records, goes to those that are
+  next, one each, and the next poll goes on behind them. So between any two partitions that both
+  have something buffered the number of records given differs by one at most, and with `n` of them
+  none waits longer than `n` polls. `FairTurns` is that rule and knows nothing else.
 * **Fetching again, by share** (KIP-41's second heuristic). A partition is fetched again, from the
   end of what is buffered of it, when that is less than its share of a poll: `max_poll_records` by
   the number of assigned partitions. The others are not asked for: that one has a backlog keeps no
@@ -39,7 +38,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import kafka.errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-TURN_RECORDS = 25
 CHUNK_BYTES_MIN = 16 * 1024
 
 _BEGIN = struct.Struct(">qiib")  # base offset, length of what follows it, leader epoch, format
@@ -56,7 +54,6 @@ class FairTurns(Generic[Key]):
 
     def __init__(self) -> None:
         self._queue: deque[Key] = deque()
-        self._used = 0  # of the turn of the first
 
     def __contains__(self, key: Key) -> bool:
         return key in self._queue
@@ -67,8 +64,6 @@ class FairTurns(Generic[Key]):
 
     def remove(self, key: Key) -> None:
         """It has nothing any more."""
-        if self._queue and self._queue[0] == key:
-            self._used = 0
         if key in self._queue:
             self._queue.remove(key)
 
@@ -78,16 +73,13 @@ class FairTurns(Generic[Key]):
         have more waits for the next poll. What `give` raises ends the poll, and the key that raised
         is out.
         """
-        turn = min(TURN_RECORDS, room)
         later: list[Key] = []
         try:
             while room > 0 and self._queue:
                 waiting = len(self._queue)
-                each = room if waiting == 1 else room // (turn * waiting) * turn
-                if each:
-                    room -= sum(self._serve(each, give, later) for _ in range(waiting))
-                else:
-                    room -= self._serve_turn(turn, room, give, later)
+                share = max(1, room // waiting)
+                for _ in range(min(waiting, room)):
+                    room -= self._serve(share, give, later)
         finally:
             self._queue.extend(later)
 
@@ -99,20 +91,6 @@ class FairTurns(Generic[Key]):
             self._queue.append(key)
         elif more:
             later.append(key)
-        return given
-
-    def _serve_turn(self, turn: int, room: int, give: Give[Key], later: list[Key]) -> int:
-        """The first goes on with its turn, and stays the first where there is no room for all of
-        it.
-        """
-        used, self._used = self._used, 0
-        wanted = min(max(turn - used, 1), room)
-        key = self._queue[0]
-        given = self._serve(wanted, give, later)
-        if given == wanted and used + given < turn:
-            self._queue.rotate(1)
-            assert self._queue[0] == key
-            self._used = used + given
         return given
 
 

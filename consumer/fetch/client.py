@@ -196,11 +196,14 @@ class FetchClient:
                     )
         return None
 
-    def choose(self, topics: list[str], pattern: str | None) -> None:
-        """Consume these topics, or all that a pattern covers, without a group. Raises what
-        kafka-python's `subscribe` raises.
+    def choose(self, topics: list[str], pattern: str | None, wants: Callable[[str], bool]) -> None:
+        """Consume these topics, or all that a pattern covers, without a group. Nothing of others is
+        handed out any more (`wants`: whether a topic is covered), also while kafka-python has not
+        assigned anew. Raises what kafka-python's `subscribe` raises.
         """
         self.kafka.subscribe(topics, pattern)
+        with self.lock:
+            self.hold([tp for tp in self.assigned() if not wants(tp.topic)])
         self.partition_fetcher._manager.call_soon(self._refresh_async).add_errback(
             lambda e: log.debug("asking for metadata failed: %s", e)
         )
@@ -236,9 +239,9 @@ class FetchClient:
         assigned: set[TopicPartition] = self.subscription.assigned_partitions()
         return assigned
 
-    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Fetch these partitions from now on. Those that are there already are sought to the given
-        offset.
+    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        """Fetch these partitions from now on, those without an offset once they are sought. Those
+        that are there already are sought to the given offset.
         """
         with self.lock:
             # sets the mode once; changes no assignment afterwards, because the states below are
@@ -246,7 +249,8 @@ class FetchClient:
             self.subscription.assign_from_user([])
             for tp, offset in offsets.items():
                 state = self.subscription.assignment.setdefault(tp, TopicPartitionState())
-                state.seek(offset)
+                if offset is not None:
+                    state.seek(offset)
                 state.mark_pending_revocation(False)
             self.fetcher.newcomers(offsets)
 
@@ -269,6 +273,21 @@ class FetchClient:
             cluster = self.kafka._cluster
             # another set: the IO thread may be walking through this one
             cluster._topics = cluster._topics - ({tp.topic for tp in gone} - topics)
+
+    def without_place(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of these that are assigned, have no position, and none is being looked up."""
+        with self.lock:
+            states = {tp: self.subscription.assignment.get(tp) for tp in partitions}
+            return {tp for tp, s in states.items() if s is not None and s.is_missing_position()}
+
+    def reset(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Look up where `auto_offset_reset` begins; False: there is no policy."""
+        if self._reset_policy is None:
+            return False
+        with self.lock:
+            for tp in partitions:
+                self.subscription.request_offset_reset(tp)
+        return True
 
     def position(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """The next offset to hand out; None while it is being looked up or the partition is not

@@ -42,7 +42,7 @@ class GroupOffsets:
     ) -> None:
         self.group = group
         self.sleep = sleep
-        self.seen: dict[TopicPartition, int] = {}
+        self.seen: dict[TopicPartition, OffsetAndMetadata] = {}
         self._manager = manager
         self._timeout_ms = min(config["request_timeout_ms"], ASK_MS)
         self.supported = config["api_version"] >= GROUP_APIS_SINCE
@@ -90,16 +90,24 @@ class GroupOffsets:
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Committed next offsets of those partitions that have one. Raises `KafkaError`."""
+        found = await self.committed_with_metadata_async(partitions)
+        return {tp: known.offset for tp, known in found.items()}
+
+    async def committed_with_metadata_async(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The same, with what was committed beside each."""
         if not self.supported:
             return {}
-        found = await self._coordinator.fetch_committed_offsets_async(
+        found: dict[
+            TopicPartition, OffsetAndMetadata
+        ] = await self._coordinator.fetch_committed_offsets_async(
             list(partitions), self._timeout_ms
         )
-        offsets = {tp: known.offset for tp, known in found.items()}
-        self.seen.update(offsets)
-        return offsets
+        self.seen.update(found)
+        return found
 
-    async def commit_async(self, offsets: Mapping[TopicPartition, int]) -> None:
+    async def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Store next offsets; once, without repeating it. Raises `KafkaError`: `CommitFailedError`
         where live members of Kafka's own protocol hold the group, `UnsupportedVersionError` where
         brokers have no groups.
@@ -107,9 +115,7 @@ class GroupOffsets:
         if not self.supported:
             raise kafka.errors.UnsupportedVersionError("brokers before 0.9 have no groups")
         await self._ready_async()
-        await self._coordinator.commit_offsets_async(
-            {tp: OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()}, _ignore
-        )
+        await self._coordinator.commit_offsets_async(dict(offsets), _ignore)
 
     async def _ready_async(self) -> None:
         if not await self._coordinator.ensure_coordinator_ready_async(timeout_ms=self._timeout_ms):

@@ -56,6 +56,7 @@ from zkcoord.znodes.paths import (
 )
 
 from .legacy_reader import LegacyGroupReader
+from .missing_nodes import make_missing, with_parents
 from .multis import MemberMulti, MemberMultis
 from .partition_reader import PartitionReader
 from .registration import Ended, Joined, Registration
@@ -119,7 +120,9 @@ class MemberDriver:
         self.session_id = 0
         self.name = ""
         self.connected = False
+        # Topics whose parents exist: of owners and offsets, and of what is beside offsets.
         self.made: set[str] = set()
+        self.made_metadata: set[str] = set()
 
     # life
 
@@ -297,6 +300,8 @@ class MemberDriver:
             case ev.Join():
                 self._join(port, action)
             case ev.ReadPartitions():
+                if action.sync:
+                    self.made_metadata.clear()
                 PartitionReader(
                     port,
                     self.session_id,
@@ -320,6 +325,8 @@ class MemberDriver:
             case ev.ReadLeader():
                 reads = [GetData(self.layout.leader), GetData(self.layout.group(group))]
                 port.read(reads, self._when(port, self._leader))
+            case ev.Store() if self._lacks_parents(action):
+                self._write_below_parents(port, action)
             case ev.Ack() | ev.Store() | ev.DropOwners() | ev.Resubscribe():
                 self._write(port, action)
             case _:
@@ -439,6 +446,22 @@ class MemberDriver:
                 lambda result: self._feed(multi.ending(self.clock(), action.token, sent, result)),
             ),
         )
+
+    def _lacks_parents(self, store: ev.Store) -> set[str]:
+        """Topics of which something is stored beside an offset for the first time."""
+        topics = {tp.topic for tp, (text, _) in store.metadata.items() if text}
+        return topics - self.made_metadata
+
+    def _write_below_parents(self, port: Port, store: ev.Store) -> None:
+        topics = self._lacks_parents(store)
+        root = self.layout.commit_metadata_root(self.options.group)
+
+        def made() -> None:
+            if port is self.port:
+                self.made_metadata |= topics
+                self._write(port, store)
+
+        make_missing(port, with_parents(f"{root}/{t}" for t in topics), self.acl, made)
 
     def _multi(self, action: ev.MemberWrite) -> MemberMulti:
         return self.multis.of(action, self.name)

@@ -24,7 +24,7 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.znodes import codec
-from zkcoord.znodes.codec import OffsetsOf
+from zkcoord.znodes.codec import CommitMetadata, OffsetsOf
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.stat import Stat
 
@@ -86,7 +86,9 @@ class MemberMultis:
                 ]
                 for tp, (value, version) in sorted(action.values.items()):
                     stores[len(ops)] = tp
-                    ops.append(SetData(lay.offset(group, tp), codec.encode_offset(value), version))
+                    ops.append(self._offset_op(tp, value, version))
+                    if tp in action.metadata:
+                        ops += self._metadata_ops(tp, value, *action.metadata[tp])
             case ev.DropOwners():
                 ops += [
                     Delete(lay.owner(group, tp), OWNER_OURS_VERSION) for tp in action.partitions
@@ -138,22 +140,50 @@ class MemberMultis:
                 Create(owner, text, ephemeral=True, acl=self.acl),
                 SetData(owner, text, OWNER_CREATED_VERSION),
             ]
-            if not self.options.stores_offsets:
-                continue
-            stores[len(ops)] = start.partition
-            path, value = lay.offset(group, start.partition), codec.encode_offset(start.offset)
-            ops.append(
-                Create(path, value, acl=self.acl)
-                if start.version is None
-                else SetData(path, value, start.version)
-            )
+            if self.options.stores_offsets and start.offset is not None:
+                stores[len(ops)] = start.partition
+                ops.append(self._offset_op(start.partition, start.offset, start.version))
         for stop in ack.stops:
             ops.append(Delete(lay.owner(group, stop.partition), OWNER_OURS_VERSION))
-            if self.options.stores_offsets:
-                ops.append(
-                    SetData(
-                        lay.offset(group, stop.partition),
-                        codec.encode_offset(stop.offset),
-                        stop.version,
-                    )
-                )
+            if self.options.stores_offsets and stop.offset is not None:
+                ops.append(self._offset_op(stop.partition, stop.offset, stop.version))
+                if stop.clears:
+                    ops += self._metadata_ops(stop.partition, stop.offset, "", True)
+
+    def _offset_op(self, tp: TopicPartition, offset: int, version: int | None) -> Op:
+        return offset_op(self.layout, self.options.group, self.acl, tp, offset, version)
+
+    def _metadata_ops(self, tp: TopicPartition, offset: int, text: str, noted: bool) -> list[Op]:
+        return metadata_ops(self.layout, self.options.group, self.acl, tp, offset, text, noted)
+
+
+def offset_op(
+    layout: Layout,
+    group: str,
+    acl: tuple[AclEntry, ...],
+    tp: TopicPartition,
+    offset: int,
+    version: int | None,
+) -> Op:
+    """Store an offset at a version (None: make its node)."""
+    path, data = layout.offset(group, tp), codec.encode_offset(offset)
+    return Create(path, data, acl=acl) if version is None else SetData(path, data, version)
+
+
+def metadata_ops(
+    layout: Layout,
+    group: str,
+    acl: tuple[AclEntry, ...],
+    tp: TopicPartition,
+    offset: int,
+    text: str,
+    noted: bool,
+) -> list[Op]:
+    """What is to stand beside an offset ("": nothing); `noted`: its node exists. The offset's
+    version, in the same multi, is the fence of both.
+    """
+    path = layout.commit_metadata(group, tp)
+    if not text:
+        return [Delete(path)] if noted else []
+    data = codec.encode_commit_metadata(CommitMetadata(offset, text))
+    return [SetData(path, data, -1) if noted else Create(path, data, acl=acl)]

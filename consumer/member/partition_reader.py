@@ -15,7 +15,8 @@ from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     AclEntry,
-    Create,
+    Children,
+    GetChildren,
     GetData,
     Missing,
     Node,
@@ -24,11 +25,12 @@ from zkcoord.zk.port import (
     ReadAnswer,
     ReadDone,
     ReadResult,
-    Unanswered,
 )
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf
-from zkcoord.znodes.paths import Layout, parents
+from zkcoord.znodes.paths import Layout
+
+from .missing_nodes import make_missing, with_parents
 
 
 class PartitionReader:
@@ -58,6 +60,8 @@ class PartitionReader:
         self.clock = clock
         self.done = done
         self.answers: list[ReadAnswer] = []
+        # By partition what was read of the metadata beside its offset.
+        self.beside: dict[TopicPartition, ReadAnswer] = {}
 
     def read(self, ask: ReadPartitions) -> None:
         """Sync if asked, make parents if needed, then read."""
@@ -70,16 +74,14 @@ class PartitionReader:
         if ask.sync:
             self.made.clear()
         topics = sorted({tp.topic for tp in ask.partitions} - self.made)
-        wanted = [
-            p
+        paths = with_parents(
+            path
             for t in topics
             for path in (
                 self.layout.owner_topic(self.group, t),
                 self.layout.offset_topic(self.group, t),
             )
-            for p in (*parents(path), path)
-        ]
-        paths = sorted(dict.fromkeys(wanted), key=lambda p: (p.count("/"), p))
+        )
         self._parents_read(ask, topics, paths, 0, [])
 
     def _parents_read(
@@ -105,18 +107,11 @@ class PartitionReader:
         self.port.read([GetData(p) for p in part], answered)
 
     def _make(self, ask: ReadPartitions, topics: Sequence[str], lacking: list[str]) -> None:
-        """One node at a time, from the root down; one that exists by now is as good."""
-        if not lacking:
+        def made() -> None:
             self.made.update(topics)
             self._read(ask)
-            return
-        first, rest = lacking[0], lacking[1:]
-        self.port.multi(
-            [Create(first, b"", acl=self.acl)],
-            lambda result: (
-                None if isinstance(result, Unanswered) else self._make(ask, topics, rest)
-            ),
-        )
+
+        make_missing(self.port, lacking, self.acl, made)
 
     def _read(self, ask: ReadPartitions) -> None:
         lay, group = self.layout, self.group
@@ -126,6 +121,7 @@ class PartitionReader:
         ]
         if ask.command:
             reads.append(GetData(lay.command(group, self.name, ask.command)))
+        reads.append(GetChildren(lay.commit_metadata_root(group)))
         for topic in ask.topics:
             reads += [GetData(lay.offset_topic(group, topic)), GetData(lay.topic(topic))]
         for tp in ask.partitions:
@@ -134,7 +130,7 @@ class PartitionReader:
 
     def _next(self, ask: ReadPartitions, reads: Sequence[Read]) -> None:
         if not reads:
-            self.done(self._result(ask))
+            self._read_metadata(ask)
             return
         part, rest = reads[:READS_PER_REQUEST_MAX], reads[READS_PER_REQUEST_MAX:]
 
@@ -144,6 +140,27 @@ class PartitionReader:
                 self._next(ask, rest)
 
         self.port.read(part, answered)
+
+    def _read_metadata(self, ask: ReadPartitions) -> None:
+        """What stands beside the offsets, where the group has anything of these topics."""
+        topics = self.answers[3 if ask.command else 2]
+        noted = set(topics.names) if isinstance(topics, Children) else set()
+        self._next_metadata(ask, [tp for tp in ask.partitions if tp.topic in noted])
+
+    def _next_metadata(self, ask: ReadPartitions, partitions: Sequence[TopicPartition]) -> None:
+        if not partitions:
+            self.done(self._result(ask))
+            return
+        part = partitions[:READS_PER_REQUEST_MAX]
+
+        def answered(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                self.beside.update(zip(part, result.answers, strict=False))
+                self._next_metadata(ask, partitions[len(part) :])
+
+        self.port.read(
+            [GetData(self.layout.commit_metadata(self.group, tp)) for tp in part], answered
+        )
 
     def _result(self, ask: ReadPartitions) -> PartitionsRead:
         answers = iter(self.answers)
@@ -156,6 +173,7 @@ class PartitionReader:
         )
         incarnation = registration.stat.czxid if isinstance(registration, Node) and mine else None
         command = isinstance(next(answers), Node) if ask.command else False
+        next(answers)
         topics = [(topic, next(answers), next(answers)) for topic in ask.topics]
         beside = {
             topic: beside_of(topic, said) for topic, said, _ in topics if isinstance(said, Node)
@@ -174,15 +192,30 @@ class PartitionReader:
         whose = Whose.NOBODY if isinstance(owner, Missing) else Whose.FOREIGN
         if isinstance(owner, Node) and owner.stat.ephemeral_owner == self.session_id:
             whose = Whose.MINE
+        beside = self.beside.get(tp)
+        noted = isinstance(beside, Node)
         if not isinstance(offset, Node):
-            return PartitionReading(whose, None, None)
+            return PartitionReading(whose, None, None, noted=noted)
         value = codec.decode_offset(str(tp), offset.data)
         return PartitionReading(
             whose,
             value,
             offset.stat.version,
             offset.stat.mzxid,
+            metadata_of(tp, value, beside),
+            noted,
+            beside.stat.mzxid if isinstance(beside, Node) else 0,
         )
+
+
+def metadata_of(tp: TopicPartition, offset: int | Malformed, beside: ReadAnswer | None) -> str:
+    """What was committed beside this offset of a partition; "" for nothing, or nothing that can be
+    read.
+    """
+    if not isinstance(beside, Node):
+        return ""
+    said = codec.decode_commit_metadata(str(tp), beside.data)
+    return "" if isinstance(said, Malformed) else said.beside(offset)
 
 
 def _incarnation(topic: str, answer: ReadAnswer, meant: str) -> str | None:

@@ -11,82 +11,150 @@ import time
 from collections.abc import Callable, Sequence
 
 from kafka.errors import RetriableError
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.core.topic_incarnations import counts, fate
+from consumer.core.topic_incarnations import Fate, counts, fate
 from consumer.errors import CommitUnavailableError
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.one_query import ask
-from consumer.member.partition_reader import beside_of
+from consumer.member.partition_reader import beside_of, metadata_of
 from consumer.member.thread import MemberThread
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Denied, GetData, Node, Port, Read, ReadDone, ReadResult
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    Denied,
+    GetData,
+    Node,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    reads_that_fit,
+)
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
 RETRY_MS = 50
 
 
-def stored_offset(
+def stored_offsets(
     thread: MemberThread | None,
     zk: ZkOptions,
     layout: Layout,
     group: str,
-    tp: TopicPartition,
+    partitions: Sequence[TopicPartition],
     timeout_s: float,
-) -> int | None:
-    """The next offset of a partition, None where none is stored. Raises `CommitUnavailableError`
-    without an answer within `timeout_s`, `SessionRefusedError`.
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The next offsets of these partitions, and what was committed beside each; those without one
+    are left out. Raises `CommitUnavailableError` without an answer within `timeout_s`,
+    `SessionRefusedError`.
     """
-    reads = [
-        GetData(layout.offset(group, ModelPartition(*tp))),
-        GetData(layout.offset_topic(group, tp.topic)),
-        GetData(layout.topic(tp.topic)),
-    ]
+    reads = stored_reads(layout, group, partitions)
+    deadline = time.monotonic() + timeout_s
+    answers: list[ReadAnswer] = []
+    while len(answers) < len(reads):
+        at = len(answers)
+        count = reads_that_fit(reads[at : at + READS_PER_REQUEST_MAX], READS_PER_REQUEST_MAX)
+        answers += _answers(
+            thread, zk, reads[at : at + count], max(0.0, deadline - time.monotonic())
+        )
+    if any(isinstance(answer, Denied) for answer in answers):
+        raise _unread(timeout_s)
+    return stored_of(partitions, answers)
 
+
+def stored_reads(layout: Layout, group: str, partitions: Sequence[TopicPartition]) -> list[Read]:
+    """What must be read to know what is stored of these: for each topic in order what is said of
+    its offsets, and the topic; for each partition its offset, and what is beside it.
+    """
+    topics = sorted({tp.topic for tp in partitions})
+    listed = [ModelPartition(*tp) for tp in partitions]
+    of_topics = (
+        GetData(path) for t in topics for path in (layout.offset_topic(group, t), layout.topic(t))
+    )
+    of_partitions = (
+        GetData(path)
+        for tp in listed
+        for path in (layout.offset(group, tp), layout.commit_metadata(group, tp))
+    )
+    return [*of_topics, *of_partitions]
+
+
+def stored_of(
+    partitions: Sequence[TopicPartition], answers: Sequence[ReadAnswer]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What is stored, by the answers to `stored_reads`."""
+    found = iter(answers)
+    said = {t: (next(found), next(found)) for t in sorted({tp.topic for tp in partitions})}
+    stored: dict[TopicPartition, OffsetAndMetadata] = {}
+    for tp in partitions:
+        known = _stored(tp, next(found), next(found), *said[tp.topic])
+        if known is not None:
+            stored[tp] = known
+    return stored
+
+
+def _stored(
+    tp: TopicPartition, offset: ReadAnswer, metadata: ReadAnswer, said: ReadAnswer, now: ReadAnswer
+) -> OffsetAndMetadata | None:
+    """What counts of one partition, by what is said of its topic's offsets, and by the topic as it
+    is now.
+    """
+    if not isinstance(offset, Node):
+        return None
+    topic = codec.decode_topic(tp.topic, now.data, now.stat) if isinstance(now, Node) else None
+    beside = beside_of(tp.topic, said) if isinstance(said, Node) else None
+    found = fate(topic.incarnation, beside) if isinstance(topic, Topic) else Fate.COUNT
+    value = codec.decode_offset(f"{tp.topic}-{tp.partition}", offset.data)
+    if isinstance(value, Malformed) or not counts(found, offset.stat.mzxid, beside):
+        return None
+    text = metadata_of(ModelPartition(*tp), value, metadata)
+    if isinstance(metadata, Node) and not counts(found, metadata.stat.mzxid, beside):
+        text = ""
+    return OffsetAndMetadata(value, text, -1)
+
+
+def _answers(
+    thread: MemberThread | None, zk: ZkOptions, reads: Sequence[Read], timeout_s: float
+) -> tuple[ReadAnswer, ...]:
     def read(port: Port, answer: Callable[[ReadResult], None]) -> None:
         port.read(reads, answer)
 
     result = ask(zk, read, timeout_s) if thread is None else _through(thread, reads, timeout_s)
-    if not isinstance(result, ReadDone) or isinstance(result.answers[0], Denied):
-        raise CommitUnavailableError(
-            f"the stored offset of {tp.topic}-{tp.partition} could not be read from ZooKeeper"
-            f" within {timeout_s:.1f} s: try it again"
-        )
-    answer, said, now = result.answers
-    if not isinstance(answer, Node):
-        return None
-    topic = codec.decode_topic(tp.topic, now.data, now.stat) if isinstance(now, Node) else None
-    beside = beside_of(tp.topic, said) if isinstance(said, Node) else None
-    if isinstance(topic, Topic) and not counts(
-        fate(topic.incarnation, beside), answer.stat.mzxid, beside
-    ):
-        return None
-    offset = codec.decode_offset(f"{tp.topic}-{tp.partition}", answer.data)
-    return None if isinstance(offset, Malformed) else offset
+    if not isinstance(result, ReadDone):
+        raise _unread(timeout_s)
+    return result.answers
 
 
-def committed_in_kafka(offsets: GroupOffsets, tp: TopicPartition, timeout_s: float) -> int | None:
+def _unread(timeout_s: float) -> CommitUnavailableError:
+    return CommitUnavailableError(
+        f"stored offsets could not be read from ZooKeeper within {timeout_s:.1f} s: try it again"
+    )
+
+
+def committed_in_kafka(
+    offsets: GroupOffsets, partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, OffsetAndMetadata]:
     """The same of a group that keeps its offsets in Kafka. Raises `CommitUnavailableError`, and
     what kafka-python raises for a group that may not be read.
     """
     answered = Bell()
-    future = offsets.start(offsets.committed_async, [tp])
+    future = offsets.start(offsets.committed_with_metadata_async, partitions)
     future.add_both(lambda answer: answered.set())
     if not answered.wait(timeout_s) or (
         future.failed() and isinstance(future.exception, RetriableError)
     ):
         raise CommitUnavailableError(
-            f"the committed offset of {tp.topic}-{tp.partition} could not be read from Kafka within"
-            f" {timeout_s:.1f} s: try it again"
+            f"committed offsets could not be read from Kafka within {timeout_s:.1f} s: try it again"
         )
     if future.failed():
         raise future.exception
-    found: dict[TopicPartition, int] = future.value
-    return found.get(tp)
+    found: dict[TopicPartition, OffsetAndMetadata] = future.value
+    return found
 
 
 def _through(thread: MemberThread, reads: Sequence[Read], timeout_s: float) -> ReadResult | None:

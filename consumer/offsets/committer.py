@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka.errors import IllegalStateError
+from kafka.errors import IllegalStateError, OffsetMetadataTooLargeError
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -33,6 +33,8 @@ from consumer.errors import (
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms
+from zkcoord.znodes.commit_metadata import COMMIT_METADATA_CHARS_MAX, fits
+from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +47,11 @@ class Pending:
 
     def __init__(
         self,
-        offsets: Mapping[TopicPartition, int],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
         assignment_epoch: int,
         then: Callable[[Pending], None] | None = None,
     ) -> None:
-        # Next offsets to be stored.
+        # What is to be stored.
         self.offsets = offsets
         # The assignment that they are of.
         self.assignment_epoch = assignment_epoch
@@ -78,6 +80,12 @@ class Pending:
             )
         if done.outcome is CommitOutcome.OK:
             return None
+        if done.outcome is CommitOutcome.GROUP_ALIVE:
+            return NotOwnedError(
+                done.partitions,
+                f"the group has live members ({done.why}), which own its partitions: stop them, or"
+                " use a group_id of its own for partitions that you assign yourself",
+            )
         if done.outcome is CommitOutcome.OVERRULED:
             return OffsetResetError(done.partitions)
         if lost:
@@ -141,7 +149,9 @@ class Committer:
             return
         pending.answer = done
         if done.outcome is CommitOutcome.OK:
-            self.state.ledger.committed.update(pending.offsets)
+            self.state.ledger.committed.update(
+                {tp: one._replace(leader_epoch=-1) for tp, one in pending.offsets.items()}
+            )
         pending.answered.set()
         if pending.then is not None:
             pending.then(pending)
@@ -157,28 +167,37 @@ class Committer:
         self.state.send(
             msg.Commit(
                 token,
-                {ModelPartition(*tp): offset for tp, offset in pending.offsets.items()},
+                {ModelPartition(*tp): given.offset for tp, given in pending.offsets.items()},
                 pending.assignment_epoch,
+                {
+                    ModelPartition(*tp): given.metadata
+                    for tp, given in pending.offsets.items()
+                    if given.metadata
+                },
             )
         )
         return token
 
     # the application's commits
 
-    def wait(self, offsets: Mapping[TopicPartition, int] | None, timeout_ms: float | None) -> None:
+    def wait(self, given: Mapping[TopicPartition, Any] | None, timeout_ms: float | None) -> None:
         """Commit and wait; None: the positions of all that is owned, whatever else left meanwhile.
 
-        Raises `NotOwnedError`, or `CommitUnavailableError` when ZooKeeper did not answer within
-        `timeout_ms` (default `commit_timeout_ms`).
+        Raises what `stored_form` raises, `OffsetMetadataTooLargeError`, `NotOwnedError`, or
+        `CommitUnavailableError` when ZooKeeper did not answer within `timeout_ms` (default
+        `commit_timeout_ms`).
         """
         deadline = time.monotonic() + (self.timeout_ms if timeout_ms is None else timeout_ms) / 1000
         assignment_epoch = self.state.seen_assignment_epoch
-        wanted = offsets
+        wanted = None if given is None else stored_form(given)
+        offsets = wanted
+        too_large = metadata_error(wanted or {})
+        if too_large is not None:
+            raise too_large
         while True:
             if wanted is None:
                 self._refuse_lost()
-                positions, assignment_epoch = self.state.positions()
-                offsets = {tp: p.offset for tp, p in positions.items()}
+                offsets, assignment_epoch = self.state.positions()
             if not offsets:
                 return
             error = self._once(Pending(offsets, assignment_epoch), deadline)
@@ -214,8 +233,8 @@ class Committer:
     def start(
         self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None
     ) -> Future:
-        """Commit without waiting; None: the positions of all that is owned. Raises what
-        `numbers_of` raises.
+        """Commit without waiting; None: the positions of all that is owned. The future, and the
+        callback beside the offsets, get None, or what went wrong. Raises what `stored_form` raises.
         """
         future = Future()
         report = callback or self.default_callback
@@ -224,21 +243,26 @@ class Committer:
         if given is None:
             lost = self.state.lost_of(self.state.handed_out)
             given, assignment_epoch = self.state.positions()
-        offsets, numbers = given, numbers_of(given)
+        offsets, stored = given, stored_form(given)
+        refused = lost_error(lost) if lost else metadata_error(stored)
 
-        def finish(pending: Pending) -> None:
-            error = lost_error(lost) if lost else pending.error(self.state.lost_of(pending.offsets))
-            future.failure(error) if error is not None else future.success(pending.answer)
-            self._finished.append(
-                lambda: report(offsets, error if error is not None else pending.answer)
+        def finish(error: Exception | None) -> None:
+            if error is None:
+                future.success(None)
+            else:
+                future.failure(error)
+            self._finished.append(lambda: report(offsets, error))
+
+        if stored and refused is None:
+            self._send(
+                Pending(
+                    stored,
+                    assignment_epoch,
+                    lambda pending: finish(pending.error(self.state.lost_of(stored))),
+                )
             )
-
-        pending = Pending(numbers, assignment_epoch, finish)
-        if numbers and not lost:
-            self._send(pending)
         else:
-            pending.answer = msg.CommitDone(0, CommitOutcome.OK)
-            finish(pending)
+            finish(refused)
         return future
 
     def run_callbacks(self) -> None:
@@ -247,6 +271,12 @@ class Committer:
             self._finished.popleft()()
 
     # automatic commits
+
+    def automatic_now(self) -> None:
+        """Commit what was processed, where commits are automatic; it is not waited for."""
+        if self.due_ms is not None:
+            self.due_ms = 0
+            self.automatic(boot_ms())
 
     def automatic(self, now_ms: int) -> None:
         """Commit what was processed, when it is time."""
@@ -257,10 +287,14 @@ class Committer:
             return
         positions, assignment_epoch = self.state.positions()
         committed = self.state.ledger.committed
-        changed = {tp: p for tp, p in positions.items() if committed.get(tp) != p.offset}
+        changed = {
+            tp: p
+            for tp, p in positions.items()
+            if tp not in committed or committed[tp].offset != p.offset
+        }
         if changed:
             self._automatic = Pending(
-                {tp: p.offset for tp, p in changed.items()},
+                changed,
                 assignment_epoch,
                 lambda pending: self._automatic_done(changed, pending),
             )
@@ -284,28 +318,65 @@ class Committer:
         elif error is None and self._unstored:
             log.info("the automatic commit of %d partitions was stored", len(offsets))
         self._unstored = isinstance(error, CommitUnavailableError)
-        answer = error if error is not None else pending.answer
-        self._finished.append(lambda: self.default_callback(offsets, answer))
+        self._finished.append(lambda: self.default_callback(offsets, error))
 
 
-def numbers_of(offsets: Mapping[Any, Any]) -> dict[TopicPartition, int]:
-    """{partition: next offset} of what the application gave: numbers or `OffsetAndMetadata`. Raises
-    `TypeError` and `ValueError` as kafka-python does.
+def stored_form(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """{partition: what is to be stored} of what the application gave: numbers or
+    `OffsetAndMetadata`. As kafka-python's, metadata that is no text is written as text, and None as
+    none. Raises what `numbers_of` raises, and `UnicodeEncodeError` for half a character.
     """
+    numbers = numbers_of(given)
+    texts = {
+        tp: "" if one.metadata is None else str(one.metadata)
+        for tp, one in given.items()
+        if isinstance(one, OffsetAndMetadata)
+    }
+    return {tp: OffsetAndMetadata(n, texts.get(tp, ""), -1) for tp, n in numbers.items()}
+
+
+def metadata_error(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Exception | None:
+    """What a broker answers to metadata that is too large; None where none is."""
+    for tp, one in sorted(offsets.items()):
+        if one.metadata and not fits(one.metadata):
+            error: Exception = OffsetMetadataTooLargeError(
+                f"the metadata of {tp.topic}-{tp.partition} has {len(one.metadata)} characters, and"
+                f" {COMMIT_METADATA_CHARS_MAX} are stored at most"
+            )
+            return error
+    return None
+
+
+def numbers_of(offsets: Any) -> dict[TopicPartition, int]:
+    """{partition: next offset} of what the application gave: numbers or `OffsetAndMetadata`. Raises
+    `TypeError` for anything else, `ValueError` for what can be no offset.
+    """
+    if not isinstance(offsets, Mapping):
+        raise TypeError(
+            f"offsets are given as {{TopicPartition: OffsetAndMetadata}}, not as {offsets!r:.100}"
+        )
     numbers: dict[TopicPartition, int] = {}
     for tp, given in offsets.items():
         if not isinstance(tp, TopicPartition):
-            raise TypeError("commits are given as {TopicPartition: OffsetAndMetadata}")
-        offset = given.offset if isinstance(given, OffsetAndMetadata) else given
-        if isinstance(offset, bool) or not isinstance(offset, int):
-            raise TypeError(
-                f"the offset of {tp[0]}-{tp[1]} is {offset!r}: give an OffsetAndMetadata or a whole"
-                " number"
-            )
-        if offset < 0:
-            raise ValueError(f"the offset of {tp[0]}-{tp[1]} is {offset}: an offset is 0 or more")
-        numbers[tp] = offset
+            raise TypeError("offsets are given as {TopicPartition: OffsetAndMetadata}")
+        numbers[tp] = checked_offset(
+            tp, given.offset if isinstance(given, OffsetAndMetadata) else given
+        )
     return numbers
+
+
+def checked_offset(tp: TopicPartition, offset: Any) -> int:
+    """The offset. Raises `TypeError` and `ValueError` for what is none."""
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        raise TypeError(
+            f"the offset of {tp[0]}-{tp[1]} is {offset!r}: give an OffsetAndMetadata or a whole"
+            " number"
+        )
+    if not 0 <= offset <= OFFSET_MAX:
+        raise ValueError(
+            f"the offset of {tp[0]}-{tp[1]} is {offset}: an offset is a number from 0 to 2^63-1"
+        )
+    return offset
 
 
 def needs_group(group: str | None) -> None:

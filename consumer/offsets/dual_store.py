@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import kafka.errors
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
-from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
+from consumer.offsets.store import REFRESH_S, OffsetStoreLinks, public_offsets
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.bell import Bell
 
@@ -41,11 +41,11 @@ class DualOffsetStore:
         self.failures = 0
         # Of what follows, but for the event.
         self._lock = threading.Lock()
-        # The stored next offset of each partition that is owned.
-        self._owned: dict[TopicPartition, int] = {}
+        # What is stored of each partition that is owned.
+        self._owned: dict[TopicPartition, OffsetAndMetadata] = {}
         # Next offsets to be mirrored by the next request, and those of the request that is out.
-        self._waiting: dict[TopicPartition, int] = {}
-        self._sent: dict[TopicPartition, int] = {}
+        self._waiting: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._sent: dict[TopicPartition, OffsetAndMetadata] = {}
         # Set while nothing runs on the IO thread.
         self._idle = Bell()
         self._idle.set()
@@ -85,12 +85,12 @@ class DualOffsetStore:
 
     def _stored(self, m: msg.Stored) -> None:
         with self._lock:
-            for tp, offset in m.offsets.items():
-                self._waiting[TopicPartition(*tp)] = offset
+            for tp, stored in public_offsets(m.offsets, m.metadata).items():
+                self._waiting[tp] = stored
                 if m.given:
-                    self._owned.pop(TopicPartition(*tp), None)
+                    self._owned.pop(tp, None)
                 else:
-                    self._owned[TopicPartition(*tp)] = offset
+                    self._owned[tp] = stored
         self._begin()
 
     def _lost(self, partitions: Iterable[ModelPartition]) -> None:

@@ -11,7 +11,11 @@ looked for when the group is joined, and again before anything is adopted.
 |---|---|
 | kafka | the group's committed offset in Kafka; without one, `auto_offset_reset` |
 | reset | `auto_offset_reset` |
-| refuse | `NoStoredOffsetError` names the partitions |
+| refuse | nothing |
+
+Where nothing says where a partition begins, the member owns it without an offset, and poll raises
+`NoStoredOffsetError` until the application has sought. (A member that has no such application gives
+up: `begins_unset` is False.)
 
 A partition of a topic that was deleted and made again begins at its first record in each case. A
 new partition of a topic that grew has nothing committed anywhere: `auto_offset_reset`, or refused.
@@ -29,6 +33,7 @@ from kafka.structs import TopicPartition
 from consumer.assignment.state import model_offsets
 from consumer.core import messages as msg
 from consumer.core.messages import FailureCode
+from consumer.errors import described
 from consumer.fetch.group_offsets import RETRY_MS, GroupOffsets
 from zkcoord.core.model import TopicPartition as ModelPartition
 
@@ -81,6 +86,7 @@ class InitialOffsets:
         offsets: GroupOffsets,
         initial: str,
         always: bool = False,
+        begins_unset: bool = True,
     ) -> None:
         self.member = member
         # Decides for what has no offset anywhere.
@@ -93,6 +99,8 @@ class InitialOffsets:
         # decides for what is not there. With "kafka" what is stored in ZooKeeper counts, as left by
         # a group that kept its offsets there before.
         self.always = always
+        # Whether a partition is assigned of which nothing says where it begins.
+        self.begins_unset = begins_unset
         # The error that was logged last, which is logged once; "" after an answer. IO thread.
         self._logged = ""
 
@@ -200,35 +208,34 @@ class InitialOffsets:
         """Answer with what was found, and for the others with what the policy says."""
         rest = [tp for tp in wanted if tp not in found]
         undecided = [tp for tp in rest if tp not in earliest]
+
+        def answer(more: Mapping[TopicPartition, int], unset: Collection[TopicPartition]) -> None:
+            self.member.send(
+                msg.Resolved(
+                    token,
+                    model_offsets({**found, **more}),
+                    tuple(ModelPartition(*tp) for tp in unset),
+                )
+            )
+
         if not rest:
-            self.member.send(msg.Resolved(token, model_offsets(found)))
-        elif self.initial == "refuse" and undecided:
+            return answer({}, ())
+        refused = self.initial == "refuse" and undecided
+        if not refused and self.resetter.resolve(rest, lambda more: answer(more, ()), earliest):
+            return
+        if not self.begins_unset:
+            why = unset_because(self.initial if refused else "", self.always)
             self.member.send(
                 msg.GiveUp(
                     FailureCode.RESET_POLICY,
-                    f"no offset is stored in {'Kafka' if self.always else 'ZooKeeper'} for"
-                    f" {_named(undecided)} and initial_offsets is 'refuse': store offsets, or set"
-                    " initial_offsets to 'kafka' (what "
-                    + (
-                        "is stored in ZooKeeper"
-                        if self.always
-                        else "the group has committed in Kafka"
-                    )
-                    + ") or 'reset'",
+                    f"no offset is stored for {_named(undecided)}, and {why}",
                 )
             )
-        elif not self.resetter.resolve(
-            rest,
-            lambda more: self.member.send(msg.Resolved(token, model_offsets({**found, **more}))),
-            earliest,
-        ):
-            self.member.send(
-                msg.GiveUp(
-                    FailureCode.RESET_POLICY,
-                    f"no offset is stored for {_named(undecided)} and auto_offset_reset is 'none':"
-                    " store an offset, or set auto_offset_reset to 'earliest' or 'latest'",
-                )
-            )
+            return
+        known = [tp for tp in rest if tp in earliest]
+        if not known:
+            return answer({}, undecided)
+        self.resetter.resolve(known, lambda more: answer(more, undecided), earliest)
 
     def _broken(self, token: int, error: Exception) -> None:
         """Not an error of Kafka's; neither is it an answer."""
@@ -237,7 +244,7 @@ class InitialOffsets:
             self.member.send(msg.Resolved(token, {}))
 
     def _not_answered(self, error: Exception) -> None:
-        said = f"{type(error).__name__}: {error}".removesuffix(": ")
+        said = described(error)
         level = logging.DEBUG if self._over or said == self._logged else logging.WARNING
         log.log(
             level,
@@ -247,6 +254,22 @@ class InitialOffsets:
             said,
         )
         self._logged = said
+
+
+def unset_because(initial: str, in_kafka: bool) -> str:
+    """Why nothing may say where a partition begins, and what to do about it, by the option
+    initial_offsets.
+    """
+    if initial == "refuse":
+        other = "is stored in ZooKeeper" if in_kafka else "the group has committed in Kafka"
+        return (
+            "initial_offsets is 'refuse': seek in on_partitions_assigned, store offsets, or set"
+            f" initial_offsets to 'kafka' (what {other}) or 'reset'"
+        )
+    return (
+        "auto_offset_reset is 'none': seek in on_partitions_assigned, store offsets, or set"
+        " auto_offset_reset to 'earliest' or 'latest'"
+    )
 
 
 def _active(group: str, live: tuple[str, ...]) -> str:

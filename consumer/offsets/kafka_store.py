@@ -22,19 +22,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import kafka.errors
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
+from consumer.errors import described
 from consumer.fetch.group_offsets import RETRY_MS
-from consumer.offsets.store import REFRESH_S, OffsetStoreLinks
+from consumer.offsets.store import REFRESH_S, OffsetStoreLinks, public_offsets
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
 GIVE_UP_AFTER_S = 10.0
-Offsets = dict[TopicPartition, int]
+Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 class KafkaOffsetStore:
@@ -76,11 +77,12 @@ class KafkaOffsetStore:
                     self._lost_at.update(dict.fromkeys(lost, self._losses))
             case msg.Assigned():
                 with self._lock:
+                    seen = self.offsets.seen
                     self._last.update(
                         {
-                            tp: offset
-                            for tp, offset in _public(message.offsets).items()
-                            if self.offsets.seen.get(tp) == offset
+                            tp: seen[tp]
+                            for tp, assigned in public_offsets(message.offsets, {}).items()
+                            if tp in seen and seen[tp].offset == assigned.offset
                         }
                     )
             case msg.CommitDone():
@@ -100,7 +102,7 @@ class KafkaOffsetStore:
         match message:
             case msg.Commit():
                 with self._lock:
-                    self._asked[message.token] = _public(message.offsets)
+                    self._asked[message.token] = public_offsets(message.offsets, message.metadata)
             case msg.Revoked():
                 with self._lock:
                     losses = self._losses
@@ -115,7 +117,8 @@ class KafkaOffsetStore:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             losses = self._losses
-        self._queue(lambda: self._store_async(dict(positions), losses, deadline))
+        wanted = {tp: self._at(tp, offset) for tp, offset in positions.items()}
+        self._queue(lambda: self._store_async(wanted, losses, deadline))
         self._idle.wait(timeout_s)
 
     def close(self, timeout_s: float) -> None:
@@ -175,9 +178,9 @@ class KafkaOffsetStore:
         try:
             await self.offsets.commit_async(offsets)
         except kafka.errors.RetriableError as e:
-            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, _described(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, described(e)))
         except kafka.errors.KafkaError as e:
-            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, _described(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, described(e)))
         else:
             self._links.deliver(CommitDone(token, CommitOutcome.OK))
 
@@ -185,8 +188,19 @@ class KafkaOffsetStore:
         """What is given up is committed where it stands (automatic commits), and the member gets
         its answer in any case.
         """
-        await self._store_async(_public(m.positions), losses, time.monotonic() + GIVE_UP_AFTER_S)
+        wanted = {
+            TopicPartition(*tp): self._at(TopicPartition(*tp), offset)
+            for tp, offset in m.positions.items()
+        }
+        await self._store_async(wanted, losses, time.monotonic() + GIVE_UP_AFTER_S)
         self._links.send(m)
+
+    def _at(self, tp: TopicPartition, position: int) -> OffsetAndMetadata:
+        """A position to be stored; where it is what was committed, with what stands beside it."""
+        with self._lock:
+            last = self._last.get(tp)
+        same = last is not None and last.offset == position
+        return last if same else OffsetAndMetadata(position, "", -1)
 
     async def _refresh_async(self) -> None:
         while not self.state.closed:
@@ -217,7 +231,7 @@ class KafkaOffsetStore:
                 await self.offsets.commit_async(wanted)
                 return
             except kafka.errors.KafkaError as e:
-                why = _described(e)
+                why = described(e)
                 if not isinstance(e, kafka.errors.RetriableError):
                     break
             await self.offsets.sleep(RETRY_MS / 1000)
@@ -229,11 +243,3 @@ class KafkaOffsetStore:
                 self.offsets.group,
                 why,
             )
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _public(offsets: Mapping[ModelPartition, int]) -> Offsets:
-    return {TopicPartition(*tp): offset for tp, offset in offsets.items()}

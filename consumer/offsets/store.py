@@ -18,13 +18,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.assignment.state import AssignmentState, Send
 from consumer.core import messages as msg
 from consumer.fetch.group_offsets import GroupOffsets
+from zkcoord.core.model import TopicPartition as ModelPartition
 
 REFRESH_S = 3_600.0
+
+
+def public_offsets(
+    offsets: Mapping[ModelPartition, int], metadata: Mapping[ModelPartition, str]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets of a member's message, with the metadata beside them, in kafka-python's form."""
+    return {
+        TopicPartition(*tp): OffsetAndMetadata(offset, metadata.get(tp, ""), -1)
+        for tp, offset in offsets.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ class QueryMember:
             StartingOffsets(self.data, options.read.starting),
             self.data.group_offsets(options.group),
             str(config["initial_offsets"]),
+            begins_unset=False,
         )
         self._thread.start()
         self._initial_offsets.check_group()

@@ -110,7 +110,11 @@ class QuerySession:
                 core.session.incarnation,
                 core.snapshot.generation,
                 core.snapshot.epoch,
-                {tp: (held.committed, held.version) for tp, held in core.session.held.items()},
+                {
+                    tp: (held.committed, held.version)
+                    for tp, held in core.session.held.items()
+                    if held.committed is not None and held.version is not None
+                },
             )
 
         return self.thread.query(at, LOOK_S)

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-import consumer.spark.source  # noqa: F401  # who reads this has imported what a query needs
+from consumer.spark import source  # noqa: F401  # with it comes what a query needs
 from consumer.spark.decode.engines import choose
 from consumer.spark.schema import arrow_schema, columns_of, full_schema
 from consumer.spark.sink.files import files_at

@@ -32,7 +32,6 @@ from consumer.errors import (
     MembershipError,
     NotOwnedError,
 )
-from consumer.offsets.committer import numbers_of
 from consumer.streams.queues import Line, StreamQueues
 from zkcoord.core.model import Subscription
 from zkcoord.zk.bell import Bell
@@ -127,7 +126,7 @@ class StreamsConsumer:
                 " which is delivered again, here or elsewhere",
             )
         if retry:
-            self._session.committer.wait(None if offsets is None else numbers_of(offsets), None)
+            self._session.committer.wait(offsets, None)
             return
         answered = Bell()
         future = self._session.committer.start(offsets, None)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from consumer import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from zkcoord.consumer import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 SCHEMA = (
     (

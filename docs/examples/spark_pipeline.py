@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from consumer.spark import register
-from consumer.spark.graceful_stop import drain_and_stop
-from consumer.spark.sink import fenced_parquet
-from consumer.spark.warmup import warm_up
+from zkcoord.consumer.spark import register
+from zkcoord.consumer.spark.graceful_stop import drain_and_stop
+from zkcoord.consumer.spark.sink import fenced_parquet
+from zkcoord.consumer.spark.warmup import warm_up
 
 VALUE = "order bigint, product string, cents bigint, at timestamp"
 STORED = f"topic string, partition int, offset bigint, {VALUE}"
@@ -127,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
         "--journal",
         default="",
         metavar="DIR",
-        help="write down what is done, for python -m consumer.spark.audit",
+        help="write down what is done, for python -m zkcoord.consumer.spark.audit",
     )
     alone = modes.add_parser("totals", help="the part with state: one query")
     for name in ("orders", "totals", "checkpoint"):

@@ -27,9 +27,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from consumer.spark import register
-from consumer.spark.plan import PlannedRange
-from consumer.spark.sink import FencedBatchError, fenced_ranges
+from zkcoord.consumer.spark import register
+from zkcoord.consumer.spark.plan import PlannedRange
+from zkcoord.consumer.spark.sink import FencedBatchError, fenced_ranges
 
 SCHEMA = (
     (

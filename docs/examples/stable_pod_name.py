@@ -27,7 +27,7 @@ import argparse
 import os
 import signal
 
-from consumer import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from zkcoord.consumer import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 
 class Say(ConsumerRebalanceListener):

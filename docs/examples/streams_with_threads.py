@@ -14,7 +14,7 @@ import argparse
 import signal
 import threading
 
-from consumer import KafkaStream, ZookeeperConsumerConnector
+from zkcoord.consumer import KafkaStream, ZookeeperConsumerConnector
 
 
 def work(stream: KafkaStream) -> None:

@@ -21,7 +21,7 @@ from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import MultiResult, Op
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.codec import encode_offset
+from zkcoord.znodes.codec import CommitMetadata, encode_commit_metadata, encode_offset
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 40.0
@@ -353,3 +353,16 @@ def test_a_coordinator_forgets_it_and_serves_a_new_group_of_its_name(
         assert rig.node(layout.group("g")) is None
         b = rig.member("b", "t").fetches(*partitions)
         assert b.positions == dict.fromkeys(partitions, 0)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_was_committed_beside_offsets_goes_and_stays_with_them(
+    here: World, layout: Layout, run: Run, keep: bool
+) -> None:
+    beside = layout.commit_metadata("billing", TopicPartition("orders", 1))
+    here.put(beside, encode_commit_metadata(CommitMetadata(7, "why")))
+    status, out, _ = run("billing", "--execute", *(["--keep-offsets"] if keep else []))
+    assert status == 0
+    assert rows(out).get("commit-metadata") == (None if keep else 1)
+    assert (beside in tree(here, "billing")) is keep
+    assert keep or not tree(here, "billing")

@@ -314,7 +314,7 @@ class Rig:
             app.driver.end()
 
     def audit(self) -> dict[str, Any]:
-        """The report of `python -m consumer.spark.audit`, which excuses nothing. Raises
+        """The report of `python -m zkcoord.consumer.spark.audit`, which excuses nothing. Raises
         `ScenarioError`.
         """
         command = [

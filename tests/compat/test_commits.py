@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.errors import CommitFailedError
+from kafka.errors import CommitFailedError, OffsetMetadataTooLargeError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.compat.both import PATIENCE_S, Listener, Side, drain, fresh, settle, take
@@ -38,17 +38,111 @@ def test_commit_and_committed(side: Side) -> None:
     c.commit({tp: OffsetAndMetadata(4, "why", -1)}, timeout_ms=10_000)
     assert c.committed(tp) == 4 and c.position(tp) == 10
     kept = c.committed(tp, metadata=True)
-    assert (
-        isinstance(kept, OffsetAndMetadata)
-        and kept.offset == 4
-        and kept.metadata == ("" if side.differs("metadata of a commit") else "why")
-    )
+    assert kept == OffsetAndMetadata(4, "why", -1)
     c.commit()
+    assert c.committed(tp, metadata=True).metadata == "", "a commit without metadata removes it"
     assert c.committed(tp, timeout_ms=10_000) == 10
     c.commit({tp: OffsetAndMetadata(2, "", -1)})
     assert c.committed(tp) == 2, "the latest commit counts, also backwards"
     c.close()
     assert drain([side.member(topic, topic)], 8) == {tp: list(range(2, 10))}
+
+
+def test_metadata_stays_with_its_offset(side: Side) -> None:
+    """Over a restart and over a hand-over, until the next commit; also text beside an offset that
+    is committed again.
+    """
+    topic = create_topic(side.broker, fresh("metadata"), 2)
+    produce_numbered(side.broker, topic, 2, 10)
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    notes = {zero: 'söm\n"é" 😀', one: "x" * 4_096}
+    first = side.member(topic, topic, enable_auto_commit=False)
+    drain([first], 20)
+    first.commit({tp: OffsetAndMetadata(4, text, -1) for tp, text in notes.items()})
+    second = side.member(topic, topic, enable_auto_commit=False)
+    settle([first, second], 2)
+    for c in (first, second):
+        assert {tp: c.committed(tp, metadata=True).metadata for tp in notes} == notes
+    first.close()
+    second.close()
+    with side.member(topic, topic, enable_auto_commit=False) as third:
+        assert {tp: third.committed(tp, metadata=True, timeout_ms=10_000) for tp in notes} == {
+            tp: OffsetAndMetadata(4, text, -1) for tp, text in notes.items()
+        }
+        settle([third], 2)
+        third.commit({zero: OffsetAndMetadata(4, "other", -1), one: OffsetAndMetadata(4, "", -1)})
+    with side.member(topic) as looker:
+        found = [looker.committed(tp, metadata=True, timeout_ms=10_000) for tp in (zero, one)]
+        assert [(one.offset, one.metadata) for one in found] == [(4, "other"), (4, "")]
+
+
+def test_metadata_that_is_too_large(side: Side) -> None:
+    topic = create_topic(side.broker, fresh("large"), 1)
+    tp = TopicPartition(topic, 0)
+    c = side.member(topic, topic, enable_auto_commit=False)
+    settle([c], 1)
+    large = {tp: OffsetAndMetadata(0, "x" * 4_097, -1)}
+    with pytest.raises(OffsetMetadataTooLargeError):
+        c.commit(large)
+    future = c.commit_async(large)
+    wait_until(lambda: c.poll(20) == {} and future.is_done, PATIENCE_S, "the answer")
+    assert isinstance(future.exception, OffsetMetadataTooLargeError)
+
+
+def test_the_epoch_of_the_leader(side: Side) -> None:
+    """kafka-python stores the epoch of the record before a position, to find out that a log was cut
+    off; an offset node has no place for it.
+    """
+    topic = create_topic(side.broker, fresh("epoch"), 1)
+    tp = TopicPartition(topic, 0)
+    c = side.member(topic, topic, enable_auto_commit=False)
+    settle([c], 1)
+    c.commit({tp: OffsetAndMetadata(0, "", 0)})
+    kept = c.committed(tp, metadata=True, timeout_ms=10_000)
+    assert kept.leader_epoch == (-1 if side.differs("the leader epoch of a commit") else 0)
+
+
+def test_a_negative_offset(side: Side) -> None:
+    """Kafka stores it, and it counts as nothing."""
+    topic = create_topic(side.broker, fresh("negative"), 1)
+    tp = TopicPartition(topic, 0)
+    c = side.member(topic, topic, enable_auto_commit=False)
+    settle([c], 1)
+    c.commit({tp: OffsetAndMetadata(3, "", -1)})
+    if side.differs("a commit of a negative offset"):
+        with pytest.raises(ValueError, match="-5"):
+            c.commit({tp: OffsetAndMetadata(-5, "", -1)})
+        assert c.committed(tp) == 3
+    else:
+        c.commit({tp: OffsetAndMetadata(-5, "", -1)})
+        assert c.committed(tp) is None
+
+
+def test_what_is_stored_of_several_partitions(ours: Side) -> None:
+    """In one call, of a member and of a consumer that has not subscribed; kafka-python has no such
+    form.
+    """
+    topic = create_topic(ours.broker, fresh("several"), 3)
+    zero, one, two = (TopicPartition(topic, n) for n in range(3))
+    c = ours.member(topic, topic, enable_auto_commit=False)
+    settle([c], 3)
+    c.commit({zero: OffsetAndMetadata(0, "why", -1), one: 0})
+    looker = ours.member(topic)
+    other = TopicPartition(topic, 7)
+    for asked in (c, looker):
+        assert asked.committed([zero, one, other], timeout_ms=10_000) == {
+            zero: 0,
+            one: 0,
+            other: None,
+        }
+        assert asked.committed({zero, two}, metadata=True, timeout_ms=10_000) == {
+            zero: OffsetAndMetadata(0, "why", -1),
+            two: OffsetAndMetadata(0, "", -1),
+        }
+    assert c.committed([]) == {}
+    for wrong in ([("t", 0)], "t", (zero, one), [zero, 5], None):
+        with pytest.raises(TypeError, match="TopicPartition"):
+            c.committed(wrong)
 
 
 def test_commits_without_waiting(side: Side) -> None:
@@ -69,15 +163,12 @@ def test_commits_without_waiting(side: Side) -> None:
         callback=lambda offsets, answer: called.append((offsets, answer)),
     )
     wait_until(lambda: c.poll(20) == {} and called, PATIENCE_S, "the callback")
-    assert (
-        future.is_done
-        and future.succeeded()
-        and called[0][0] == {tp: OffsetAndMetadata(3, "", -1)}
-        and not isinstance(called[0][1], Exception)
-    )
+    assert future.is_done and future.succeeded() and future.value is None
+    assert called == [({tp: OffsetAndMetadata(3, "", -1)}, None)]
     c.commit_async()
     wait_until(lambda: c.poll(20) == {} and default, PATIENCE_S, "the default callback")
     assert default[0][0][tp].offset == 10 and c.committed(tp) == 10 and len(called) == 1
+    assert default[0][1] is None
 
 
 def test_a_commit_of_what_is_not_owned(side: Side) -> None:

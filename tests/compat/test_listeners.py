@@ -6,6 +6,8 @@ import threading
 from typing import Any
 
 import pytest
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
@@ -295,3 +297,109 @@ def test_the_return_of_a_static_member_is_not_noticed(side: Side) -> None:
     settle([stays, back], 4)
     assert back.assignment() == had
     assert listener.calls == calls
+
+
+def eager(side: Side) -> dict[str, Any]:
+    """Options with which everything stops in each rebalance: kafka-python's default."""
+    if side.ours:
+        return {"rebalance_protocol": "eager"}
+    return {"partition_assignment_strategy": (RangePartitionAssignor,)}
+
+
+def test_a_member_that_gets_nothing_hears_so(side: Side) -> None:
+    """A standby says from `on_partitions_assigned` that it is ready; before its first assignment
+    everything, that is nothing, is revoked.
+    """
+    topic = create_topic(side.broker, fresh("standby"), 1)
+    calls: list[tuple[str, int]] = []
+
+    class Every(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            calls.append(("revoked", len(revoked)))
+
+        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            calls.append(("assigned", len(assigned)))
+
+    owner = side.member(topic, topic, **eager(side))
+    settle([owner], 1)
+    standby = side.member(topic, **eager(side))
+    standby.subscribe([topic], listener=Every())
+    members = [owner, standby]
+
+    def told() -> bool:
+        turn(members, {})
+        return ("assigned", 0) in calls or ("assigned", 1) in calls
+
+    wait_until(told, PATIENCE_S, "its first assignment")
+    if ("assigned", 1) in calls:  # kafka-python's range gives it to whoever sorts first
+        assert calls[:2] == [("revoked", 0), ("assigned", 1)] and not side.ours
+    else:
+        assert calls[:2] == [("revoked", 0), ("assigned", 0)] and standby.assignment() == set()
+        del calls[:]
+        owner.close()
+        settle([standby], 1)
+        before = [] if side.differs("callbacks of nothing") else [("revoked", 0)]
+        assert calls == [*before, ("assigned", 1)]
+
+
+def test_a_standby_of_the_cooperative_form(side: Side) -> None:
+    """kafka-python says nothing of nothing there."""
+    topic = create_topic(side.broker, fresh("coopstandby"), 1)
+    owner = side.member(topic, topic)
+    settle([owner], 1)
+    calls: list[set[TopicPartition]] = []
+
+    class Ready(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            assert revoked, "nothing is revoked"
+
+        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            calls.append(assigned)
+
+    standby = side.member(topic)
+    standby.subscribe([topic], listener=Ready())
+    members = [owner, standby]
+    told = [set()] if side.differs("callbacks of nothing") else []
+
+    def joined() -> bool:
+        turn(members, {})
+        if side.ours:
+            return len(calls) >= len(told)
+        return standby.group_metadata().state == "<stable>"
+
+    wait_until(joined, PATIENCE_S, "its place in the group")
+    assert calls == told
+    owner.close()
+    settle([standby], 1)
+    assert calls == [*told, {TopicPartition(topic, 0)}]
+
+
+def test_nothing_is_handed_out_of_a_topic_that_was_given_up(side: Side) -> None:
+    """Of a backlog that is buffered: its records were not consumed, so they come when the topic is
+    subscribed to again.
+    """
+    old, new = (create_topic(side.broker, fresh(name), 1) for name in ("old", "new"))
+    produce_numbered(side.broker, old, 1, 300)
+    produce_numbered(side.broker, new, 1, 3)
+    tp = TopicPartition(old, 0)
+    c = side.member(old, old, enable_auto_commit=False, max_poll_records=10)
+    taken = drain([c], 10)
+    c.commit()
+    c.subscribe([new])
+    after = drain([c], 3)
+    assert after == {TopicPartition(new, 0): [0, 1, 2]}, "nothing more of the other"
+    assert c.poll(500) == {} and len(taken[tp]) < 300
+    c.subscribe([old, new])
+    again = drain([c], 300 - len(taken[tp]))
+    assert again == {tp: list(range(len(taken[tp]), 300))}
+
+
+def test_nothing_is_handed_out_of_a_topic_that_was_given_up_without_a_group(ours: Side) -> None:
+    old, new = (create_topic(ours.broker, fresh(name), 1) for name in ("oldalone", "newalone"))
+    produce_numbered(ours.broker, old, 1, 300)
+    produce_numbered(ours.broker, new, 1, 3)
+    c = ours.bare(max_poll_records=10)
+    c.subscribe([old])
+    drain([c], 10)
+    c.subscribe([new])
+    assert drain([c], 3) == {TopicPartition(new, 0): [0, 1, 2]}

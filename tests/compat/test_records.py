@@ -364,3 +364,19 @@ def test_subscribing_without_a_group(side: Side) -> None:
     again = c if side.differs("the same topics again, without a group") else side.bare()
     again.subscribe(pattern=f"{topic[:-1]}.$")
     assert len(drain([again], 6)) == 2 and again.subscription() == {topic}
+
+
+def test_what_a_small_poll_takes(side: Side) -> None:
+    """Six records of six partitions are one of each; kafka-python empties one after the other."""
+    topic = create_topic(side.broker, fresh("small"), 6)
+    produce_numbered(side.broker, topic, 6, 60)
+    c = side.bare(max_poll_records=6)
+    c.assign([TopicPartition(topic, n) for n in range(6)])
+    shapes: list[list[int]] = []
+
+    def all_there() -> bool:
+        shapes.append(sorted(map(len, c.poll(200).values())))
+        return len(shapes[-1]) == 6 or shapes.count([6]) > 2
+
+    wait_until(all_there, PATIENCE_S, "a poll when all have something")
+    assert shapes[-1] == ([1] * 6 if side.differs("what a small poll takes") else [6])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ NO_SUBSCRIPTIONS: tuple[tuple[dict[str, Any], type[Exception]], ...] = (
     ({"topics": ["t"], "listener": object()}, TypeError),
 )
 NO_COMMITS: tuple[Any, ...] = (
+    "text",
     {("t", "0"): 1},
     {"t": 1},
     {TopicPartition("t", 0): "1"},
@@ -80,18 +82,15 @@ def test_one_way_to_subscribe(side: Side) -> None:
     assert c.subscription() is None
 
 
-def test_partitions_by_hand_with_a_group_id(side: Side) -> None:
-    """kafka-python stores offsets under the group's name without being a member, which nothing
-    fences.
-    """
-    c = side.member(fresh("byhand"))
-    tp = TopicPartition(fresh("byhand"), 0)
-    if side.differs("`assign` with a `group_id`"):
-        with pytest.raises(IllegalStateError, match="leave group_id out"):
-            c.assign([tp])
-    else:
-        c.assign([tp])
-        assert c.assignment() == {tp}
+def test_patterns_that_are_none(side: Side) -> None:
+    """What `re.compile` raises, with a group and without."""
+    for c in (side.bare(), side.member(fresh("patterns"))):
+        for pattern in ("[", "(", "a)", "*a"):
+            with pytest.raises(re.error):
+                c.subscribe(pattern=pattern)
+            c.unsubscribe()
+        with pytest.raises(TypeError):
+            c.subscribe(pattern=5)
 
 
 def test_commits_that_are_none(side: Side) -> None:
@@ -99,5 +98,10 @@ def test_commits_that_are_none(side: Side) -> None:
     for offsets in NO_COMMITS:
         with pytest.raises(TypeError):
             c.commit(offsets, timeout_ms=1_000)
+    if side.ours:  # kafka-python: AttributeError of the list
+        for offsets in ([TopicPartition("t", 0)], 5, ()):
+            for commit in (c.commit, c.commit_async):
+                with pytest.raises(TypeError, match="OffsetAndMetadata"):
+                    commit(offsets)
     with pytest.raises(TypeError, match="TopicPartition"):
         c.committed(("t", 0))

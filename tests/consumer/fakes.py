@@ -47,6 +47,8 @@ class FakeData:
         self.fetcher = FakeFetcher()
         self.at: dict[TopicPartition, int] = {}
         self.held: set[TopicPartition] = set()
+        # Assigned, without a position.
+        self.unplaced: set[TopicPartition] = set()
         self.policy = policy
         self.subscription = self
 
@@ -54,10 +56,14 @@ class FakeData:
         return {p: OffsetAndMetadata(o, "", -1) for p, o in self.at.items()}
 
     def assigned(self) -> set[TopicPartition]:
-        return set(self.at)
+        return set(self.at) | self.unplaced
 
-    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        self.at.update({p: o.offset for p, o in offsets.items()})
+    def without_place(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return self.unplaced & set(partitions)
+
+    def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        self.at.update({p: o.offset for p, o in offsets.items() if o is not None})
+        self.unplaced.update(p for p, o in offsets.items() if o is None)
         self.held -= set(offsets)
 
     def hold(self, partitions: Iterable[TopicPartition], held: bool = True) -> None:
@@ -66,6 +72,7 @@ class FakeData:
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         for p in partitions:
             self.at.pop(p, None)
+            self.unplaced.discard(p)
             self.held.discard(p)
 
     def position(self, p: TopicPartition) -> OffsetAndMetadata | None:
@@ -76,6 +83,7 @@ class FakeData:
 
     def seek(self, p: TopicPartition, offset: int) -> None:
         self.at[p] = offset
+        self.unplaced.discard(p)
 
     def resolve(
         self,
@@ -120,6 +128,7 @@ class Bench:
         policy: bool = True,
         observer: AssignmentObserver | None = None,
         raises: bool = False,
+        eager: bool = False,
     ) -> None:
         self.data: Any = FakeData(policy)
         self.records = RecordIterator(self.data)
@@ -127,7 +136,15 @@ class Bench:
         self.listener.listener = listener
         self.told: list[msg.FromFetcher] = []
         self.state = AssignmentState(
-            self.data, self.records, self.listener, self.told.append, auto_commit, observer, raises
+            self.data,
+            self.records,
+            self.listener,
+            self.told.append,
+            auto_commit,
+            observer,
+            raises,
+            eager=eager,
+            unset_because="auto_offset_reset is 'none': seek",
         )
 
     def assign(self, *numbers: int, offset: int = 10, epoch: int = 1) -> None:
@@ -135,6 +152,10 @@ class Bench:
         self.state.receive(msg.Assigned(dict.fromkeys(model(*numbers), offset), epoch))
         self.state.run_callbacks()
         self.state.seen_assignment_epoch = self.state.assignment_epoch
+
+    def stored(self) -> dict[int, int]:
+        """What is stored, as far as the application's side knows, by number."""
+        return {p.partition: one.offset for p, one in self.state.ledger.committed.items()}
 
     def hand_out(self, number: int, count: int) -> None:
         """The application gets `count` records of a partition."""

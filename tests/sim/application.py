@@ -42,6 +42,7 @@ from zkcoord.core.model import TopicPartition
 
 RECORDS_PER_POLL_MAX = 10
 NEVER_MS = EVERY_ERA = 10**9
+NOTHING = -1
 
 
 class Log:
@@ -82,6 +83,9 @@ class Witness(Protocol):
 
     def assigned(self, app: Application, partition: TopicPartition, offset: int) -> None:
         """The application was told to fetch from `offset`."""
+
+    def asks(self, app: Application, partition: TopicPartition, offset: int, text: str) -> None:
+        """The application commits this, with text beside it or none."""
 
     def told(self, app: Application, message: ToFetcher) -> None:
         """Any message as the application takes it."""
@@ -129,6 +133,8 @@ class Habits:
     doorbell_chance: float = 0.7
     quits_chance: float = 0.0  # of closing when it hears that it was evicted
     resets: bool = True  # auto_offset_reset: earliest, or none
+    seeks: bool = False  # without a reset policy: to the first record of what has no offset
+    text_chance: float = 0.0  # of text beside an offset that it commits
 
 
 @dataclass(slots=True)
@@ -222,6 +228,7 @@ class Application:
                     self.released.pop(tp, None)
                     self.positions[tp] = Position(offset, offset, offset)
                     self.witness.assigned(self, tp, offset)
+                self._seek(message.unset)
             elif isinstance(message, Revoke):
                 self._revoke(message)
             elif isinstance(message, Resumed):
@@ -251,12 +258,24 @@ class Application:
                 self.positions.clear()
                 self.released.clear()
 
+    def _seek(self, unset: tuple[TopicPartition, ...]) -> None:
+        """Nothing says where these begin: at the first record."""
+        for tp in unset:
+            self.released.pop(tp, None)
+            self.positions[tp] = Position(0, 0, NOTHING)
+            self.kernel.happened["began without an offset"] += 1
+            self.witness.assigned(self, tp, 0)
+
     def _resolve(self, message: Resolve) -> None:
         """Begin at the beginning; sometimes part of it can only be told when asked again. Without a
         reset policy that is the end, unless a topic was made again.
         """
         if not self.habits.resets and not set(message.partitions) <= set(message.earliest):
-            self.tell(GiveUp(FailureCode.RESET_POLICY, "no offset is stored"))
+            if self.habits.seeks:
+                unset = tuple(tp for tp in message.partitions if tp not in message.earliest)
+                self.tell(Resolved(message.token, dict.fromkeys(message.earliest, 0), unset))
+            else:
+                self.tell(GiveUp(FailureCode.RESET_POLICY, "no offset is stored"))
             return
         known = [tp for tp in message.partitions if not self.kernel.chance(0.1)]
         self.tell(Resolved(message.token, dict.fromkeys(known, 0)))
@@ -382,7 +401,16 @@ class Application:
         self._token += 1
         self._commits[self._token] = offsets
         self.asked.update(offsets.items())
-        self.tell(Commit(self._token, offsets, self.assignment_epoch))
+        chance = self.habits.text_chance
+        texts = {
+            tp: f"{self.host.name}.{self._token}"
+            for tp in sorted(offsets)
+            if chance and self.kernel.chance(chance)
+        }
+        self.kernel.happened["text beside an offset"] += len(texts)
+        for tp, offset in offsets.items():
+            self.witness.asks(self, tp, offset, texts.get(tp, ""))
+        self.tell(Commit(self._token, offsets, self.assignment_epoch, texts))
         return self._token
 
     def _commit_done(self, message: CommitDone) -> None:

@@ -109,6 +109,8 @@ class Checker:
         self.callbacks: dict[str, int] = {}
         self.failing: set[str] = set()  # hosts that were told of a quarantine, and not of its end
         self.parts: dict[Key, Fetching] = {}
+        # what was committed beside an offset of a partition, "" for nothing
+        self.texts: dict[tuple[Key, int], set[str]] = {}
         self.places = places
         self.groups = Groups(kernel, tree, places, self.violate)
         self._placed: dict[str, Place] = {}
@@ -189,6 +191,9 @@ class Checker:
                 self._command(txn, role, place, path, before, after, places)
             elif place.kind == "offset":
                 self._offset(txn, role, place, before, after, places)
+                self._beside(txn, role, place, before, after, places)
+            elif place.kind == "beside" and role == "consumer":
+                self._beside_alone(txn, place, places)
             elif place.kind == "owner":
                 self._owner(txn, role, path, before, after)
         self.groups.committed(txn, role, places)
@@ -395,7 +400,8 @@ class Checker:
         part.begun_zxid = txn.zxid if begins else part.begun_zxid
         belonged, part.belongs_to = (
             part.belongs_to,
-            self._started_as.get(key, "") if begins else part.belongs_to,
+            # where a start stored nothing the first commit does
+            self._started_as.get(key, "") if begins or before is None else part.belongs_to,
         )
         # what was stored before means nothing
         other_topic = belonged and part.belongs_to and not _same_topic(belonged, part.belongs_to)
@@ -422,6 +428,44 @@ class Checker:
         )
         if released:
             self._released(txn, key, new)
+
+    def _beside(
+        self,
+        txn: Txn,
+        role: str,
+        place: Place,
+        before: Rec | None,
+        after: Rec | None,
+        places: list[tuple[Place, str, Rec | None, Rec | None]],
+    ) -> None:
+        """I21: what counts beside an offset is what was committed with it."""
+        new = _number(after.data) if after is not None else None
+        old = _number(before.data) if before is not None else None
+        if role != "consumer" or new is None:
+            return
+        key = (place.group, place.partition)
+        asked, found = self.texts.get((key, new), set()), self._text_beside(key, new)
+        if found and found not in asked:
+            self.violate("I21", f"beside {key[1]}={new} stands {found!r}, asked for was {asked}")
+        moved = any(p.kind == "owner" and p.partition == place.partition for p, *_ in places)
+        if asked and "" not in asked and not found and not moved and new != old:
+            self.violate("I21", f"beside {key[1]}={new} stands nothing, asked for was {asked}")
+
+    def _beside_alone(
+        self, txn: Txn, place: Place, places: list[tuple[Place, str, Rec | None, Rec | None]]
+    ) -> None:
+        """I21: it is written behind the fence of its offset, in one multi."""
+        if not any(p.kind == "offset" and p.partition == place.partition for p, *_ in places):
+            self.violate("I21", f"{txn.host} wrote beside the offset of {place.partition} alone")
+
+    def _text_beside(self, key: Key, offset: int) -> str:
+        node = self.tree.nodes.get(self.places.beside(key))
+        said = json.loads(node.data) if node is not None and node.data else {}
+        return str(said["metadata"]) if said.get("offset") == offset else ""
+
+    def asks(self, app: Application, partition: TopicPartition, offset: int, text: str) -> None:
+        """What an application commits, and with which text."""
+        self.texts.setdefault(((app.group, partition), offset), set()).add(text)
 
     def _of_the_past(self, place: Place) -> bool:
         """Whether the note beside an offset says that it is of another topic than the one that
@@ -476,7 +520,10 @@ class Checker:
 
     def told(self, app: Application, message: ToFetcher) -> None:
         """A message as the application takes it."""
-        if isinstance(message, (Assigned, Revoke, Resumed, Lost)):
+        says_nothing_is_left = isinstance(message, Assigned) and not (
+            message.offsets or message.unset
+        )
+        if isinstance(message, (Assigned, Revoke, Resumed, Lost)) and not says_nothing_is_left:
             self.callbacks[app.host.name] = self.callbacks.get(app.host.name, 0) + 1
         if isinstance(message, Notice):
             self._judge_notice(app.host.name, message.kind)
@@ -492,6 +539,11 @@ class Checker:
         """
         if isinstance(message, (Assigned, Revoke)) and not app.may_hold():
             self.violate("I3", f"{app.host.name} is told without a lease: {message}")
+        if isinstance(message, Assigned):
+            for tp, text in message.metadata.items():
+                asked = self.texts.get(((app.group, tp), message.offsets[tp]), set())
+                if text not in asked:
+                    self.violate("I21", f"{app.host.name} is told {text!r} beside {tp}")
 
     def _judge_notice(self, host: str, kind: NoticeKind) -> None:
         """I17: a quarantine is one warning, however often the coordinator had to say it."""

@@ -147,6 +147,14 @@ _FAILSAFE_BESIDE = (
     "join close_consumer kill_consumer kill_coordinator pause_leader lossy grow_topic"
     " application_hangs stall_link"
 )
+_COMMITS = (
+    "join close_consumer kill_consumer resubscribe reset_offset delete_offset lossy cut_link"
+    " pause_member_at_edge at_offset_stored at_start_acked at_stop_acked"
+)
+_COMMITS_BESIDE = (
+    "kill_coordinator grow_topic make_topic_again delete_registration never_acks flap"
+    " delete_offsets_of_topic application_hangs lagging_followers"
+)
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
 
@@ -194,6 +202,18 @@ def _failsafe(kernel: Kernel) -> Plan:
     plan.fault_every_ms = kernel.rng.choice((300, 700, 2_000))
     plan.deadline_ms = kernel.rng.choice((1_500, 3_000))
     plan.drift_per_mille_max = kernel.rng.choice((0, 0, 20))
+    plan.rate_per_s = 100
+    return plan
+
+
+def _commits(kernel: Kernel) -> Plan:
+    """Applications that commit text beside offsets, and some that know themselves where they
+    begin.
+    """
+    plan = _base(kernel, _COMMITS, _COMMITS_BESIDE)
+    plan.manual_chance = 1.0
+    plan.text_chance = kernel.rng.choice((0.2, 0.5, 1.0))
+    plan.seeks_chance = kernel.rng.choice((0.0, 0.5, 1.0))
     plan.rate_per_s = 100
     return plan
 
@@ -508,6 +528,18 @@ _MIXES = (
             "term elected": 2500,
             "group rows": 18,
             "member rows": 21,
+        },
+    ),
+    Mix(
+        "commits",
+        "applications that commit text beside offsets, and that know themselves where they begin",
+        _commits,
+        tuple(_COMMITS.split()),
+        {
+            "commands": 5000,
+            "text beside an offset": 10000,
+            "began without an offset": 1000,
+            "group rows": 5,
         },
     ),
     Mix(

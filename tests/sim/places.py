@@ -15,7 +15,7 @@ Key = tuple[str, TopicPartition]  # group, partition
 @dataclass(slots=True)
 class Place:
     """What a path is: kind is leader, root, group, ids, channel, command, owner, offset, offsets
-    (of a topic) or other.
+    (of a topic), beside (an offset) or other.
     """
 
     kind: str
@@ -69,6 +69,10 @@ class Places:
         """Where the offset of a partition is written."""
         return f"/consumers/{key[0]}/offsets/{key[1].topic}/{key[1].partition}"
 
+    def beside(self, key: Key) -> str:
+        """Where what was committed beside the offset of a partition is written."""
+        return f"/consumers/{key[0]}/commit-metadata/{key[1].topic}/{key[1].partition}"
+
     def place_of(self, path: str) -> Place:
         """What a path is."""
         if path == self.leader:
@@ -87,6 +91,8 @@ class Places:
             if len(parts) == 5 and parts[4].isdigit():
                 return Place("offset", parts[1], partition=TopicPartition(parts[3], int(parts[4])))
             return Place("other")
+        if len(parts) == 5 and parts[2] == "commit-metadata" and parts[4].isdigit():
+            return Place("beside", parts[1], partition=TopicPartition(parts[3], int(parts[4])))
         for above in dict.fromkeys((self.root, self.home)):
             if path.startswith(above + "/"):
                 found = self._in_group(above, path[len(above) + 1 :].split("/"))

@@ -64,6 +64,8 @@ class Plan:
     members_per_group_max: int = 10_000
     rejected_backoff_max_ms: int = 60_000
     failsafe_chance: float = 0.0  # of a consumer that goes on while nobody serves
+    text_chance: float = 0.0  # of text beside an offset that an application commits
+    seeks_chance: float = 0.0  # of an application without a reset policy that seeks
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
 

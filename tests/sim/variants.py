@@ -27,7 +27,7 @@ from consumer.core.parts.sessions import Sessions
 from consumer.core.parts.starts import Starts
 from consumer.member import multis
 from consumer.member.driver import MemberDriver
-from consumer.member.multis import MemberMulti
+from consumer.member.multis import MemberMulti, MemberMultis
 from tests.sim.invariants import Violation
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
@@ -56,6 +56,7 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
 )
+from zkcoord.znodes.commit_metadata import CommitMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,16 @@ def _own_lease(original: property) -> property:
 
 def _any_version(original: type[SetData]) -> Callable[[str, bytes, int], SetData]:
     return lambda path, data, version: SetData(path, data, -1 if "/offsets/" in path else version)
+
+
+def _beside_all(
+    _original: Callable[[CommitMetadata, object], str],
+) -> Callable[[CommitMetadata, object], str]:
+    return lambda self, _offset: self.text
+
+
+def _nothing_beside(_original: Callable[..., list[Op]]) -> Callable[..., list[Op]]:
+    return lambda *_: []
 
 
 def _nothing_adopted(
@@ -483,6 +494,20 @@ _ALL = (
         "no_version_fence",
         "offsets are written whatever their version",
         (Patch(multis, "SetData", _any_version),),
+    ),
+    Variant(
+        "text_of_another_offset",
+        "text counts beside whatever offset is stored",
+        (Patch(CommitMetadata, "beside", _beside_all),),
+        "commits",
+        ("I21",),
+    ),
+    Variant(
+        "text_left_out",
+        "an offset is stored without the text that was committed with it",
+        (Patch(MemberMultis, "_metadata_ops", _nothing_beside),),
+        "commits",
+        ("I21",),
     ),
     Variant(
         "no_adoption",

@@ -292,6 +292,9 @@ class World:
             quits_chance=0.0 if self.calm else 0.1,
             resets=not (odd and self.kernel.chance(0.5)),
         )
+        h.text_chance = self.plan.text_chance
+        if self.plan.seeks_chance and self.kernel.chance(self.plan.seeks_chance):
+            h.resets, h.seeks = False, True
         if self.kernel.chance(self.plan.stuck_chance):
             h.sticks = 1
         name = self.new_name("c")

@@ -89,6 +89,10 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         [b"g_h-1700000000000-00c0ffee-0"],
     ),
     "offset": (lambda data, name="t-0": codec.decode_offset(name, data), [b"9223372036854775807"]),
+    "commit metadata": (
+        lambda data, name="t-0": codec.decode_commit_metadata(name, data),
+        [codec.encode_commit_metadata(codec.CommitMetadata(7, "why"))],
+    ),
     "request": (
         lambda data, name="request-0": codec.decode_request(name, data),
         [codec.encode_request(Request(RequestKind.REBALANCE, True, "me@here"))],

@@ -9,6 +9,7 @@ from tests.znodes import strategies
 from zkcoord.core.model import Malformed, Owner, Thread
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData, OffsetsOf, Vacant
+from zkcoord.znodes.commit_metadata import fits
 from zkcoord.znodes.stat import Stat
 
 
@@ -90,6 +91,39 @@ def test_incarnation() -> None:
     assert codec.decode_incarnation("t", b"") == Vacant()
     for bad in (b"a b", b"x" * 65, b"1" * 20, b"17.", b"17++", b"17." + b"x" * 65, "１７".encode()):
         assert isinstance(codec.decode_incarnation("t", bad), Malformed)
+
+
+@pytest.mark.parametrize("text", ["why", 'söm\n"é" 😀', "x" * 4_096, "\x00", "{}"])
+def test_commit_metadata(text: str) -> None:
+    """It counts beside its own offset only."""
+    data = codec.encode_commit_metadata(codec.CommitMetadata(7, text))
+    found = codec.decode_commit_metadata("t-0", data)
+    assert isinstance(found, codec.CommitMetadata) and found == codec.CommitMetadata(7, text)
+    assert found.beside(7) == text and found.beside(8) == found.beside(None) == ""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"why",
+        b"7",
+        b'{"version":1,"offset":7}' + b"x",
+        b'{"version":2,"offset":7,"metadata":"why"}',
+        b'{"version":1,"offset":-7,"metadata":"why"}',
+        b'{"version":1,"offset":"7","metadata":"why"}',
+        b'{"version":1,"offset":7,"metadata":7}',
+        b'{"version":1,"offset":7,"metadata":"' + b"x" * 4_097 + b'"}',
+    ],
+)
+def test_what_is_no_commit_metadata(data: bytes) -> None:
+    assert isinstance(codec.decode_commit_metadata("t-0", data), Malformed)
+
+
+@pytest.mark.parametrize(("text", "good"), [("x" * 4_096, True), ("😀" * 2_049, False), ("", True)])
+def test_what_a_broker_would_take(text: str, good: bool) -> None:
+    """It counts units of UTF-16."""
+    assert fits(text) is good
 
 
 @given(strategies.epochs)

@@ -119,7 +119,7 @@ class Deletion:
             layout.group(group),
             layout.ids(group),
             layout.owners(group),
-            *([] if keep_offsets else [layout.offsets(group)]),
+            *([] if keep_offsets else [layout.offsets(group), layout.commit_metadata_root(group)]),
         ]
         self.roots = [
             path for path in places if not any(path.startswith(f"{other}/") for other in places)
@@ -205,6 +205,8 @@ class Deletion:
         offsets = self.layout.offsets(self.group)
         if path.startswith(offsets):
             return "offsets" if path.count("/") == offsets.count("/") + 2 else "parents"
+        if path.startswith(self.layout.commit_metadata_root(self.group)):
+            return "commit-metadata" if path.count("/") == offsets.count("/") + 2 else "parents"
         return KINDS.get(
             type(self.layout.locate(path)),
             (
@@ -245,7 +247,7 @@ class Deletion:
         if unfinished:
             return (
                 f"{unfinished} batches of the group {self.group} are committed, and their files are"
-                " not visible yet: make them visible first (python -m consumer.spark.sink)"
+                " not visible yet: make them visible first (python -m zkcoord.consumer.spark.sink)"
             )
         if commands and self.left_ms() <= 0:
             return (

@@ -59,7 +59,8 @@ COMMANDS = {
     "check": CliCommand("zkcoord.cli.check", "what is wrong on an ensemble with old consumers"),
     "acl": CliCommand("zkcoord.cli.acl", "who may do what with zkcoord's nodes"),
     "migrate": CliCommand(
-        "migrations.cli", "offsets from old consumers to coordinated groups, to Kafka, and back"
+        "zkcoord.migrations.cli",
+        "offsets from old consumers to coordinated groups, to Kafka, and back",
     ),
     "journal": CliCommand("zkcoord.cli.journal", "what happened to a group, and why"),
     "replay": CliCommand(

@@ -8,6 +8,11 @@ decoder would return; what a user chose is checked there and refused in one sent
 from __future__ import annotations
 
 from zkcoord.znodes.command import decode_command, encode_command
+from zkcoord.znodes.commit_metadata import (
+    CommitMetadata,
+    decode_commit_metadata,
+    encode_commit_metadata,
+)
 from zkcoord.znodes.kafka import (
     BrokerData,
     PartitionState,
@@ -47,6 +52,7 @@ from zkcoord.znodes.request import decode_request, encode_request
 
 __all__ = [
     "BrokerData",
+    "CommitMetadata",
     "EpochData",
     "FencedRange",
     "LeaderData",
@@ -58,6 +64,7 @@ __all__ = [
     "Vacant",
     "decode_broker",
     "decode_command",
+    "decode_commit_metadata",
     "decode_epoch",
     "decode_incarnation",
     "decode_leader",
@@ -73,6 +80,7 @@ __all__ = [
     "decode_request",
     "decode_topic",
     "encode_command",
+    "encode_commit_metadata",
     "encode_epoch",
     "encode_incarnation",
     "encode_leader",

@@ -28,7 +28,9 @@ NODE_CHARS_MAX = 255
 NUMBER_DIGITS_MAX = 9
 SHOWN_CHARS_MAX = 80
 THREADS_KEPT_MAX = 1_024
-RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"})
+RESERVED_GROUPS = frozenset(
+    {"ids", "owners", "offsets", "commit-metadata", "coordinator", "groups"}
+)
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _MEMBER = re.compile(r"[!-.0-~]{1,640}", re.ASCII)

@@ -301,6 +301,16 @@ class Layout:
         """A partition's stored offset."""
         return f"{CONSUMERS}/{group}/offsets/{partition.topic}/{partition.partition}"
 
+    def commit_metadata_root(self, group: str) -> str:
+        """The parent of what was committed beside the group's offsets: a tree of its own, so that
+        whoever knows of offsets only sees nothing else there.
+        """
+        return f"{CONSUMERS}/{group}/commit-metadata"
+
+    def commit_metadata(self, group: str, partition: TopicPartition) -> str:
+        """What was committed beside a partition's offset."""
+        return f"{CONSUMERS}/{group}/commit-metadata/{partition.topic}/{partition.partition}"
+
     @property
     def topics_root(self) -> str:
         """The parent of Kafka's topics."""

@@ -42,11 +42,18 @@ class Announcements:
             held.assignment_epoch = self.state.assignment_epoch
         self.outbox.send(
             msg.Assigned(
-                {tp: held.committed for tp, held in started.items()},
+                {tp: h.committed for tp, h in started.items() if h.committed is not None},
                 self.state.assignment_epoch,
                 {tp: held.thread.number for tp, held in started.items() if held.thread.number},
+                {tp: held.metadata for tp, held in started.items() if held.metadata},
+                tuple(tp for tp, held in started.items() if held.committed is None),
             )
         )
+
+    def announce_nothing(self) -> None:
+        """Report that the group is balanced, and nothing is left for this member."""
+        self.state.assignment_epoch += 1
+        self.outbox.send(msg.Assigned({}, self.state.assignment_epoch))
 
     def report_lost(self, partitions: tuple[TopicPartition, ...], reason: str) -> None:
         """From now on nothing may be handed out before this is heard. What was never announced is
@@ -60,12 +67,18 @@ class Announcements:
             self.state.lost_epoch = self.state.assignment_epoch
             self.outbox.send(msg.Lost(announced, reason, self.state.assignment_epoch))
 
-    def report_stored(self, offsets: Mapping[TopicPartition, int], given: bool = False) -> None:
-        """Offsets that are stored by now, where the fetching side wants to hear of them. `given`:
-        the partitions were given up with them.
+    def report_stored(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: Mapping[TopicPartition, str],
+        given: bool = False,
+    ) -> None:
+        """Offsets that are stored by now, with the metadata beside them, where the fetching side
+        wants to hear of them. `given`: the partitions were given up with them.
         """
         if offsets and self.options.tells_stored:
-            self.outbox.send(msg.Stored(offsets, given))
+            noted = {tp: metadata[tp] for tp in offsets if metadata.get(tp)}
+            self.outbox.send(msg.Stored(offsets, given, noted))
 
     def seek(self, tp: TopicPartition) -> None:
         """An operator reset the offset of a partition that is held."""
@@ -75,6 +88,7 @@ class Announcements:
         self.state.assignment_epoch += 1
         held = session.held[tp]
         held.reset_epoch = self.state.assignment_epoch
+        assert held.committed is not None
         self.outbox.send(msg.Seek(tp, held.committed, self.state.assignment_epoch))
 
     def rebalance_failed(self, message: str) -> None:

@@ -120,6 +120,7 @@ class CommandChannel:
             session.current = CommandInProgress(command, CommandStage.READY)
             return self.commands.ready(session.current)
         self.announcements.rebalance_possible()
+        session.idle_look_at_ms = None
         if command.option is Option.START:
             session.current = CommandInProgress(command, CommandStage.READING)
             if self.legacy.is_outdated(command):

@@ -118,7 +118,8 @@ class Commands:
                     # the application's last commit may have happened after it let go
                     held.value = held.committed
                 held.sent = held.value
-                stops.append(ev.StopPartition(tp, held.value, held.version))
+                clears = held.noted and held.value != held.committed
+                stops.append(ev.StopPartition(tp, held.value, held.version, clears))
         ack = ev.Ack(
             self.outbox.token(),
             current.command.node,
@@ -134,16 +135,30 @@ class Commands:
         session = self.state.session
         current = session.current
         assert current is not None and current.command.node == ack.command
+        metadata = {stop.partition: session.held[stop.partition].metadata for stop in ack.stops}
         for stop in ack.stops:
             del session.held[stop.partition]
+            if stop.clears:
+                del metadata[stop.partition]
         self.announcements.report_stored(
-            {stop.partition: stop.offset for stop in ack.stops}, given=True
+            {stop.partition: stop.offset for stop in ack.stops if stop.offset is not None},
+            metadata,
+            given=True,
         )
         for start in ack.starts:
-            version = versions.get(start.partition, 0)
-            session.held[start.partition] = OwnedPartition(start.thread, start.offset, version)
+            stored = start.offset is not None
+            session.held[start.partition] = OwnedPartition(
+                start.thread,
+                start.offset,
+                versions.get(start.partition, 0) if stored else start.version,
+                metadata=start.metadata,
+                noted=start.noted,
+            )
             self.prove_topic_later(current.command, start.partition)
-        self.announcements.report_stored({start.partition: start.offset for start in ack.starts})
+        self.announcements.report_stored(
+            {start.partition: start.offset for start in ack.starts if start.offset is not None},
+            {start.partition: start.metadata for start in ack.starts},
+        )
         self.state.generation = current.command.generation
         if ack.command:
             session.done = (current.command.epoch, current.command.seq)

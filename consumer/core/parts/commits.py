@@ -56,6 +56,7 @@ class Commits:
                 CommitIntent(
                     commit.token,
                     {tp: offset for tp, offset in commit.offsets.items() if tp not in overruled},
+                    dict(commit.metadata),
                     overruled=overruled,
                 )
             )
@@ -102,11 +103,11 @@ class Commits:
         if self.options.auto_commit and self.options.stores_offsets and offsets:
             session.intents.append(CommitIntent(None, offsets))
 
-    def store_again(self, tp: TopicPartition, offset: int) -> None:
+    def store_again(self, tp: TopicPartition, offset: int, metadata: str) -> None:
         """Somebody else wrote over an offset of ours. A commit that is due anyway is enough."""
         session = self.state.session
         if not any(isinstance(i, CommitIntent) and tp in i.offsets for i in session.intents):
-            session.intents.append(CommitIntent(None, {tp: offset}))
+            session.intents.append(CommitIntent(None, {tp: offset}, {tp: metadata}))
 
     # what becomes of them
 
@@ -144,13 +145,16 @@ class Commits:
         for tp in [
             tp
             for tp, value in intent.offsets.items()
-            if tp in held and held[tp].committed == value and held[tp].sent is None
+            if tp in held
+            and held[tp].committed == value
+            and held[tp].metadata == intent.metadata.get(tp, "")
+            and held[tp].sent is None
         ]:
             del intent.offsets[tp]
         foreign = tuple(sorted(tp for tp in intent.offsets if tp not in held))
         if foreign or not intent.offsets or intent.tries >= self.options.commit_tries_max:
             return self._answer_unwritten(intent, foreign)
-        part = sorted(intent.offsets)[: self.options.offsets_per_write_max]
+        part, metadata = self._next_part(intent)
         values = {tp: intent.offsets[tp] for tp in part}
         for tp in part:
             held[tp].sent = values[tp]
@@ -161,8 +165,30 @@ class Commits:
                 token,
                 {tp: (value, held[tp].version) for tp, value in values.items()},
                 session.shared,
+                metadata,
             )
         )
+
+    def _next_part(
+        self, intent: CommitIntent
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, tuple[str, bool]]]:
+        """What of a commit goes into the next multi, and what becomes of its metadata."""
+        held, options = self.state.session.held, self.options
+        part: list[TopicPartition] = []
+        metadata: dict[TopicPartition, tuple[str, bool]] = {}
+        chars = 0
+        for tp in sorted(intent.offsets)[: options.offsets_per_write_max]:
+            text, noted = intent.metadata.get(tp, ""), held[tp].noted
+            chars += len(text)
+            full = len(metadata) >= options.metadata_per_write_max
+            if part and (
+                chars > options.metadata_chars_per_write_max or (full and (text or noted))
+            ):
+                break
+            part.append(tp)
+            if text or noted:
+                metadata[tp] = (text, noted)
+        return part, metadata
 
     def _answer_unwritten(self, intent: CommitIntent, foreign: tuple[TopicPartition, ...]) -> None:
         if intent.token is None:
@@ -181,8 +207,9 @@ class Commits:
         for tp, value in written.values.items():
             intent.offsets.pop(tp, None)
             if tp in session.held:
-                session.held[tp].stored(value, versions[tp])
-        self.announcements.report_stored(written.values)
+                text = intent.metadata.get(tp, "")
+                session.held[tp].stored(value, versions[tp], text, bool(text))
+        self.announcements.report_stored(written.values, metadata=intent.metadata)
         if intent.offsets:
             session.intents.appendleft(intent)
         elif intent.token is not None:

@@ -100,8 +100,9 @@ class Doubts:
             {
                 tp: owned.committed
                 for tp, owned in sorted(held.items())
-                if tp in known and known[tp] != owned.committed
-            }
+                if tp in known and known[tp] != owned.committed and owned.committed is not None
+            },
+            metadata={tp: owned.metadata for tp, owned in held.items()},
         )
 
     def _registered_anew(self, incarnation: int) -> None:
@@ -119,10 +120,10 @@ class Doubts:
     def _settle_one(
         self, tp: TopicPartition, owned: OwnedPartition, read: ev.PartitionReading
     ) -> None:
-        session, ours = self.state.session, owned.committed
+        session, ours, metadata = self.state.session, owned.committed, owned.metadata
         reading = judge(owned, read) if self.options.stores_offsets else judge_owner(read)
-        if reading is OwnershipReading.RESET and session.shared:
-            self.legacy.overwrite_foreign(tp, owned, ours)
+        if reading is OwnershipReading.RESET and session.shared and ours is not None:
+            self.legacy.overwrite_foreign(tp, owned, ours, metadata)
         elif reading is OwnershipReading.RESET:
             owned.value = owned.committed
             self.commits.overrule(tp)

@@ -178,13 +178,16 @@ class LegacyGroupRules:
         elif current is not None and current.command.option is Option.STOP:
             self.commands.ready(current)
 
-    def overwrite_foreign(self, tp: TopicPartition, held: OwnedPartition, ours: int) -> None:
+    def overwrite_foreign(
+        self, tp: TopicPartition, held: OwnedPartition, ours: int, metadata: str
+    ) -> None:
         """Somebody else wrote the offset of a partition of ours: an old consumer that owned it
         before. Ours counts.
         """
         held.reset = False
+        assert held.committed is not None
         self.outbox.notice(
             msg.NoticeKind.FOREIGN_OFFSET, partition=str(tp), found=held.committed, ours=ours
         )
         if held.step is OwnedStep.ACTIVE:
-            self.commits.store_again(tp, ours)
+            self.commits.store_again(tp, ours, metadata)

@@ -120,11 +120,14 @@ class Requests:
                 assert_never(intent)
 
     def _keep_up(self, now_ms: int) -> None:
-        """What an idle member does: see whether somebody leads, and renew the lease."""
-        renewal_ms, warning_ms = self.proofs.renewal_due_ms(), self.watch.warning_due_ms()
+        """What an idle member does: see whether somebody leads, and whether there is anything to
+        wait for, and renew the lease.
+        """
+        renewal_ms = self.proofs.renewal_due_ms()
         if self.state.session.in_flight is not None or renewal_ms is None:
             return
-        if warning_ms is not None and now_ms >= warning_ms:
+        looks = (self.watch.warning_due_ms(), self.watch.idle_look_due_ms())
+        if any(due_ms is not None and now_ms >= due_ms for due_ms in looks):
             self.watch.read_leader()
         elif now_ms >= renewal_ms:
             self._prove_membership()

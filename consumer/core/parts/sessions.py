@@ -115,6 +115,8 @@ class Sessions:
         state.move(Happening.REGISTERED)
         state.registered_before = True
         session.incarnation = e.incarnation
+        if self.options.idle_look_ms:
+            session.idle_look_at_ms = e.now_ms + self.options.idle_look_ms
         self.proofs.begin(e.sent_ms, e.lease_max_ms)
         session.known_epoch = session.seen_epoch = e.epoch
         session.channel_read_due = True

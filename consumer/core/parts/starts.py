@@ -5,6 +5,7 @@ whether its topic was the one that was meant.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from consumer.core import events as ev
 from consumer.core import messages as msg
@@ -68,6 +69,7 @@ class Starts:
         current = session.current
         assert current is not None
         adopted: dict[TopicPartition, int] = {}
+        beside: dict[TopicPartition, str] = {}
         current.restart()
         for tp in sorted(current.command.start):
             read = e.holdings.get(tp)
@@ -78,7 +80,7 @@ class Starts:
             if read.whose is ev.Whose.MINE:
                 offset = self._adopt(current, tp, read)
                 if offset is not None:
-                    adopted[tp] = offset
+                    adopted[tp], beside[tp] = offset, read.metadata
             elif (
                 read.whose is ev.Whose.NOBODY
                 and not current.void
@@ -88,7 +90,7 @@ class Starts:
         session.intents = deque(
             i for i in session.intents if not (isinstance(i, DropIntent) and i.partition in adopted)
         )
-        self.announcements.report_stored(adopted)
+        self.announcements.report_stored(adopted, beside)
         session.unannounced.update(adopted)
         self._report_recreated(current, e)
         if not e.command_there:
@@ -110,7 +112,13 @@ class Starts:
             and self.options.stores_offsets
             and read.version is not None
         ):
-            session.held[tp] = OwnedPartition(current.command.start[tp], read.offset, read.version)
+            session.held[tp] = OwnedPartition(
+                current.command.start[tp],
+                read.offset,
+                read.version,
+                metadata=read.metadata,
+                noted=read.noted,
+            )
             self.commands.prove_topic_later(current.command, tp)
             return read.offset
         # the ack happened, and then somebody deleted or spoilt its offset: let it be started anew
@@ -136,7 +144,12 @@ class Starts:
             else None
         )
         current.starts[tp] = ev.StartPartition(
-            tp, current.command.start[tp], stored or 0, read.version
+            tp,
+            current.command.start[tp],
+            stored or 0,
+            read.version,
+            read.metadata if stored is not None and counts(found, read.noted_in, beside) else "",
+            read.noted,
         )
         if not self.options.stores_offsets:
             current.unresolved.add(tp)
@@ -202,13 +215,10 @@ class Starts:
         current = self.state.session.current
         if current is None or not current.waits_for(CommandStage.RESOLVING, answer.token):
             return
-        for tp, offset in answer.offsets.items():
+        for tp, offset in (*answer.offsets.items(), *((tp, None) for tp in answer.unset)):
             if tp in current.unresolved:
                 current.unresolved.discard(tp)
-                version = current.starts[tp].version
-                current.starts[tp] = ev.StartPartition(
-                    tp, current.command.start[tp], offset, version
-                )
+                current.starts[tp] = replace(current.starts[tp], offset=offset)
         if current.unresolved:
             current.resolve_again_ms = now_ms + self.options.resolve_retry_ms
         else:

@@ -59,13 +59,14 @@ class LibrdkafkaFetcher:
         self,
         beside: PartitionFetcher,
         settings: Mapping[str, Any],
-        new_client: Callable[..., Any] = QueueConsumer,
+        new_client: Callable[..., QueueConsumer] = QueueConsumer,
     ) -> None:
         self.beside = beside
         self.lock = beside.lock
         self.wakeup = beside.wakeup
         self._subscriptions = beside._subscriptions
         self._manager = beside._manager
+        self._ahead_bytes = min(AHEAD_BYTES, beside.max_buffered_bytes)
         self._settings = dict(settings)
         self._new_client = new_client
         # Brokers that do not answer, and since when (`time.monotonic`).
@@ -84,10 +85,7 @@ class LibrdkafkaFetcher:
         self._decoders = (beside.config["key_deserializer"], beside.config["value_deserializer"])
 
     def _open_client(self) -> QueueConsumer:
-        opened: QueueConsumer = self._new_client(
-            self._settings, self.lock, self.wakeup.set, self._broker_failed
-        )
-        return opened
+        return self._new_client(self._settings, self.lock, self.wakeup.set, self._broker_failed)
 
     # the main fetch is librdkafka's
 
@@ -259,12 +257,23 @@ class LibrdkafkaFetcher:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile()
         self._fill(left)
-        for tp in list(self._streams) if left > 0 else ():
-            left -= self._take_from(tp, left, records)
-            if left <= 0:
-                break
+        self._take_in_turn(records, left)
         self._measure(not records)
         return records, bool(records)
+
+    def _take_in_turn(self, records: dict[TopicPartition, list[Any]], left: int) -> None:
+        """Add up to `left` records: the same number of each stream that has some; what one cannot
+        use goes to the others.
+        """
+        before = left + 1
+        while 0 < left < before:
+            before = left
+            ready = sum(not stream.exhausted for stream in self._streams.values())
+            share = max(1, left // max(1, ready))
+            for tp in list(self._streams):
+                left -= self._take_from(tp, min(share, left), records)
+                if left <= 0:
+                    break
 
     def _take_from(
         self, tp: TopicPartition, count: int, given: dict[TopicPartition, list[Any]]
@@ -338,10 +347,6 @@ class LibrdkafkaFetcher:
                 self._sort(messages)
             if len(messages) < DRAIN_MESSAGES:
                 return
-
-    @property
-    def _ahead_bytes(self) -> int:
-        return min(AHEAD_BYTES, self.beside.max_buffered_bytes)
 
     def _kept(self) -> tuple[int, int]:
         """Records that are here, and their bytes, of partitions that may be handed out."""

@@ -1,7 +1,7 @@
 """The audit of a group in PySpark: what its processes wrote down, and the records that came out,
 against the rules of `zkcoord.verdict`.
 
-    python -m consumer.spark.audit --journal DIR [--records DIR]
+    python -m zkcoord.consumer.spark.audit --journal DIR [--records DIR]
 
 The rules are not written again here. Spark does what it is good at, the rules do the rest: `facts`
 reads lines into rows by the parsers of `zkcoord.verdict.lines`, `ordering` brings the rows of each

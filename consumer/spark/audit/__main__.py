@@ -1,5 +1,5 @@
-"""`python -m consumer.spark.audit`. Nothing heavy is imported before a Ctrl-C would be answered
-with one line; the work begins in `command`.
+"""`python -m zkcoord.consumer.spark.audit`. Nothing heavy is imported before a Ctrl-C would be
+answered with one line; the work begins in `command`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ EPILOG = (
     + """
 
 examples:
-  python -m consumer.spark.audit --journal build/reports/demo-journals/run
-  python -m consumer.spark.audit --journal journals --records /data/orders --plan screen --json
+  python -m zkcoord.consumer.spark.audit --journal build/reports/demo-journals/run
+  python -m zkcoord.consumer.spark.audit --journal journals --records /data/orders \\
+      --plan screen --json
 """
 )
 
@@ -49,7 +50,7 @@ def positive(text: str) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = AuditParser(
-        prog="python -m consumer.spark.audit",
+        prog="python -m zkcoord.consumer.spark.audit",
         description=(
             "Was anything lost, duplicated, owned twice, delivered without ownership, or set back?"
             " Judged by Spark from what a group's processes wrote down."

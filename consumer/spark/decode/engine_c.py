@@ -27,7 +27,7 @@ def load() -> tuple[Any, str]:
             "the engine c needs confluent-kafka: pip install 'zkcoord[spark]'"
         ) from None
     try:
-        extension = importlib.import_module("consumer.spark.decode._rdk")
+        extension = importlib.import_module("._rdk", __package__)
         return extension, extension.load(cimpl.__file__)
     except ImportError as e:
         raise EngineUnavailableError(

@@ -23,14 +23,15 @@ from zkcoord.errors import ConfigurationError, ZkcoordError
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
-PROG = "python -m consumer.spark.sink"
+PROG = "python -m zkcoord.consumer.spark.sink"
 EPILOG = """\
 exit status: 0 done, 1 it could not be done, 2 the command line is wrong.
 
 examples:
-  python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory /data/orders
+  python -m zkcoord.consumer.spark.sink --zookeeper zk1:2181/kafka --group billing \\
+      --directory /data/orders
   # Hadoop as Spark finds it: HADOOP_CONF_DIR
-  python -m consumer.spark.sink --config zkcoord.toml --group billing \\
+  python -m zkcoord.consumer.spark.sink --config zkcoord.toml --group billing \\
     --directory hdfs:///warehouse/orders
 """
 

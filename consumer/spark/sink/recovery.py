@@ -2,7 +2,7 @@
 nobody reads its partitions any more, or where no application runs at all.
 
 A `SinkWatch` looks every few seconds whether anything is committed and not yet visible, which is
-one read; `python -m consumer.spark.sink` does it once, for readers and operators.
+one read; `python -m zkcoord.consumer.spark.sink` does it once, for readers and operators.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def asking(error: KafkaError, known: int | None) -> Offsets:
         position=lambda partition: at,
     )
     setup: Any = SimpleNamespace(data=data, config={"request_timeout_ms": 1_000})
-    session: Any = None
+    ledger = SimpleNamespace(unset=set())
+    session: Any = SimpleNamespace(state=SimpleNamespace(ledger=ledger), by_hand=None)
     records: Any = SimpleNamespace(positions=dict)
     return Offsets(setup, session, records)
 

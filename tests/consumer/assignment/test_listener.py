@@ -57,13 +57,6 @@ def test_lost_falls_back_to_revoked() -> None:
     assert listening.listener.calls == [("revoked", {tp(1)})]
 
 
-def test_nothing_is_called_for_no_partitions() -> None:
-    listening = RebalanceListenerInvoker()
-    listening.listener = Kafkas()
-    listening.call("on_partitions_assigned", set())
-    assert listening.listener.calls == []
-
-
 class Seen(Observer):
     def __init__(self) -> None:
         self.notices: list[Notice] = []

@@ -4,6 +4,8 @@ waits, and what cancels out.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import kafka.errors
 import pytest
 
@@ -14,6 +16,7 @@ from consumer.errors import (
     MembershipError,
     NoStoredOffsetError,
     RejectedError,
+    StartRefusedError,
 )
 from tests.consumer.fakes import Bench, Recorder, model, tp
 
@@ -267,13 +270,13 @@ def test_an_operators_reset_moves_the_position_and_drops_what_was_buffered() -> 
     bench = Bench()
     bench.assign(0)
     bench.state.receive(msg.Seek(model(0)[0], 3))
-    assert bench.data.at == {tp(0): 3} and bench.state.ledger.committed == {tp(0): 3}
+    assert bench.data.at == {tp(0): 3} and bench.stored() == {0: 3}
 
 
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        (msg.FailureCode.RESET_POLICY, NoStoredOffsetError),
+        (msg.FailureCode.RESET_POLICY, StartRefusedError),
         (msg.FailureCode.REJECTED, RejectedError),
     ],
 )
@@ -362,3 +365,122 @@ def test_what_an_assignor_says_is_there_when_the_application_hears_of_its_partit
     bench.state.receive(msg.UserData("rack-1"))
     bench.assign(0)
     assert seen == [("assigned", "rack-1")]
+
+
+def unset(bench: Bench, *numbers: int, epoch: int = 1) -> None:
+    """The member assigns partitions of which nothing says where they begin."""
+    bench.state.receive(msg.Assigned({}, epoch, unset=model(*numbers)))
+
+
+def test_a_partition_that_does_not_know_where_it_begins_stays_assigned_until_a_seek() -> None:
+    """Each poll raises it; nothing ends, and nobody else hears of it."""
+    bench = Bench()
+    bench.assign(0)
+    unset(bench, 1, epoch=2)
+    for _ in range(3):
+        with pytest.raises(NoStoredOffsetError, match="t-1, and auto_offset_reset") as caught:
+            bench.state.raise_unset()
+        assert isinstance(caught.value, kafka.errors.NoOffsetForPartitionError)
+        assert not isinstance(caught.value, MembershipError)
+        assert caught.value.partitions == (("t", 1),)
+    assert bench.state.announced() == {tp(0), tp(1)} and bench.state.failure is None
+    bench.data.seek(tp(1), 5)
+    bench.state.raise_unset()
+    assert bench.state.positions()[0].keys() == {tp(0), tp(1)}
+
+
+def test_a_seek_in_the_callback_comes_before_the_error() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    unset(bench, 0, 1)
+    bench.state.raise_unset()
+    assert listener.calls == []
+    listener.act = lambda name: bench.data.seek(tp(0), 3)
+    bench.state.run_callbacks()
+    with pytest.raises(NoStoredOffsetError, match="t-1, and"):
+        bench.state.raise_unset()
+    assert listener.calls == [("assigned", (0, 1))]
+
+
+def test_what_does_not_know_where_it_begins_is_given_up_and_comes_back_like_the_rest() -> None:
+    bench = Bench()
+    unset(bench, 0)
+    bench.state.receive(msg.Revoke(1, model(0)))
+    assert [positions(a) for a in bench.answers()] == [{}] and not bench.data.assigned()
+    bench.state.raise_unset()
+    bench.state.receive(msg.Resumed(model(0)))
+    with pytest.raises(NoStoredOffsetError):
+        bench.state.raise_unset()
+    bench.state.receive(msg.Lost(model(0), "gone", 2))
+    bench.state.raise_unset()
+    assert not bench.data.assigned()
+
+
+def test_what_was_being_looked_up_when_it_was_given_up_goes_on_where_it_is_stored() -> None:
+    bench = Bench()
+    bench.assign(0)
+    bench.data.unplaced.add(tp(0))
+    del bench.data.at[tp(0)]
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Resumed(model(0)))
+    assert bench.data.at == {tp(0): 10}
+
+
+def test_nothing_is_handed_out_of_a_topic_that_is_not_wanted_any_more() -> None:
+    """Whoever leads: from the moment of the subscription, also of what comes or comes back later;
+    what iteration has taken was not consumed.
+    """
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.records.fill({tp(0): [SimpleNamespace(offset=10), SimpleNamespace(offset=11)]})
+    bench.data.at[tp(0)] = 12
+    bench.state.want(lambda topic: topic != "t")
+    assert bench.data.held == {tp(0), tp(1)} and bench.records.next() is None
+    assert bench.data.at[tp(0)] == 10
+    bench.state.receive(msg.Assigned(dict.fromkeys(model(2), 0), 2))
+    assert tp(2) in bench.data.held
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Resumed(model(0)))
+    assert bench.data.held == {tp(0), tp(1), tp(2)}
+    bench.hand_out(1, 0)
+    bench.state.receive(msg.Revoke(2, model(1)))
+    bench.state.want(lambda topic: True)
+    assert bench.data.held == {tp(1)}, "but for what is to be given up"
+    bench.state.receive(msg.Resumed(model(1)))
+    assert bench.data.held == set()
+
+
+def test_a_member_that_gets_nothing_hears_so() -> None:
+    listener = Recorder()
+    bench = Bench(listener)
+    bench.state.receive(msg.Assigned({}, 1))
+    bench.state.run_callbacks()
+    assert listener.calls == [("assigned", ())]
+    bench.assign(0, epoch=2)
+    assert listener.calls[1:] == [("assigned", (0,))]
+    bench.state.receive(msg.Revoke(1, model(0)))
+    bench.state.receive(msg.Resumed(model(0)))
+    bench.state.run_callbacks()
+    assert listener.calls[2:] == [], "what was withdrawn leaves no empty call behind"
+
+
+def test_in_the_eager_form_the_first_assignment_follows_a_revocation_of_nothing() -> None:
+    """As kafka-python calls it before each rebalance in which everything stops."""
+    listener = Recorder()
+    bench = Bench(listener, eager=True)
+    bench.assign(0)
+    bench.assign(1, epoch=2)
+    assert listener.calls == [("revoked", ()), ("assigned", (0,)), ("assigned", (1,))]
+
+
+def test_a_quarantine_is_called_by_its_name_once() -> None:
+    bench = Bench(raises=True)
+    bench.state.receive(
+        msg.Notice(
+            msg.NoticeKind.REBALANCE_FAILED,
+            {"message": "ConsumerRebalanceFailedException: 5 failures"},
+        )
+    )
+    with pytest.raises(ConsumerRebalanceFailedException) as caught:
+        bench.state.raise_error()
+    assert str(caught.value) == "ConsumerRebalanceFailedException: 5 failures"

@@ -14,17 +14,20 @@ action a line. Time stands still but for `tick`. Lines:
                                              E-S start|stop TP[,..]` before it
     vanished NODE | touched
     read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..]
-        [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..] TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]] ..
+        [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..]
+        TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]]["[METADATA]] ..
         the read that is under way is answered; no offset: the
-                                             node is gone; TOPIC~ is what is said of the offsets of
+                                             node is gone; " and nothing: metadata of another
+                                                 offset; TOPIC~ is what is said of the offsets of
                                                  a whole topic (+: the newer ones only);
                                              TOPIC! is what the topic is now (nothing said: what the
                                                  last command that names it means)
     ok [ago=MS] [TP@VERSION ..] | evicted | refused | unknown
         how the write under way ended; it was sent so long ago (0)
     epoch E LEASE | leader alive|gone [STATE]
-    commit TOKEN TP=OFFSET[,..] [assignment_epoch=E] | foresee TP=OFFSET[,..]
-    revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. | giveup CODE WORDS..
+    commit TOKEN TP=OFFSET[,..] [TP"METADATA ..] [assignment_epoch=E] | foresee TP=OFFSET[,..]
+    revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. [unset=TP[,..]]
+    giveup CODE WORDS..
     tick MS | lease [assignment_epoch=E] | held
 
 `ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the
@@ -157,8 +160,17 @@ class World:
     def write(self, action: ev.Ack | ev.Store | ev.DropOwners | ev.Resubscribe) -> str:
         """A multi, which always begins with the check of the registration."""
         if isinstance(action, ev.Store):
-            values = {tp: f"{value}@{version}" for tp, (value, version) in action.values.items()}
-            return f"store {shown(values)}" if action.values else "prove membership"
+            values = {
+                tp: f"{value}@{'new' if version is None else version}"
+                for tp, (value, version) in action.values.items()
+            }
+            beside = "".join(
+                f"; {'write' if there else 'make'} beside {tp}: {text}"
+                if text
+                else f"; delete what is beside {tp}"
+                for tp, (text, there) in action.metadata.items()
+            )
+            return f"store {shown(values)}{beside}" if action.values else "prove membership"
         if isinstance(action, ev.DropOwners):
             return f"drop owner nodes {listed(action.partitions)}"
         if isinstance(action, ev.Resubscribe):
@@ -167,10 +179,22 @@ class World:
                 f" delete commands {' '.join(action.commands) or 'none'}"
             )
         takes = {
-            t.partition: f"{t.offset}@{'new' if t.version is None else t.version}"
+            t.partition: (
+                "without an offset"
+                if t.offset is None
+                else f"{t.offset}@{'new' if t.version is None else t.version}"
+            )
             for t in action.starts
         }
-        gives = {g.partition: f"{g.offset}@{g.version}" for g in action.stops}
+        gives = {
+            g.partition: (
+                "without an offset"
+                if g.offset is None
+                else f"{g.offset}@{'new' if g.version is None else g.version}"
+                + (" alone" if g.clears else "")
+            )
+            for g in action.stops
+        }
         marks = " ".join(
             f"{m.topic}={m.incarnation}{'+' if m.newer_only else ''}@{m.version}"
             for m in action.marks
@@ -185,7 +209,9 @@ class World:
     def told(self, m: msg.ToFetcher) -> str:
         """A message to the fetching side."""
         if isinstance(m, msg.Assigned):
-            return f"assigned {shown(m.offsets)} (epoch {m.assignment_epoch})"
+            beside = f" beside them {shown(m.metadata)}" if m.metadata else ""
+            unset = f" and {listed(m.unset)} without an offset" if m.unset else ""
+            return f"assigned {shown(m.offsets)}{beside}{unset} (epoch {m.assignment_epoch})"
         if isinstance(m, msg.Revoke):
             self.revoke = m.token
             return f"revoke {listed(m.partitions)}"
@@ -210,7 +236,8 @@ class World:
         if isinstance(m, msg.Failed):
             return f"failed: {m.code.value}: {m.message}"
         if isinstance(m, msg.Stored):
-            return f"stored{' and given up' if m.given else ''} {shown(m.offsets)}"
+            beside = f" beside them {shown(m.metadata)}" if m.metadata else ""
+            return f"stored{' and given up' if m.given else ''} {shown(m.offsets)}{beside}"
         if isinstance(m, msg.UserData):
             return f"user data {m.text}"
         return f"notice {m.kind.value}{''.join(f' {k}={v}' for k, v in m.detail.items())}"
@@ -312,6 +339,7 @@ class World:
         holdings: dict[TopicPartition, ev.PartitionReading] = {}
         for word in (w for w in words if "-" in w and "~" not in w and "!" not in w):
             name, what = word.split("=")
+            what, quote, metadata = what.partition('"')
             whose, _, stored = what.partition(":")
             value, _, rest = stored.partition("@")
             version, _, written = rest.partition("/")
@@ -326,7 +354,13 @@ class World:
                 whose
             ]
             holdings[tp_of(name)] = ev.PartitionReading(
-                kind, offset, int(version) if stored else None, int(written or 0)
+                kind,
+                offset,
+                int(version) if stored else None,
+                int(written or 0),
+                metadata,
+                bool(quote),
+                int(written or 0),
             )
         self.incarnation = options_in(words, "inc", self.incarnation)
         topics = {t: self.meant[t] for t in self.topics if t in self.meant} | {
@@ -385,12 +419,14 @@ class World:
         return self._told(msg.ExpectCommit(offsets_of(words)))
 
     def do_commit(self, token: str, *words: str) -> ev.MemberEvent:
-        given = tuple(w for w in words if not w.startswith("assignment_epoch="))
+        given = tuple(w for w in words if "=" in w and not w.startswith("assignment_epoch="))
+        quoted = (w.split('"') for w in words if '"' in w)
         return self._told(
             msg.Commit(
                 int(token),
                 offsets_of(given),
                 options_in(words, "assignment_epoch", self.member.state.assignment_epoch),
+                {tp_of(name): text for name, text in quoted},
             )
         )
 
@@ -404,7 +440,9 @@ class World:
         )
 
     def do_resolved(self, *words: str) -> ev.MemberEvent:
-        return self._told(msg.Resolved(self.resolve, offsets_of(words)))
+        given = tuple(w for w in words if not w.startswith("unset="))
+        unset = tps_of(word_in(words, "unset") or "")
+        return self._told(msg.Resolved(self.resolve, offsets_of(given), unset))
 
     def do_giveup(self, code: str, *words: str) -> ev.MemberEvent:
         return self._told(msg.GiveUp(msg.FailureCode[code], " ".join(words)))

@@ -79,3 +79,39 @@ def test_judge_what_was_foreseen(read: PartitionReading, verdict: OwnershipReadi
         assert before.foreseen is None or verdict is OwnershipReading.LOST
     elif verdict is OwnershipReading.KEPT:
         assert before.foreseen == 120
+
+
+@pytest.mark.parametrize(
+    ("sent", "read", "verdict", "after"),
+    [
+        (None, PartitionReading(MINE, None, None), OwnershipReading.KEPT, (None, None)),
+        (7, PartitionReading(MINE, None, None), OwnershipReading.KEPT, (None, None)),
+        (7, PartitionReading(MINE, 7, 0), OwnershipReading.KEPT, (7, 0)),
+        (7, PartitionReading(MINE, 7, 1), OwnershipReading.RESET, (7, 1)),
+        (7, PartitionReading(MINE, 8, 0), OwnershipReading.RESET, (8, 0)),
+        (None, PartitionReading(MINE, 7, 0), OwnershipReading.RESET, (7, 0)),
+        (None, PartitionReading(Whose.NOBODY, None, None), OwnershipReading.LOST, (None, None)),
+    ],
+    ids=str,
+)
+def test_judge_what_was_never_stored(
+    sent: int | None,
+    read: PartitionReading,
+    verdict: OwnershipReading,
+    after: tuple[int | None, int | None],
+) -> None:
+    """A partition that is owned without an offset: its first write makes the node. One that is
+    there without that is an operator's word, or a former owner's.
+    """
+    before = OwnedPartition(Thread("m", 0), None, None, sent)
+    assert judge(before, read) is verdict
+    assert (before.committed, before.version) == after
+    assert verdict is OwnershipReading.LOST or before.sent is None
+
+
+def test_what_stands_beside_an_offset_is_taken_over_as_it_is_read() -> None:
+    before = held(110)
+    judge(before, PartitionReading(MINE, 110, 5, metadata="why", noted=True))
+    assert (before.committed, before.metadata, before.noted) == (110, "why", True)
+    judge(before, PartitionReading(MINE, 7, 6, noted=True))
+    assert (before.metadata, before.noted) == ("", True), "it stands beside another"

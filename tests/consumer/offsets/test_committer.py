@@ -6,7 +6,12 @@ import threading
 from typing import Any
 
 import pytest
-from kafka.errors import CommitFailedError, IllegalStateError, KafkaTimeoutError
+from kafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    OffsetMetadataTooLargeError,
+)
 from kafka.structs import OffsetAndMetadata
 
 from consumer.core import messages as msg
@@ -47,7 +52,7 @@ class Answering:
 def test_a_commit_that_was_stored_is_known() -> None:
     a = Answering(CommitOutcome.OK)
     a.committer.wait({tp(0): 5}, None)
-    assert a.commits[0].offsets == {model(0)[0]: 5} and a.bench.state.ledger.committed == {tp(0): 5}
+    assert a.commits[0].offsets == {model(0)[0]: 5} and a.bench.stored() == {0: 5}
 
 
 def test_a_commit_for_partitions_of_others_names_them() -> None:
@@ -98,11 +103,80 @@ def test_a_callback_runs_on_the_application_thread() -> None:
     wait_until(lambda: all(f.is_done for f in futures), 10, "both answers")
     assert not got, "not on the member's thread"
     a.committer.run_callbacks()
-    kinds = sorted(type(answer).__name__ for answer in got)
-    assert kinds == ["CommitDone", "NotOwnedError"] and {f.succeeded() for f in futures} == {
-        True,
-        False,
+    assert [type(answer).__name__ for answer in sorted(got, key=str)] == [
+        "NoneType",
+        "NotOwnedError",
+    ]
+    assert {f.succeeded() for f in futures} == {True, False}
+
+
+def test_what_a_commit_gives_is_what_kafka_python_gives() -> None:
+    """None to the future and to every callback, also of commits of nothing and automatic ones."""
+    a = Answering(CommitOutcome.OK, CommitOutcome.OK, interval_ms=1)
+    got: list[Any] = []
+    futures = [
+        a.committer.start(offsets, lambda o, answer: got.append((o, answer)))
+        for offsets in ({tp(0): 5}, {})
+    ]
+    a.bench.assign(1)
+    a.bench.hand_out(1, 5)
+    a.committer.automatic(boot_ms() + 1_000)
+    wait_until(lambda: a.bench.stored() == {0: 5, 1: 15}, 10, "both commits")
+    a.committer.run_callbacks()
+    assert [f.value for f in futures] == [None, None] and all(f.succeeded() for f in futures)
+    assert sorted(got, key=str) == [({tp(0): 5}, None), ({}, None)]
+    assert [answer for _, answer in a.calls] == [None]
+
+
+def test_metadata_goes_with_its_offset() -> None:
+    a = Answering(CommitOutcome.OK)
+    given = {
+        tp(0): OffsetAndMetadata(5, "why", 3),
+        tp(1): OffsetAndMetadata(6, None, -1),
+        tp(2): 7,
+        tp(3): OffsetAndMetadata(8, 9, -1),
     }
+    a.committer.wait(given, None)
+    (zero, three) = model(0, 3)
+    assert a.commits[0].metadata == {zero: "why", three: "9"}
+    assert a.bench.state.ledger.committed[tp(0)] == OffsetAndMetadata(5, "why", -1)
+    assert a.bench.state.ledger.committed[tp(1)] == OffsetAndMetadata(6, "", -1)
+
+
+def test_metadata_that_a_broker_would_not_take_is_refused_as_it_does() -> None:
+    a = Answering(CommitOutcome.OK)
+    large = {tp(0): OffsetAndMetadata(5, "x" * 4_097, -1)}
+    with pytest.raises(OffsetMetadataTooLargeError, match="4096"):
+        a.committer.wait(large, None)
+    assert isinstance(a.committer.start(large, None).exception, OffsetMetadataTooLargeError)
+    with pytest.raises(ValueError):
+        a.committer.wait({tp(0): OffsetAndMetadata(5, "\ud800", -1)}, None)
+    assert not a.commits
+    a.committer.wait({tp(0): OffsetAndMetadata(5, "x" * 4_096, -1)}, None)
+
+
+@pytest.mark.parametrize(
+    "given", ["text", 5, [tp(0)], (), [], {"t": 1}, {tp(0): "5"}, {tp(0): True}]
+)
+def test_what_is_no_offsets_is_refused_at_once(given: Any) -> None:
+    a = Answering()
+    for commit in (
+        lambda: a.committer.wait(given, None),
+        lambda: a.committer.start(given, None),
+    ):
+        with pytest.raises(TypeError, match="OffsetAndMetadata"):
+            commit()
+    assert not a.commits
+
+
+@pytest.mark.parametrize("offset", [-1, -5, 1 << 63])
+def test_what_can_be_no_offset_is_refused_at_once(offset: int) -> None:
+    """Before the member's thread could stumble over it."""
+    a = Answering()
+    for given in (offset, OffsetAndMetadata(offset, "", -1)):
+        with pytest.raises(ValueError, match="2\\^63-1"):
+            a.committer.wait({tp(0): given}, None)
+    assert not a.commits
 
 
 def test_the_end_of_the_agent_ends_every_wait() -> None:
@@ -121,7 +195,7 @@ def test_automatic_commits_store_what_was_processed_when_it_is_time() -> None:
     assert not a.commits, "not yet"
     a.committer.automatic(now + 1_100)
     assert a.commits[0].offsets == {model(0)[0]: 15}, "only what changed"
-    wait_until(lambda: a.bench.state.ledger.committed[tp(0)] == 15, 10, "the answer")
+    wait_until(lambda: a.bench.stored()[0] == 15, 10, "the answer")
     a.committer.automatic(now + 2_200)
     assert len(a.commits) == 1, "nothing new"
     a.committer.run_callbacks()
@@ -198,7 +272,7 @@ def test_a_commit_of_records_whose_partition_was_lost_says_why(naming: bool) -> 
     a.bench.state.receive(msg.Lost(model(0, 1), "nobody polled for 5 ms", 2))
     given = {tp(0): OffsetAndMetadata(15, "", -1)} if naming else None
     with pytest.raises(NotOwnedError, match="t-0.*nobody polled for 5 ms") as caught:
-        a.committer.wait(None if given is None else numbers_of(given), None)
+        a.committer.wait(given, None)
     assert caught.value.partitions == (("t", 0),)
     future = a.committer.start(given, None)
     wait_until(lambda: future.is_done, 10, "the answer")

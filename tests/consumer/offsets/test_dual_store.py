@@ -12,7 +12,7 @@ from typing import Any
 
 import kafka.errors
 import pytest
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.offsets.dual_store import DualOffsetStore
@@ -31,7 +31,8 @@ class FakeOffsets:
 
     def __init__(self) -> None:
         self.stored: list[dict[int, int]] = []
-        self.seen: dict[TopicPartition, int] = {}
+        self.beside: list[dict[int, str]] = []
+        self.seen: dict[TopicPartition, OffsetAndMetadata] = {}
         self.error: Exception | None = None
         self.running: Any = None
         self.during: Callable[[], None] = lambda: None
@@ -44,11 +45,12 @@ class FakeOffsets:
     def add_errback(self, _then: object) -> None:
         pass
 
-    async def commit_async(self, offsets: Mapping[TopicPartition, int]) -> None:
+    async def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.during()
         if self.error is not None:
             raise self.error
-        self.stored.append({p.partition: offset for p, offset in offsets.items()})
+        self.stored.append({p.partition: one.offset for p, one in offsets.items()})
+        self.beside.append({p.partition: one.metadata for p, one in offsets.items()})
 
     @types.coroutine
     def sleep(self, _seconds: float) -> Generator[None, None, None]:
@@ -117,6 +119,14 @@ def test_what_is_stored_is_mirrored_and_what_comes_meanwhile_is_gathered() -> No
     )
     side.stored(p1=2)
     assert side.kafka.step() == [{1: 2}], "it begins anew"
+
+
+def test_metadata_is_mirrored_with_its_offset() -> None:
+    side = Side()
+    (zero,), (one,) = model(0), model(1)
+    side.mirror.receive(msg.Stored({zero: 5, one: 6}, False, {zero: "why"}))
+    side.kafka.step()
+    assert side.kafka.beside == [{0: "why", 1: ""}]
 
 
 def test_other_messages_pass() -> None:

@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import FailureCode
-from consumer.offsets.initial_offsets import InitialOffsets
+from consumer.offsets.initial_offsets import InitialOffsets, unset_because
 from tests.consumer.fakes import Bench, model, tp
 
 
@@ -90,11 +90,26 @@ def test_what_the_group_committed_in_kafka_is_adopted_and_the_rest_is_reset() ->
 def test_without_a_policy_what_is_committed_in_kafka_is_enough() -> None:
     begun = begin(FakeOffsets(committed=({tp(0): 41},)), policy=False)
     assert asked(begun, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 41))]
+    assert asked(begun, 0, 1) == [msg.Resolved(5, dict.fromkeys(model(0), 41), model(1))], (
+        "the others are owned without an offset"
+    )
+    assert asked(begun, 1, 2, earliest=(2,)) == [
+        msg.Resolved(5, dict.fromkeys(model(2), 0), model(1))
+    ]
+
+
+def test_a_member_without_an_application_that_could_seek_gives_up() -> None:
+    bench, offsets = Bench(policy=False), FakeOffsets(committed=({tp(0): 41},))
+    kafka_side: Any = offsets
+    begun = (
+        bench,
+        InitialOffsets(bench.state, bench.state.data, kafka_side, "kafka", begins_unset=False),
+    )
     [answer] = asked(begun, 0, 1)
     assert (
         isinstance(answer, msg.GiveUp)
         and answer.code is FailureCode.RESET_POLICY
-        and "t-1" in answer.message
+        and "t-1, and auto_offset_reset is 'none'" in answer.message
         and "t-0" not in answer.message
     )
 
@@ -140,14 +155,11 @@ def test_reset_asks_kafka_nothing() -> None:
     assert asked(begun, 0) == [msg.Resolved(5, dict.fromkeys(model(0), 7))] and not offsets.asked
 
 
-def test_refuse_names_the_partitions() -> None:
+def test_refuse_says_of_nothing_where_it_begins() -> None:
     begun = begin(FakeOffsets(), "refuse")
-    [answer] = asked(begun, 0, 1, 2, earliest=(2,))
-    assert (
-        isinstance(answer, msg.GiveUp)
-        and answer.code is FailureCode.RESET_POLICY
-        and "t-0, t-1 and initial_offsets" in answer.message
-    )
+    assert asked(begun, 0, 1, 2, earliest=(2,)) == [
+        msg.Resolved(5, dict.fromkeys(model(2), 0), model(0, 1))
+    ]
     assert asked(begun, 2, earliest=(2,)) == [msg.Resolved(5, dict.fromkeys(model(2), 0))]
 
 
@@ -265,5 +277,5 @@ def test_a_group_that_keeps_its_offsets_in_kafka_asks_there_at_each_start() -> N
     kept, reset = dict.fromkeys(model(0), 41), dict.fromkeys(model(2), 7)
     assert answers("kafka") == [msg.Resolved(5, {**kept, **dict.fromkeys(model(1), 30), **reset})]
     assert answers("reset") == [msg.Resolved(5, {**kept, **dict.fromkeys(model(1), 7), **reset})]
-    [refused] = answers("refuse")
-    assert isinstance(refused, msg.GiveUp) and "stored in Kafka for t-1, t-2" in refused.message
+    assert answers("refuse") == [msg.Resolved(5, kept, model(1, 2))]
+    assert "is stored in ZooKeeper" in unset_because("refuse", in_kafka=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import kafka.errors
 import pytest
+from kafka.structs import OffsetAndMetadata
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
@@ -78,11 +79,7 @@ def test_a_commit_is_permitted_stored_and_then_answered() -> None:
     assert not side.go() and not future.is_done, "nothing before the member's word"
     side.permit()
     assert not future.is_done
-    assert (
-        side.go() == [{0: 12}]
-        and future.succeeded()
-        and side.bench.state.ledger.committed[tp(0)] == 12
-    )
+    assert side.go() == [{0: 12}] and future.succeeded() and side.bench.stored()[0] == 12
 
 
 @pytest.mark.parametrize(
@@ -103,7 +100,7 @@ def test_what_kafka_says_is_what_the_application_hears(
     assert (
         isinstance(future.exception, error)
         and type(answer).__name__ in str(future.exception)
-        and side.bench.state.ledger.committed[tp(0)] == 10
+        and side.bench.stored()[0] == 10
     )
 
 
@@ -187,7 +184,7 @@ def test_what_is_owned_is_committed_again_before_kafka_forgets_it() -> None:
     when it began; nothing that was not committed, nothing of what went.
     """
     side = Side()
-    side.kafka.seen = {tp(2): 8, tp(3): 8, tp(4): 8}
+    side.kafka.seen = {tp(n): OffsetAndMetadata(8, "kept", -1) for n in (2, 3, 4)}
     side.storage.receive(msg.Assigned(dict.fromkeys(model(2, 3), 8), 1))
     side.storage.receive(msg.Assigned(dict.fromkeys(model(4), 9), 1))
     side.storage.receive(msg.Lost(model(3), "gone", 1))
@@ -201,4 +198,4 @@ def test_what_is_owned_is_committed_again_before_kafka_forgets_it() -> None:
     hour, side.kafka.running = side.kafka.running, None
     hour.send(None)
     hour.close()
-    assert side.go() == [{0: 12, 2: 8}]
+    assert side.go() == [{0: 12, 2: 8}] and side.kafka.beside[-1] == {0: "", 2: "kept"}

@@ -1,4 +1,4 @@
-"""`python -m consumer.spark.sink` against a real ZooKeeper and a real directory."""
+"""`python -m zkcoord.consumer.spark.sink` against a real ZooKeeper and a real directory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_credentials_are_those_of_every_command(
     said = capsys.readouterr().err
     assert (
         said.startswith(
-            "python -m consumer.spark.sink: ZooKeeper does not let this application read"
+            "python -m zkcoord.consumer.spark.sink: ZooKeeper does not let this application read"
         )
         and said.count("\n") == 1
     )
@@ -140,6 +140,6 @@ def test_its_help_has_an_example() -> None:
         check=True,
     )
     assert (
-        "python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory"
-        " /data/orders" in answer.stdout
+        "python -m zkcoord.consumer.spark.sink --zookeeper zk1:2181/kafka --group billing"
+        in answer.stdout
     )

@@ -118,6 +118,21 @@ MATRIX: tuple[AclRule, ...] = (
         "store the first offset, and to which incarnation of the topic offsets belong",
     ),
     AclRule("offset", lambda lay: f"{lay.offset_topic(ANY, ANY)}/{ANY}", "rw", "commit"),
+    AclRule(
+        "commit metadata", lambda lay: lay.commit_metadata_root(ANY), "rc", "make a topic's node"
+    ),
+    AclRule(
+        "commit metadata of a topic",
+        lambda lay: f"{lay.commit_metadata_root(ANY)}/{ANY}",
+        "rcd",
+        "store the first text beside an offset, and delete it",
+    ),
+    AclRule(
+        "commit metadata of a partition",
+        lambda lay: f"{lay.commit_metadata_root(ANY)}/{ANY}/{ANY}",
+        "rw",
+        "commit",
+    ),
 )
 """Members' rights. What is not in it (a chroot's parents, Kafka's own nodes) members may read."""
 

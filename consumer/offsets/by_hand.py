@@ -1,0 +1,318 @@
+"""Partitions that an application assigns itself in a group's name (`assign` with a `group_id`):
+where they begin, and their commits, without a membership.
+
+What is stored is the group's, as members find it. So a commit is refused while the group has a
+member, and fenced against one that comes: the registrations are read, after a sync, with the
+versions of the offsets, and each offset is written at the version read. A member's start moves the
+version, so either its start is older, and the commit fails, or it is newer, and begins at what was
+committed. Two consumers that assign the same partitions overwrite each other, as in Kafka.
+
+Everything that waits for ZooKeeper or Kafka is done on a thread of its own, one thing at a time, on
+a session that is opened when it is needed first.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import kafka.errors
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from consumer.assignment.state import AssignmentState
+from consumer.core import messages as msg
+from consumer.core.messages import CommitDone, CommitOutcome
+from consumer.core.topic_incarnations import IncarnationMark, mark
+from consumer.errors import CommitUnavailableError, described
+from consumer.fetch.client import FetchClient
+from consumer.fetch.group_offsets import GroupOffsets
+from consumer.member.missing_nodes import with_parents
+from consumer.member.multis import metadata_ops, offset_op
+from consumer.member.partition_reader import beside_of
+from consumer.offsets.committed import committed_in_kafka, stored_of, stored_reads
+from consumer.offsets.store import public_offsets
+from zkcoord.core.model import Topic
+from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.errors import UnavailableError
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import (
+    Check,
+    Children,
+    Committed,
+    Create,
+    GetChildren,
+    Missing,
+    Node,
+    Op,
+    Read,
+    ReadAnswer,
+    Rejected,
+    SetData,
+    ZkError,
+)
+from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes import codec
+from zkcoord.znodes.codec import OffsetsOf
+from zkcoord.znodes.names import shown
+from zkcoord.znodes.paths import Layout
+
+log = logging.getLogger(__name__)
+
+PARTITIONS_PER_MULTI_MAX = 100
+TRIES_MAX = 5
+RETRY_S = 0.2
+READ_DEADLINE_MS = 5_000
+KAFKA_DEADLINE_S = 5.0
+MEMBERS_NAMED_MAX = 5
+
+
+class HandAssignment:
+    """One consumer's, from the first `assign` until `unsubscribe` or `close`. `answer` takes the
+    outcome of each commit, on the thread of this.
+    """
+
+    def __init__(
+        self,
+        zk: ZkOptions,
+        layout: Layout,
+        kafka_side: GroupOffsets,
+        data: FetchClient,
+        state: AssignmentState,
+        storage: str,
+        initial: str,
+        answer: Callable[[CommitDone], None],
+    ) -> None:
+        self._zk = zk
+        self._layout = layout
+        self._group = kafka_side.group
+        self._kafka = kafka_side
+        self._data = data
+        self._state = state
+        self._storage = storage
+        self._initial = initial
+        self._answer = answer
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        # Set while no partition waits to be told where it begins.
+        self.placed = threading.Event()
+        self.placed.set()
+        # This thread's only.
+        self._client: SyncClient | None = None
+        self._made: set[str] = set()
+        self._said = ""
+        self._thread = threading.Thread(
+            target=self._run, name=f"by-hand-{self._group}", daemon=True
+        )
+        self._thread.start()
+
+    # any thread
+
+    def place(self) -> None:
+        """Find out where the assigned partitions begin that have no position."""
+        self.placed.clear()
+        self._tasks.put(self._place)
+
+    def commit(self, message: msg.Commit) -> None:
+        """Store offsets; answered by `answer`."""
+        self._tasks.put(lambda: self._answer(self._stored(message)))
+
+    def close(self, timeout_s: float) -> None:
+        """End the thread and its session, after what was asked for before."""
+        self._closing.set()
+        self._tasks.put(None)
+        self._thread.join(timeout_s)
+
+    # the thread
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()
+        if self._client is not None:
+            self._client.close()
+
+    def _ask(self) -> SyncClient:
+        """The session. Raises `UnavailableError`."""
+        if self._client is None:
+            client = SyncClient(self._zk, READ_DEADLINE_MS)
+            client.__enter__()
+            self._client = client
+        return self._client
+
+    # where partitions begin
+
+    def _place(self) -> None:
+        """Until there is an answer, or nothing to ask for any more."""
+        while not self._closing.is_set():
+            missing = self._data.without_place(self._data.assigned())
+            try:
+                found = self._begin_of(missing) if missing else {}
+            except (UnavailableError, CommitUnavailableError, kafka.errors.KafkaError) as e:
+                self._warn(f"it cannot be found out where group {self._group} stands", e)
+                self._closing.wait(RETRY_S)
+                continue
+            self._said = ""
+            with self._data.lock:
+                for tp in self._data.without_place(missing):
+                    if tp in found:
+                        self._data.seek(tp, found[tp].offset)
+                        self._state.ledger.committed[tp] = found[tp]
+                rest = self._data.without_place(missing)
+                if self._initial == "refuse" or not self._data.reset(rest):
+                    self._state.ledger.unset |= rest
+            break
+        self.placed.set()
+        self._data.wakeup.set()
+
+    def _begin_of(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        wanted = sorted(partitions)
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        if self._storage != "kafka":
+            client = self._ask()
+            client.sync()
+            found = stored_of(wanted, client.read(stored_reads(self._layout, self._group, wanted)))
+        rest = [tp for tp in wanted if tp not in found]
+        if rest and (self._storage == "kafka" or self._initial == "kafka"):
+            committed = committed_in_kafka(self._kafka, rest, KAFKA_DEADLINE_S)
+            found.update(committed)
+            if self._storage != "kafka":
+                for tp in committed:
+                    # stored in Kafka, not here: the first commit stores it
+                    self._state.ledger.committed.pop(tp, None)
+        return found
+
+    def _warn(self, what: str, error: Exception) -> None:
+        said = described(error)
+        log.log(
+            logging.DEBUG if said == self._said else logging.WARNING,
+            "%s (%s); it is tried again",
+            what,
+            said,
+        )
+        self._said = said
+
+    # commits
+
+    def _stored(self, message: msg.Commit) -> CommitDone:
+        named = tuple(sorted(message.offsets))
+        try:
+            for at in range(0, len(named), PARTITIONS_PER_MULTI_MAX):
+                part = named[at : at + PARTITIONS_PER_MULTI_MAX]
+                refusal = self._store(message, part)
+                if refusal is not None:
+                    return refusal
+        except (UnavailableError, CommitUnavailableError):
+            return CommitDone(message.token, CommitOutcome.UNAVAILABLE, named)
+        return self._in_kafka(message, named)
+
+    def _store(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone | None:
+        """Store a part; None once it is stored."""
+        client = self._ask()
+        for _ in range(TRIES_MAX):
+            client.sync()
+            ids = [Layout.DRAFT.ids(self._group), Layout.ISOLATED.ids(self._group)]
+            partitions = [TopicPartition(*tp) for tp in part]
+            reads: list[Read] = [
+                *(GetChildren(path) for path in ids),
+                *stored_reads(self._layout, self._group, partitions),
+            ]
+            answers = client.read(reads)
+            members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
+            if members:
+                return CommitDone(
+                    message.token, CommitOutcome.GROUP_ALIVE, tuple(part), _named(members)
+                )
+            if self._storage == "kafka":
+                return None
+            self._make_parents(client, message, part)
+            result = client.multi(self._ops(message, part, answers[len(ids) :]))
+            if isinstance(result, Committed):
+                return None
+            if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
+                why = "ZooKeeper does not let this client write them"
+                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+            self._made.clear()
+        return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part))
+
+    def _make_parents(
+        self, client: SyncClient, message: msg.Commit, part: Iterable[ModelPartition]
+    ) -> None:
+        lay, group = self._layout, self._group
+        wanted = {lay.offset_topic(group, tp.topic) for tp in part} | {
+            f"{lay.commit_metadata_root(group)}/{tp.topic}"
+            for tp in part
+            if message.metadata.get(tp)
+        }
+        for path in with_parents(sorted(wanted - self._made)):
+            client.multi([Create(path, b"", acl=self._zk.acl)])
+        self._made |= wanted
+
+    def _ops(
+        self,
+        message: msg.Commit,
+        part: Sequence[ModelPartition],
+        answers: Sequence[ReadAnswer],
+    ) -> list[Op]:
+        """As a member's commit, and whose the offsets are, as a member's first start says it."""
+        topics = sorted({tp.topic for tp in part})
+        found = iter(answers)
+        ops: list[Op] = []
+        for topic in topics:
+            said, now = next(found), next(found)
+            new = _mark(topic, said, now)
+            path = self._layout.offset_topic(self._group, topic)
+            if new is not None:
+                data = codec.encode_incarnation(OffsetsOf(new.incarnation, new.newer_only))
+                ops.append(SetData(path, data, new.version))
+            elif isinstance(said, Node):
+                ops.append(Check(path, said.stat.version))
+        for tp in part:
+            offset, beside = next(found), next(found)
+            version = offset.stat.version if isinstance(offset, Node) else None
+            value, text = message.offsets[tp], message.metadata.get(tp, "")
+            ops.append(offset_op(self._layout, self._group, self._zk.acl, tp, value, version))
+            noted = not isinstance(beside, Missing)
+            ops += metadata_ops(self._layout, self._group, self._zk.acl, tp, value, text, noted)
+        return ops
+
+    def _in_kafka(self, message: msg.Commit, named: tuple[ModelPartition, ...]) -> CommitDone:
+        """Where offsets are kept in Kafka, or mirrored there: store them there, too."""
+        done = CommitDone(message.token, CommitOutcome.OK)
+        if self._storage == "zookeeper":
+            return done
+        answered = threading.Event()
+        future = self._kafka.start(
+            self._kafka.commit_async, public_offsets(message.offsets, message.metadata)
+        )
+        future.add_both(lambda _: answered.set())
+        in_time = answered.wait(KAFKA_DEADLINE_S)
+        error: Exception | None = (
+            future.exception if in_time else kafka.errors.KafkaTimeoutError("no answer in time")
+        )
+        if error is None:
+            return done
+        if self._storage == "dual":
+            self._warn(f"offsets of group {self._group} are not mirrored to Kafka", error)
+            return done
+        passing = isinstance(error, kafka.errors.RetriableError)
+        outcome = CommitOutcome.UNAVAILABLE if passing else CommitOutcome.REFUSED
+        return CommitDone(message.token, outcome, named, described(error))
+
+
+def _mark(topic: str, said: ReadAnswer, now: ReadAnswer) -> IncarnationMark | None:
+    """What is to be said of the offsets of a topic; None where it has been said, or cannot be."""
+    if not isinstance(said, Node) or not isinstance(now, Node):
+        return None
+    value = codec.decode_topic(topic, now.data, now.stat)
+    return (
+        mark(topic, value.incarnation, beside_of(topic, said)) if isinstance(value, Topic) else None
+    )
+
+
+def _named(members: Sequence[str]) -> str:
+    more = len(members) - MEMBERS_NAMED_MAX
+    named = ", ".join(shown(name) for name in sorted(members)[:MEMBERS_NAMED_MAX])
+    return named + (f" and {more} more" if more > 0 else "")
