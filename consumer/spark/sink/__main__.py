@@ -25,7 +25,8 @@ from zkcoord.znodes.paths import layout_named
 
 PROG = "python -m consumer.spark.sink"
 EPILOG = """\
-exit status: 0 done, 1 it could not be done, 2 the command line is wrong.
+exit status: 0 done, 1 it could not be done or something was left alone (each is named), 2 the
+command line is wrong.
 
 examples:
   python -m consumer.spark.sink --zookeeper zk1:2181/kafka --group billing --directory /data/orders
@@ -47,17 +48,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     try:
-        sys.stdout.write(finish(parser.parse_args(argv)) + "\n")
+        said, left = finish(parser.parse_args(argv))
+        sys.stdout.write(said + "\n")
     except ZkcoordError as error:
         sys.stderr.write(f"{PROG}: {' '.join(str(error).split())}\n")
         return BAD_USE if isinstance(error, ConfigurationError) else CANNOT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return OK
+    for path, why in left.items():
+        sys.stderr.write(f"{PROG}: {path} was left alone: {why}; see who made it, then delete it\n")
+    return CANNOT if left else OK
 
 
-def finish(args: argparse.Namespace) -> str:
-    """Recover once; what is to be said about it. Raises `ZkcoordError`."""
+def finish(args: argparse.Namespace) -> tuple[str, dict[str, str]]:
+    """Recover once; what is to be said about it, and which intents were left alone, and why. Raises
+    `ZkcoordError`.
+    """
     settings = resolve(Use.GROUPS, vars(args), os.environ)
     options, layout, group = (
         zk_options(settings),
@@ -72,11 +78,11 @@ def finish(args: argparse.Namespace) -> str:
         left = committed(place, keeper)
     finally:
         keeper.close()
-    return f"{before} committed batches of {group} were not visible, {left} are not now" + (
+    theirs = (
         " (those of applications that live, or write to another directory, are theirs to finish)"
-        if left
-        else ""
     )
+    said = f"{before} committed batches of {group} were not visible, {left} are not now"
+    return f"{said}{theirs if left else ''}", keeper.left
 
 
 def _files(directory: str) -> Files:
