@@ -32,6 +32,7 @@ from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError
+from zkcoord.terminal import out
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import is_group
@@ -165,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     runs = runs_in(runs_folder(args.dir, os.environ))
-    sys.stdout.write(view.listing(STEPS, runs))
+    out(view.listing(STEPS, runs))
     return 0
 
 
@@ -293,10 +294,7 @@ def _over(
     report = view.report(args.migrate_command, args.what, listed)
     if args.report:
         _write_report(Path(args.report), report)
-    sys.stdout.write(
-        json.dumps(report, indent=1) + "\n" if args.json else view.table_of(listed, args.verbose)
-    )
-    sys.stdout.flush()
+    out(json.dumps(report, indent=1) + "\n" if args.json else view.table_of(listed, args.verbose))
     bad = [outcome for outcome in listed if outcome.state in wrong]
     if ended is not None:
         _write_report(ended.folder / REPORT, report)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.znodes import strategies
+from zkcoord import terminal
 from zkcoord.core.model import Thread, TopicPartition
 from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
 from zkcoord.znodes import names
@@ -98,7 +99,7 @@ def test_what_is_no_partition(text: str) -> None:
 @given(st.text())
 def test_foreign_text_is_shown_short_and_printable(text: str) -> None:
     assert names.shown(text).isprintable() and names.shown(text).isascii()
-    assert len(names.shown(text)) <= 10 * names.SHOWN_CHARS_MAX + 5
+    assert len(names.shown(text)) <= 10 * terminal.SHOWN_CHARS_MAX + 5
     assert names.printable(text, 10).isprintable() and len(names.printable(text, 10)) <= 10
 
 

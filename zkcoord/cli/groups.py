@@ -24,6 +24,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
+from zkcoord.terminal import err, lines, out
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
@@ -36,7 +37,6 @@ from zkcoord.znodes.paths import layout_named
 
 INTERVAL_MS = 1_000
 INTERVAL_MS_MIN = 100
-CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 EPILOG = """\
 examples:
@@ -150,7 +150,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         _print_json(view.list_json(groups, coordinator))
     else:
-        sys.stdout.write(view.list_text(groups, with_state=args.state is not None))
+        out(view.list_text(groups, with_state=args.state is not None))
     return 0
 
 
@@ -187,9 +187,9 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
             if args.watch:
                 _watch(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
             else:
-                sys.stdout.write(draw())
+                out(draw())
         if ends.warning and _needs_ends(args):
-            print(f"zkcoord groups: {ends.warning}", file=sys.stderr)
+            err(f"zkcoord groups: {ends.warning}\n")
     return 0
 
 
@@ -211,7 +211,7 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
         return json.dumps(view.group_json(group, found), indent=None if args.watch else 1) + "\n"
     note = _note(group)
     if not args.watch:
-        sys.stderr.write(note)
+        err(note)
         note = ""
     return note + _table(args, group, found)
 
@@ -270,19 +270,18 @@ def _screen(json_lines: bool) -> tuple[Callable[[str], None], Callable[[], None]
         from rich.live import Live
         from rich.text import Text
     except ModuleNotFoundError:
-        return lambda text: _plain(CLEAR_SCREEN + text), lambda: None
+        return lambda text: _plain(text, clear=True), lambda: None
     live = Live(auto_refresh=False, vertical_overflow="crop")
     live.start()
-    return lambda text: live.update(Text(text, overflow="fold"), refresh=True), live.stop
+    return lambda text: live.update(Text(lines(text), overflow="fold"), refresh=True), live.stop
 
 
-def _plain(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def _plain(text: str, clear: bool = False) -> None:
+    out(text, clear=clear)
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+    out(json.dumps(value, indent=1) + "\n")
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {

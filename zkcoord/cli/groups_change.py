@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out
 from zkcoord.text_table import table
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
@@ -150,9 +150,9 @@ def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> N
             }
             for one in found
         ]
-        sys.stdout.write(json.dumps({"executed": executed, "groups": groups}, indent=1) + "\n")
+        out(json.dumps({"executed": executed, "groups": groups}, indent=1) + "\n")
     else:
-        sys.stdout.write(
+        out(
             table(
                 DELETE_COLUMNS,
                 [
@@ -162,7 +162,6 @@ def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> N
                 ],
             )
         )
-    sys.stdout.flush()
 
 
 def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
@@ -214,7 +213,7 @@ def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool) -> None:
             }
             for m in done.moved
         ]
-        sys.stdout.write(
+        out(
             json.dumps(
                 {
                     "group": group,
@@ -228,7 +227,7 @@ def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool) -> None:
             + "\n"
         )
     elif done.moved:
-        sys.stdout.write(
+        out(
             table(
                 MOVED_COLUMNS,
                 [
@@ -243,4 +242,3 @@ def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool) -> None:
                 ],
             )
         )
-    sys.stdout.flush()

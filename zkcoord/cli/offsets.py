@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.znodes.names import validate_group
@@ -157,7 +157,7 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
                 if tp.topic in found.topics and tp.partition in found.topics[tp.topic].partitions
             ]
             logs = (ends.starts_of(known), ends.of(known))
-        sys.stdout.write(
+        out(
             json.dumps(view.show_json(found, stored, *logs), indent=1) + "\n"
             if args.json
             else view.show_table(found, stored, *logs)
@@ -196,12 +196,11 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
             for warning in view.outside(accept.stored, ends.starts_of(gains), ends.of(gains)):
                 progress.note(warning)
         done, refusal = accept.execute() if args.execute else (planned, "")
-    sys.stdout.write(
+    out(
         json.dumps(view.accept_json(group, done, args.execute), indent=1) + "\n"
         if args.json
         else view.accept_table(group, done)
     )
-    sys.stdout.flush()
     if refusal:
         raise RefusedError(f"{refusal} ({len(done)} of {len(planned)} topics were accepted)")
     if not args.json:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -24,6 +23,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError, UnknownGroupError
+from zkcoord.terminal import out
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
@@ -333,9 +333,9 @@ def _print(args: argparse.Namespace, reset: Reset, result: ResetResult) -> None:
         if row.warning:
             reset.progress.note(row.warning)
     if args.export:
-        sys.stdout.write(export(_targets(result.rows)))
+        out(export(_targets(result.rows)))
     elif args.json:
-        sys.stdout.write(
+        out(
             json.dumps(
                 view.reset_json(reset.group, result.rows, bool(args.execute), result.refusal),
                 indent=1,
@@ -343,8 +343,7 @@ def _print(args: argparse.Namespace, reset: Reset, result: ResetResult) -> None:
             + "\n"
         )
     else:
-        sys.stdout.write(view.reset_table(reset.group, result.rows))
-    sys.stdout.flush()
+        out(view.reset_table(reset.group, result.rows))
 
 
 def _targets(rows: Iterable[ResetRow]) -> Iterable[tuple[TopicPartition, int]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from zkcoord import terminal
 from zkcoord.core.model import Thread, TopicPartition
 from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
 
@@ -26,8 +27,9 @@ HOST_CHARS_MAX = 64
 CONSUMER_ID_CHARS_MAX = 100
 NODE_CHARS_MAX = 255
 NUMBER_DIGITS_MAX = 9
-SHOWN_CHARS_MAX = 80
 THREADS_KEPT_MAX = 1_024
+shown = terminal.shown
+
 RESERVED_GROUPS = frozenset({"ids", "owners", "offsets", "coordinator", "groups"})
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
@@ -76,14 +78,6 @@ def is_number(text: str) -> bool:
 def is_partition(topic: str, number: str) -> bool:
     """Whether these two path components name a partition."""
     return is_topic(topic) and is_number(number)
-
-
-def shown(text: str) -> str:
-    """Foreign text for a message: printable, in quotes, at most `SHOWN_CHARS_MAX` of its
-    characters.
-    """
-    cut = text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "..."
-    return ascii(cut)
 
 
 def printable(text: str, chars_max: int) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, ZkcoordError
+from zkcoord.terminal import err, out, printable
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -49,14 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     try:
         said, left = finish(parser.parse_args(argv))
-        sys.stdout.write(said + "\n")
+        out(f"{said}\n", done=said)
     except ZkcoordError as error:
-        sys.stderr.write(f"{PROG}: {' '.join(str(error).split())}\n")
+        err(f"{PROG}: {printable(' '.join(str(error).split()))}\n")
         return BAD_USE if isinstance(error, ConfigurationError) else CANNOT
     except KeyboardInterrupt:
         return INTERRUPTED
     for path, why in left.items():
-        sys.stderr.write(f"{PROG}: {path} was left alone: {why}; see who made it, then delete it\n")
+        err(
+            f"{PROG}: {printable(path)} was left alone: {printable(why)}; see who made it, then"
+            " delete it\n"
+        )
     return CANNOT if left else OK
 
 
