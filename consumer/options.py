@@ -328,7 +328,8 @@ def _check_zookeeper(config: Mapping[str, Any]) -> None:
         )
     if connect is not None and not isinstance(connect, str):
         raise ConsumerOptionError(
-            f'zookeeper_connect is {connect!r}: write "host:port,host:port/chroot" as one text'
+            f"zookeeper_connect is of the type {type(connect).__name__}: write"
+            ' "host:port,host:port/chroot" as one text'
         )
     if config["zookeeper_layout"] not in LAYOUTS:
         raise ConsumerOptionError(
@@ -338,8 +339,8 @@ def _check_zookeeper(config: Mapping[str, Any]) -> None:
     wrong = next((name for name in given if not isinstance(config[name], str)), None)
     if wrong is not None:
         raise ConsumerOptionError(
-            f"{wrong} is {config[wrong]!r}: write SCHEME:ID;SCHEME:ID... as one text, for example"
-            " 'sasl:app'"
+            f"{wrong} is of the type {type(config[wrong]).__name__}: write SCHEME:ID;SCHEME:ID..."
+            " as one text, for example 'sasl:app'"
         )
     if given and config["zookeeper_acl"] is not None:
         raise ConsumerOptionError(

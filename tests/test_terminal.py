@@ -16,7 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.check.old_world import old_world
+from tests.core import script as core_script
+from tests.replay.incidents import of_transcript, written
 from zkcoord import terminal
+from zkcoord.cli.main import main
+from zkcoord.coordinator.input_recorder import end_line
 from zkcoord.errors import OutputLostError
 from zkcoord.text_table import table
 
@@ -33,6 +38,8 @@ PRINT_THEMSELVES = {
     "consumer/verifiable.py": "JSON, for programs",
     "consumer/spark/audit/__main__.py": "one word of its own, before anything is imported",
 }
+SCRIPTS = Path(core_script.__file__).parent / "scripts"
+HOSTILE_JSON = b'"g\\u001b[31m\\u202e"'
 HOSTILE = "a\x1b[31mb\x9b\u202ec\u200b\u2066d\ud800\x07\x7f\r\u2028\ufeff"
 
 
@@ -116,6 +123,48 @@ def test_the_interpreters_end_does_not_fail_at_what_was_lost(to: str) -> None:
     )
     assert done.returncode == 0 and done.stderr.startswith("done; standard output does not take")
     assert done.stderr.count("\n") == 1
+
+
+def safe(text: str) -> bool:
+    return all(c.isprintable() or c in "\n\t" for c in text)
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--with", "debounce_ms=0")])
+def test_a_hostile_recording(
+    more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its group, its members and its last word try to write on the terminal."""
+    name = sorted(path.stem for path in SCRIPTS.glob("*.txt"))[0]
+    lines = [line.replace(b'"g"', HOSTILE_JSON) for line in of_transcript(name)[:-1]]
+    assert any(HOSTILE_JSON in line for line in lines)
+    path = written(tmp_path, [*lines, end_line(f"ended {HOSTILE}")])
+    main(["replay", str(path), *more])
+    told = capsys.readouterr()
+    assert safe(told.out + told.err) and told.out
+    assert more or "\\x1b[31m" in told.out
+
+
+def test_hostile_names_of_nodes(zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `zkcoord check` and the tools find them; ZooKeeper takes what is no control character."""
+    with old_world(zk_hosts) as here:
+        here.topic("orders", 1)
+        here.healthy("sound", "orders", 1)
+        for name in ("x\u202ey", "a\u200bb", "c\u2066d"):
+            here.registration("sound", name, b'{"subscription":{"orders\\u001b[2J":1}}')
+            here.put(f"/consumers/sound/offsets/{name}/0", b"\x1b[2J")
+            here.put(f"/consumers/{name}/offsets/orders/0", b"1")
+        for command in (
+            ["check"],
+            ["groups", "list", "--layout", "isolated"],
+            ["groups", "describe", "sound", "--layout", "isolated"],
+            ["groups", "mode", "sound", "--layout", "isolated"],
+            ["offsets", "show", "sound", "--layout", "isolated"],
+            ["groups", "delete", "sound", "--layout", "isolated"],
+        ):
+            main([*command, "--zookeeper", zk_hosts])
+            told = capsys.readouterr()
+            assert safe(told.out + told.err), (command, told)
+            assert command != ["check"] or "\\u202e" in told.out
 
 
 def prints(path: str, tree: ast.AST) -> Iterator[str]:

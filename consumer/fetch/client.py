@@ -25,6 +25,7 @@ from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
+from zkcoord.tls import kafka_tls
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class FetchClient:
             self.kafka = kafka.KafkaConsumer(
                 **{
                     **configs,
+                    **kafka_tls(configs),
                     "group_id": None,
                     "group_instance_id": None,
                     "enable_auto_commit": False,

@@ -18,6 +18,7 @@ import tenacity
 from zkcoord.admin.offsets.log_offsets import OPEN, PLAINTEXT, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
+from zkcoord.tls import kafka_tls
 
 DEADLINE_S = 30.0
 REQUEST_MS = 10_000
@@ -156,6 +157,7 @@ class KafkaGroups:
                 request_timeout_ms=REQUEST_MS,
                 bootstrap_timeout_ms=REQUEST_MS,
                 **self._security,
+                **kafka_tls(self._security),
             )
         try:
             return question(self._client)

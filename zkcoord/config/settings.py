@@ -16,7 +16,7 @@ from zkcoord.config.sources import Settings
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.errors import ConfigurationError
-from zkcoord.zk.acl.table import Roles, roles
+from zkcoord.zk.acl.table import Roles, masked, roles
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
 from zkcoord.zk.port import OPEN_ACL, PERMISSIONS, AclEntry
 from zkcoord.znodes.names import shown
@@ -355,7 +355,7 @@ def _acl(settings: Settings, authenticated: bool) -> tuple[AclEntry, ...]:
             or any(letter not in PERMISSIONS for letter in letters)
         ):
             raise ConfigurationError(
-                f"{shown(part)} in {where} is not an ACL entry: write SCHEME:ID:PERMISSIONS with"
+                f"{masked(part)} in {where} is not an ACL entry: write SCHEME:ID:PERMISSIONS with"
                 " permissions of the letters cdrwa, for example world:anyone:r"
             )
         if scheme == "auth" and not authenticated:

@@ -16,6 +16,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.tls import kafka_tls
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
@@ -161,6 +162,7 @@ class LogOffsets:
                 bootstrap_timeout_ms=ENDS_DEADLINE_MS,
                 request_timeout_ms=ENDS_DEADLINE_MS,
                 **self._security,
+                **kafka_tls(self._security),
             )
         except (KafkaError, OSError, ValueError) as error:
             self.warning = (
