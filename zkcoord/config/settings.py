@@ -25,7 +25,7 @@ from zkcoord.znodes.paths import Layout, layout_named
 PASSWORD_BYTES_MAX = 4_096
 TLS_PARTS = ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password")
 ROLES = ("acl_coordinators", "acl_members", "acl_readers")
-HTTP_PARTS = ("http_host", "http_port")
+HTTP_PARTS = ("http_host", "http_port", "http_names")
 JOURNAL_PARTS = (
     "journal_dir",
     "journal_file_bytes_max",
@@ -59,10 +59,13 @@ class InputsOptions:
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """Where HTTP is served; port 0: any free one."""
+    """Where HTTP is served; port 0: any free one. `names`: what clients may call it, beside its
+    address and this host's name.
+    """
 
     host: str
     port: int
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,13 @@ def coordinator_settings(
             else None
         ),
         http=(
-            HttpOptions(settings.text("http_host"), settings.number("http_port"))
+            HttpOptions(
+                settings.text("http_host"),
+                settings.number("http_port"),
+                tuple(
+                    filter(None, map(str.strip, (settings.optional("http_names") or "").split(",")))
+                ),
+            )
             if settings.switch("http")
             else None
         ),

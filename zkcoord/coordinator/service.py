@@ -72,7 +72,12 @@ class CoordinatorService:
             else None
         )
         self.http = (
-            HttpServer(settings.http.host, settings.http.port, self.respond)
+            HttpServer(
+                settings.http.host,
+                settings.http.port,
+                self.respond,
+                (settings.host, *settings.http.names),
+            )
             if settings.http
             else None
         )
