@@ -199,7 +199,8 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
     out(
         json.dumps(view.accept_json(group, done, args.execute), indent=1) + "\n"
         if args.json
-        else view.accept_table(group, done)
+        else view.accept_table(group, done),
+        done=f"{len(done)} topics were accepted" if args.execute else "",
     )
     if refusal:
         raise RefusedError(f"{refusal} ({len(done)} of {len(planned)} topics were accepted)")
