@@ -36,6 +36,7 @@ from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
 
 INTERVAL_MS = 1_000
+NEVER_LISTED = "a group is Dead when it was deleted, and then it has no nodes and is not listed"
 INTERVAL_MS_MIN = 100
 
 EPILOG = """\
@@ -91,7 +92,8 @@ def add_parser(subparsers: Any) -> None:
         nargs="?",
         const="",
         metavar="STATE,...",
-        help="with states; with a value, only groups in one of these",
+        help="with states; with a value, only groups in one of these (never Dead: a group that was"
+        " deleted has no nodes)",
     )
     describe = commands.add_parser(
         "describe",
@@ -143,6 +145,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace, settings: Settings) -> int:
     wanted = _states(args.state) if args.state else frozenset(GroupState)
+    if args.state and wanted == {GroupState.DEAD}:
+        err(f"zkcoord groups: {NEVER_LISTED}\n")
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         groups = [group for group in list_groups(reader, layout) if group.state in wanted]
@@ -161,7 +165,7 @@ def _states(text: str) -> frozenset[GroupState]:
     if bad is not None:
         raise ConfigurationError(
             f"{shown(bad)} is no state of a group: write one or more of"
-            f" {', '.join(state.value for state in GroupState)}"
+            f" {', '.join(state.value for state in GroupState if state is not GroupState.DEAD)}"
         )
     return frozenset(by_name[word.lower()] for word in given)
 

@@ -3,7 +3,7 @@
     zkcoord coordinator     serve the groups of an ensemble
     zkcoord coordinator step-down    have another coordinator lead
     zkcoord groups          list, describe, rebalance and delete groups
-    zkcoord offsets         show, reset and accept the offsets of a group
+    zkcoord offsets         show, reset, delete and accept the offsets of a group
     zkcoord check           what is wrong on an ensemble with old consumers
     zkcoord acl             who may do what with zkcoord's nodes, and making it so
     zkcoord migrate         offsets from ZooKeeper's old consumers to coordinated groups, to Kafka,
@@ -56,7 +56,9 @@ COMMANDS = {
     "groups": CliCommand(
         "zkcoord.cli.groups", "list, describe, rebalance and delete consumer groups"
     ),
-    "offsets": CliCommand("zkcoord.cli.offsets", "show, reset and accept the offsets of a group"),
+    "offsets": CliCommand(
+        "zkcoord.cli.offsets", "show, reset, delete and accept the offsets of a group"
+    ),
     "check": CliCommand("zkcoord.cli.check", "what is wrong on an ensemble with old consumers"),
     "acl": CliCommand("zkcoord.cli.acl", "who may do what with zkcoord's nodes"),
     "migrate": CliCommand(
