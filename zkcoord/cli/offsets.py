@@ -79,21 +79,7 @@ def add_parser(subparsers: Any) -> None:
         description="Store other offsets. A dry run, unless --execute is given.",
         epilog=offsets_reset.EPILOG,
     )
-    accept = commands.add_parser(
-        "accept",
-        help="have stored offsets count for topics that look made again",
-        description=(
-            "Have stored offsets count for topics that look made again. A dry run, unless --execute"
-            " is given."
-        ),
-        epilog=EPILOG_ACCEPT,
-    )
-    delete = commands.add_parser(
-        "delete",
-        help="delete the offsets of topics or partitions",
-        description="Delete stored offsets. A dry run, unless --execute is given.",
-        epilog=offsets_delete.EPILOG,
-    )
+    delete, accept = _add_delete_and_accept(commands)
     for command in (show, reset, delete, accept):
         command.add_argument("group", metavar="GROUP", nargs="?")
         command.add_argument(
@@ -126,6 +112,27 @@ def add_parser(subparsers: Any) -> None:
     add_flags(reset, Use.GROUPS)
     add_flags(delete, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     add_flags(accept, Use.GROUPS, ACL_OPTIONS)
+
+
+def _add_delete_and_accept(
+    commands: Any,
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    accept = commands.add_parser(
+        "accept",
+        help="have stored offsets count for topics that look made again",
+        description=(
+            "Have stored offsets count for topics that look made again. A dry run, unless --execute"
+            " is given."
+        ),
+        epilog=EPILOG_ACCEPT,
+    )
+    delete = commands.add_parser(
+        "delete",
+        help="delete the offsets of topics or partitions",
+        description="Delete stored offsets. A dry run, unless --execute is given.",
+        epilog=offsets_delete.EPILOG,
+    )
+    return delete, accept
 
 
 def run(args: argparse.Namespace) -> int:
