@@ -47,7 +47,8 @@ def _same(name: str) -> str:
 def wanted(extras: tuple[str, ...]) -> set[str]:
     """What setup.py asks for, with these extras."""
     program = (
-        "import json, runpy, setuptools; found = {}; setuptools.setup = lambda **g: found.update(g);"
+        "import json, runpy, setuptools; found = {};"
+        " setuptools.setup = lambda **g: found.update(g);"
         " runpy.run_path('setup.py'); print(json.dumps([found['install_requires'],"
         " found['extras_require']]))"
     )
