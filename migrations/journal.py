@@ -27,6 +27,7 @@ from typing import IO, Any
 from migrations.model import Change, GroupNow, KafkaOffset, ZkNote, ZkOffset
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.private_files import private, private_folder
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 from zkcoord.znodes.paths import Layout
 
@@ -72,7 +73,7 @@ class RunJournal:
         self.folder = folder
         self._lock = threading.Lock()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
             self._files = {
                 name: _append(folder / name) for name in (JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP)
             }
@@ -157,7 +158,7 @@ class RunJournal:
 
 def _append(path: Path) -> IO[bytes]:
     """Opened for appending; without what a crash left of a last line."""
-    file = path.open("a+b")
+    file = open(path, "a+b", opener=private)  # noqa: SIM115  open as long as the run
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     whole = size

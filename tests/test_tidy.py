@@ -59,7 +59,7 @@ IMPURE_CALLS = frozenset(
 
 # Layer -> what of this project it may import beside itself. The first layer that a module's name
 # begins with counts.
-ANYWHERE = ("zkcoord.errors", "zkcoord.__version__")
+ANYWHERE = ("zkcoord.errors", "zkcoord.terminal", "zkcoord.tls", "zkcoord.__version__")
 LAYERS: dict[str, tuple[str, ...]] = {
     "zkcoord.core": (),
     "consumer.core": ("zkcoord.core",),

@@ -8,6 +8,8 @@
     ├── UnknownGroupError                  no group of this name exists on the ensemble
     ├── RefusedError                       an operator's command is not carried out, or not further:
     │                                      something stands against it, which the sentence names
+    ├── OutputLostError                    standard output does not take what a command was asked to
+    │                                      print, and nothing was changed
     ├── NoJournalError                     there is no journal where one was looked for
     ├── ReplayError                        a recording of inputs cannot be read, or not by this
     │                                      version
@@ -43,6 +45,12 @@ class ZkcoordError(Exception):
 
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
+
+
+class OutputLostError(ZkcoordError):
+    """Standard output is closed or full: what was asked for could not be printed; nothing was
+    changed.
+    """
 
 
 class ConfigurationError(ZkcoordError):

@@ -33,6 +33,7 @@ from consumer.fetch.group_offsets import GroupOffsets
 from consumer.fetch.quiet import quiet, trouble
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
+from zkcoord.tls import kafka_tls
 
 log = logging.getLogger(__name__)
 
@@ -469,6 +470,7 @@ def _connected(configs: Mapping[str, Any]) -> Any:
         made = kafka.KafkaConsumer(
             **{
                 **configs,
+                **kafka_tls(configs),
                 "group_id": None,
                 "group_instance_id": None,
                 "enable_auto_commit": False,

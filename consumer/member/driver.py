@@ -251,6 +251,7 @@ class MemberDriver:
         self._looks_no_more()
         if not again:
             self.session_id = event.session_id
+            self.multis.session_timeout_ms = event.timeout_ms
             self.name = self.new_id()
             self.on_session(event.session_id)
             self._feed(ev.SessionOpened(self.clock(), self.name, event.timeout_ms))

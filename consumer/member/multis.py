@@ -69,6 +69,8 @@ class MemberMultis:
         self.options = options
         self.acl = acl
         self.wall_clock = wall_clock
+        # What ZooKeeper granted to the session that registers; set by the driver before.
+        self.session_timeout_ms = 0
 
     def of(self, action: ev.MemberWrite, name: str) -> MemberMulti:
         """The multi that does this, for the member that is registered as `name`."""
@@ -117,6 +119,7 @@ class MemberMultis:
             user_data=user_data or o.user_data,
             client=o.client,
             host=o.host,
+            session_timeout_ms=self.session_timeout_ms,
         )
 
     def ack_ops(

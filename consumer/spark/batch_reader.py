@@ -21,6 +21,7 @@ from consumer.spark.decode.settings import KAFKA_PYTHON, kafka_python_settings
 from consumer.spark.options import EARLIEST, LATEST, BatchOptions, Offsets
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
+from zkcoord.tls import kafka_tls
 
 ASK_MS = 20_000
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -50,18 +51,14 @@ class BatchPlanner:
     def _consumer(self, **settings: str) -> Iterator[KafkaConsumer]:
         brokers = self._options.read.kafka["bootstrap.servers"]
         try:
-            consumer = KafkaConsumer(
-                **{
-                    **kafka_python_settings(
-                        {
-                            name: value
-                            for name, value in self._options.read.kafka.items()
-                            if name in KAFKA_PYTHON
-                        }
-                    ),
-                    **settings,
+            told = kafka_python_settings(
+                {
+                    name: value
+                    for name, value in self._options.read.kafka.items()
+                    if name in KAFKA_PYTHON
                 }
             )
+            consumer = KafkaConsumer(**{**told, **kafka_tls(told), **settings})
         except KafkaError as e:
             raise NoBrokerError(
                 f"no Kafka broker answers at {brokers} ({type(e).__name__}): start it, or correct"

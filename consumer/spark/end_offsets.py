@@ -5,13 +5,17 @@ Ends are asked for often while records come (`BUSY_S`), seldomer when nothing ha
 (`IDLE_S`): one request for each broker and time. Beginnings, which only tell data loss, are asked
 for once for each partition and then every `BEGINNINGS_S`. What is newly wanted is asked for at
 once.
+
+Where a question for several partitions is not answered (the broker that leads one of them is away,
+and takes the answers of the others with it), each is asked for by itself, until all have answered
+again: what one does not say holds up nothing of the others.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from consumer.fetch.client import FetchClient
 from zkcoord.core.model import TopicPartition
@@ -21,6 +25,7 @@ IDLE_S = 0.2
 BUSY_FOR_S = 2.0
 BEGINNINGS_S = 10.0
 ANSWER_S = 10.0
+APART_S = 1.0
 EARLIEST, LATEST = -2, -1
 
 
@@ -48,6 +53,8 @@ class EndOffsets:
         # When an end moved last, and when all beginnings were asked for last (`time.monotonic`, s).
         # Touched by log-ends only.
         self._moved_at = self._began_at = time.monotonic()
+        # Whether each partition is asked for by itself; any thread, and a guess at worst.
+        self._apart = False
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
         self._thread.start()
 
@@ -71,18 +78,33 @@ class EndOffsets:
             }
 
     def ask(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Ask now, and wait for the answer (10 s at most): beginnings (-2) and ends (-1) of those
-        partitions that exist.
+        """Ask now, and wait for the answer (10 s at most, and one more for partitions by
+        themselves): beginnings (-2) and ends (-1) of those partitions that exist.
         """
+        found = {} if self._apart else self._asked([specs], ANSWER_S)
+        if not found and len(specs) > 1:
+            found = self._asked([{tp: spec} for tp, spec in specs.items()], APART_S)
+            self._apart = 0 < len(found) < len(specs)
+        return found
+
+    def _asked(
+        self, questions: Sequence[Mapping[TopicPartition, int]], wait_s: float
+    ) -> dict[TopicPartition, int]:
+        """Ask all of these at once: what was answered in time."""
         found: dict[TopicPartition, int] = {}
-        done = threading.Event()
+        answers = threading.Semaphore(0)
 
         def take(answer: Mapping[tuple[str, int], int]) -> None:
             found.update({TopicPartition(*tp): offset for tp, offset in answer.items()})
-            done.set()
+            answers.release()
 
-        self._data.look_up(specs, take)
-        return dict(found) if done.wait(ANSWER_S) else {}
+        until = time.monotonic() + wait_s
+        for question in questions:
+            self._data.look_up(question, take)
+        for _ in questions:
+            if not answers.acquire(timeout=max(0.0, until - time.monotonic())):
+                break
+        return dict(found)
 
     def stop(self) -> None:
         """End the thread; its last question may still be out."""

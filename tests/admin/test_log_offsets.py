@@ -21,7 +21,7 @@ def test_a_topic_that_came_later_is_found_beside_one_that_was_known(
     own.
     """
     # how long a listing may take is not what is tested
-    for limit in ("ENDS_DEADLINE_MS", "TOPIC_DEADLINE_MS"):
+    for limit in ("ENDS_DEADLINE_MS", "PIECE_DEADLINE_MS"):
         monkeypatch.setattr(f"zkcoord.admin.offsets.log_offsets.{limit}", int(PATIENCE_S * 1000))
     known = create_topic(kafka_broker.address, unique("known"), 2)
     with LogOffsets((kafka_broker.address,)) as ends:

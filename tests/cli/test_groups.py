@@ -422,3 +422,15 @@ def test_no_broker_costs_one_warning_and_dashes(monkeypatch: pytest.MonkeyPatch)
         assert ends.of([TopicPartition("t", 0)]) == {}
         assert "no broker answers at 127.0.0.1:1" in ends.warning
         assert ends.of([TopicPartition("t", 0)]) == {}
+
+
+def test_no_group_is_dead(zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's state of that name is accepted, and said to be nobody's."""
+    with world(zk_hosts) as found:
+        found.group("g", state=GroupState.DEAD)
+        for state, said in (("Dead", True), ("dead,Empty", False)):
+            assert main(["groups", "list", "--state", state, "--zookeeper", zk_hosts]) == 0
+            out, err = capsys.readouterr()
+            assert ("it has no nodes" in err) == said and ("Dead" in out) is False
+    assert main(["groups", "list", "--state", "Ded", "--zookeeper", zk_hosts]) == 2
+    assert "Dead" not in capsys.readouterr().err

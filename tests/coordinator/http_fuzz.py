@@ -39,7 +39,7 @@ PATIENCE_S = 120.0
 DEADLINE_MS = 300
 GROWTH_MIB_MAX = 48.0
 AT_ONCE = 500
-STATUSES = frozenset({100, 200, 400, 404, 405, 408, 414, 431, 503, 505})
+STATUSES = frozenset({100, 200, 400, 404, 405, 408, 414, 421, 431, 503, 505})
 BIG = document({"groups": [{"group": f"group-{n}", "state": "Stable"} for n in range(2_000)]})
 WHOLE = b"GET /live HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
 

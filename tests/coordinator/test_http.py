@@ -34,7 +34,7 @@ def respond(path: str) -> HttpAnswer:
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
     """A running server on a free port."""
-    made = HttpServer("127.0.0.1", 0, respond)
+    made = HttpServer("127.0.0.1", 0, respond, names=("x",))
     made.start()
     yield made
     made.stop()

@@ -109,12 +109,13 @@ class Running:
         assert found is not None
         return int(found[1])
 
-    def get(self, path: str) -> tuple[int, str]:
-        """Status and body; (0, "") where nothing answers."""
+    def get(self, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
+        """Status and body; (0, "") where nothing answers. `host`: whom the request says it asks."""
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", headers={"Host": host}
+        )
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S
-            ) as answer:
+            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -16,10 +16,12 @@ from consumer.spark.options import stream_options
 from tests.harness.command import Running
 from tests.harness.zookeeper import disconnect
 from tests.security.principals import PASSWORDS, client_as, flags, hashed
+from zkcoord.cli.main import main
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import TABLE
 from zkcoord.config.settings import coordinator_settings
 from zkcoord.config.sources import resolve
+from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.paths import Layout
 
 HASHES = [hashed(user).partition(":")[2] for user in PASSWORDS]
@@ -133,3 +135,53 @@ def test_a_consumer_tells_nobody(zk_hosts: str, caplog: pytest.LogCaptureFixture
         KafkaConsumer(bootstrap_servers="localhost:1", bootstrap_timeout_ms=300, **KAFKA)
     texts.append(repr(caught.value) + str(caught.value))
     assert "pw-of" not in caplog.text + "".join(texts)
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "user:hunter2@zk1:2181/kafka",
+        "zk1:2181,user:hunter2@zk2:2181",
+        "user:hunt,er2@zk1:2181",
+        "user:hunt/er2@@zk1:x",
+        "zk://user:hunter2@zk1:2181",
+        "digest:user:hunter2@zk1",
+    ],
+)
+def test_a_list_of_servers_with_a_password_is_not_quoted(
+    servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By no command, no consumer and no Spark source."""
+    for command in (["groups", "list"], ["check"], ["offsets", "show", "g"], ["acl", "audit"]):
+        assert main([*command, "--zookeeper", servers]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "options of their own" in said, said
+        assert not any(part in said for part in ("hunt", "er2", "user:")), said
+    with pytest.raises(ConfigurationError) as caught:
+        KafkaConsumer("t", group_id="g", zookeeper_connect=servers)
+    assert "hunt" not in str(caught.value) and "er2" not in str(caught.value)
+
+
+def test_an_option_of_another_type_is_not_quoted() -> None:
+    for name in ("zookeeper_connect", "zookeeper_acl_members"):
+        with pytest.raises(ConfigurationError, match="of the type list") as caught:
+            check({"group_id": "g", "zookeeper_connect": "h:1", name: ["user:hunter2@h:1"]})
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "flags_given",
+    [
+        ["--acl", "digest:user:hunter2hash=:zz"],
+        ["--acl", "digest:user:hunter2hash=:cdrwa:"],
+        ["--acl-coordinators", "digest :user:hunter2hash=", "--acl-members", "sasl:app"],
+        ["--acl-coordinators", "digest:user:", "--acl-members", "di gest:user:hunter2hash="],
+    ],
+)
+def test_an_acl_with_a_hash_is_not_quoted(
+    flags_given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["offsets", "reset", "g", "--all-topics", "--to-earliest", "--zookeeper", "h:1"]
+    assert main([*command, *flags_given]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "hunter2" not in said and "write SCHEME:ID" in said

@@ -9,14 +9,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.znodes import strategies
+from zkcoord import terminal
 from zkcoord.core.model import Thread, TopicPartition
 from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
 from zkcoord.znodes import names
 
 
-@pytest.mark.parametrize("name", ["g", "a.b_c-D9", "x" * 249, "...", "idsx"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "g",
+        "a.b_c-D9",
+        "x" * 249,
+        "...",
+        "idsx",
+        "team:billing",
+        "a b",
+        " a",
+        "grüße",
+        "é" * 124,
+        "日本語",
+        "*",
+        "a?b[c]",
+        "a\\b",
+        "'\"`$;&|<>",
+        "100%",
+        "a,b",
+    ],
+)
 def test_good_groups(name: str) -> None:
     assert names.validate_group(name) == name
+    member = names.consumer_id(name, "host", 1_700_000_000_000, "00c0ffee")
+    assert names.is_member(member) and member.isascii() and " " not in member
+    assert names.origin_of(name, member) == "host"
+    old = f"{name}_host-1700000000000-00c0ffee"
+    assert names.is_member(old) and names.origin_of(name, old) == "host"
+    assert names.parse_thread(f"{old}-0") == Thread(old, 0)
+    assert names.is_plain_group(name) == (not set(name) & set("*?["))
 
 
 @pytest.mark.parametrize(
@@ -26,10 +55,19 @@ def test_good_groups(name: str) -> None:
         ".",
         "..",
         "x" * 250,
-        "a b",
+        "é" * 125,
         "a/b",
-        "ä",
+        "/",
         "g\n",
+        "a\0",
+        "a\x9f",
+        "a\u202eb",
+        "a\u200bb",
+        "a\u00a0b",
+        "\ud800",
+        "\ue000",
+        "\U0001f600",
+        "\ufffd",
         "ids",
         "owners",
         "offsets",
@@ -40,7 +78,8 @@ def test_good_groups(name: str) -> None:
 def test_bad_groups_get_one_sentence(name: str) -> None:
     with pytest.raises(InvalidGroupError) as caught:
         names.validate_group(name)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+    assert "because" in str(caught.value) and str(caught.value).isascii()
     assert caught.value.fatal and not caught.value.retriable
 
 
@@ -98,7 +137,7 @@ def test_what_is_no_partition(text: str) -> None:
 @given(st.text())
 def test_foreign_text_is_shown_short_and_printable(text: str) -> None:
     assert names.shown(text).isprintable() and names.shown(text).isascii()
-    assert len(names.shown(text)) <= 10 * names.SHOWN_CHARS_MAX + 5
+    assert len(names.shown(text)) <= 10 * terminal.SHOWN_CHARS_MAX + 5
     assert names.printable(text, 10).isprintable() and len(names.printable(text, 10)) <= 10
 
 

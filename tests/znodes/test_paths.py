@@ -127,7 +127,7 @@ def test_locate_takes_any_path(layout: Layout, path: str) -> None:
         "g/owners/t t",
         "ids/ids/c",
         "g/ids/c/d",
-        "bad name",
+        "bad\tname",
         "..",
     ],
 )

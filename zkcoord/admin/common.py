@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import getpass
 import socket
-import sys
 from collections.abc import Iterable
 
 from zkcoord.errors import RefusedError
+from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import Children, Denied, GetChildren, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
@@ -39,8 +39,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Something worth a line in any case."""
-        sys.stderr.write(f"{self.prog}: {text}\n")
-        sys.stderr.flush()
+        err(f"{self.prog}: {printable(text)}\n")
 
 
 def some(names: Iterable[object], shown_max: int = NAMES_SHOWN_MAX) -> str:

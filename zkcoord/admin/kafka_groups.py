@@ -18,6 +18,7 @@ import tenacity
 from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
+from zkcoord.tls import kafka_tls
 from zkcoord.zk.listeners import PLAINTEXT
 
 DEADLINE_S = 30.0
@@ -157,6 +158,7 @@ class KafkaGroups:
                 request_timeout_ms=REQUEST_MS,
                 bootstrap_timeout_ms=REQUEST_MS,
                 **self._security,
+                **kafka_tls(self._security),
             )
         try:
             return question(self._client)

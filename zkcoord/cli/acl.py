@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from typing import Any
 
 from zkcoord.admin.common import Progress, some
@@ -14,6 +13,7 @@ from zkcoord.config.options import BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out, printable
 from zkcoord.zk.acl.audit import AclAudit, audit
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.acl.table import Roles
@@ -79,9 +79,8 @@ def run(args: argparse.Namespace) -> int:
             _print(found, args.json)
             return FOUND if args.acl_command == "audit" and found.findings else OK
         changed = _apply(client, zk.roles, found, Progress("zkcoord acl apply"))
-    sys.stdout.write(
-        json.dumps({"changed": changed}) + "\n" if args.json else f"{changed} nodes changed\n"
-    )
+    said = f"{changed} nodes changed"
+    out(json.dumps({"changed": changed}) + "\n" if args.json else f"{said}\n", done=said)
     return OK
 
 
@@ -127,7 +126,7 @@ def _print(found: AclAudit, as_json: bool) -> None:
             }
             for f in found.findings
         ]
-        sys.stdout.write(
+        out(
             json.dumps(
                 {"nodes": found.looked_at, "left_off": found.left_off, "findings": rows}, indent=1
             )
@@ -135,9 +134,9 @@ def _print(found: AclAudit, as_json: bool) -> None:
         )
         return
     for finding in found.findings:
-        sys.stdout.write(f"{finding}\n")
+        out(f"{printable(str(finding))}\n")
     more = ", and there are more that were not looked at" if found.left_off else ""
-    sys.stdout.write(
+    out(
         f"{found.looked_at} nodes looked at{more}: {len(found.open)} open,"
         f" {len(found.findings) - len(found.open)} otherwise different\n"
     )

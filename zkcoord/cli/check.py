@@ -11,7 +11,6 @@ import argparse
 import fnmatch
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -29,6 +28,7 @@ from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out, printable
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
@@ -180,13 +180,12 @@ def _write_text(examination: Examination) -> None:
     for finding in examination.findings():
         rule = finding.rule
         hurts = f" ({rule.versions})" if rule.versions else ""
-        whose = f"  group {finding.group}" if finding.group else ""
-        sys.stdout.write(
-            f"{rule.severity.value.upper()} {finding.code}{whose}\n  {finding.node}:"
-            f" {finding.what}\n  effect{hurts}: {rule.effect}\n  fix: {rule.fix}\n\n"
+        whose = f"  group {printable(finding.group)}" if finding.group else ""
+        out(
+            f"{rule.severity.value.upper()} {finding.code}{whose}\n  {printable(finding.node)}:"
+            f" {printable(finding.what)}\n  effect{hurts}: {rule.effect}\n  fix: {rule.fix}\n\n"
         )
-    sys.stdout.write(_summary(examination.seen) + "\n")
-    sys.stdout.flush()
+    out(_summary(examination.seen) + "\n")
 
 
 def _summary(seen: ExaminationCounts) -> str:
@@ -202,10 +201,10 @@ def _summary(seen: ExaminationCounts) -> str:
 
 def _write_json(examination: Examination) -> None:
     """One document, written as it is found."""
-    sys.stdout.write('{"findings": [')
+    out('{"findings": [')
     between = "\n"
     for finding in examination.findings():
-        sys.stdout.write(between + json.dumps(finding.to_json()))
+        out(between + json.dumps(finding.to_json()))
         between = ",\n"
     seen = examination.seen
     found = {severity.value: seen.findings[severity] for severity in Severity}
@@ -217,5 +216,4 @@ def _write_json(examination: Examination) -> None:
         "offsets": seen.offsets,
         "found": found,
     }
-    sys.stdout.write(f'\n], "seen": {json.dumps(figures)}}}\n')
-    sys.stdout.flush()
+    out(f'\n], "seen": {json.dumps(figures)}}}\n')

@@ -24,6 +24,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
+from zkcoord.terminal import err, lines, out
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
@@ -35,8 +36,8 @@ from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
 
 INTERVAL_MS = 1_000
+NEVER_LISTED = "a group is Dead when it was deleted, and then it has no nodes and is not listed"
 INTERVAL_MS_MIN = 100
-CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 EPILOG = """\
 examples:
@@ -91,7 +92,8 @@ def add_parser(subparsers: Any) -> None:
         nargs="?",
         const="",
         metavar="STATE,...",
-        help="with states; with a value, only groups in one of these",
+        help="with states; with a value, only groups in one of these (never Dead: a group that was"
+        " deleted has no nodes)",
     )
     describe = commands.add_parser(
         "describe",
@@ -143,6 +145,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace, settings: Settings) -> int:
     wanted = _states(args.state) if args.state else frozenset(GroupState)
+    if args.state and wanted == {GroupState.DEAD}:
+        err(f"zkcoord groups: {NEVER_LISTED}\n")
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         groups = [group for group in list_groups(reader, layout) if group.state in wanted]
@@ -150,7 +154,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         _print_json(view.list_json(groups, coordinator))
     else:
-        sys.stdout.write(view.list_text(groups, with_state=args.state is not None))
+        out(view.list_text(groups, with_state=args.state is not None))
     return 0
 
 
@@ -161,7 +165,7 @@ def _states(text: str) -> frozenset[GroupState]:
     if bad is not None:
         raise ConfigurationError(
             f"{shown(bad)} is no state of a group: write one or more of"
-            f" {', '.join(state.value for state in GroupState)}"
+            f" {', '.join(state.value for state in GroupState if state is not GroupState.DEAD)}"
         )
     return frozenset(by_name[word.lower()] for word in given)
 
@@ -187,9 +191,9 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
             if args.watch:
                 _watch(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
             else:
-                sys.stdout.write(draw())
+                out(draw())
         if ends.warning and _needs_ends(args):
-            print(f"zkcoord groups: {ends.warning}", file=sys.stderr)
+            err(f"zkcoord groups: {ends.warning}\n")
     return 0
 
 
@@ -211,7 +215,7 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
         return json.dumps(view.group_json(group, found), indent=None if args.watch else 1) + "\n"
     note = _note(group)
     if not args.watch:
-        sys.stderr.write(note)
+        err(note)
         note = ""
     return note + _table(args, group, found)
 
@@ -270,19 +274,18 @@ def _screen(json_lines: bool) -> tuple[Callable[[str], None], Callable[[], None]
         from rich.live import Live
         from rich.text import Text
     except ModuleNotFoundError:
-        return lambda text: _plain(CLEAR_SCREEN + text), lambda: None
+        return lambda text: _plain(text, clear=True), lambda: None
     live = Live(auto_refresh=False, vertical_overflow="crop")
     live.start()
-    return lambda text: live.update(Text(text, overflow="fold"), refresh=True), live.stop
+    return lambda text: live.update(Text(lines(text), overflow="fold"), refresh=True), live.stop
 
 
-def _plain(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def _plain(text: str, clear: bool = False) -> None:
+    out(text, clear=clear)
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+    out(json.dumps(value, indent=1) + "\n")
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {

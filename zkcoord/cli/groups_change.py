@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out
 from zkcoord.text_table import table
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
@@ -150,19 +150,18 @@ def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> N
             }
             for one in found
         ]
-        sys.stdout.write(json.dumps({"executed": executed, "groups": groups}, indent=1) + "\n")
+        text = json.dumps({"executed": executed, "groups": groups}, indent=1) + "\n"
     else:
-        sys.stdout.write(
-            table(
-                DELETE_COLUMNS,
-                [
-                    [one.group, what, str(nodes)]
-                    for one in found
-                    for what, nodes in sorted(one.counts.items())
-                ],
-            )
+        text = table(
+            DELETE_COLUMNS,
+            [
+                [one.group, what, str(nodes)]
+                for one in found
+                for what, nodes in sorted(one.counts.items())
+            ],
         )
-    sys.stdout.flush()
+    nodes = sum(sum(one.counts.values()) for one in found)
+    out(text, done=f"{nodes} nodes were deleted" if executed else "")
 
 
 def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
@@ -194,16 +193,17 @@ def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
                 else "interrupted: nothing was asked for"
             )
             raise
-    _print_rebalanced(args.group, done, args.json)
+    said = (
+        f"{len(done.moved)} partitions moved; {args.group} is {done.group.state.value},"
+        f" generation {done.group.metadata.generation}, after {done.took_ms} ms"
+    )
+    _print_rebalanced(args.group, done, args.json, said)
     if not args.json:
-        progress.note(
-            f"{len(done.moved)} partitions moved; {args.group} is {done.group.state.value},"
-            f" generation {done.group.metadata.generation}, after {done.took_ms} ms"
-        )
+        progress.note(said)
     return 0
 
 
-def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool) -> None:
+def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool, said: str) -> None:
     if as_json:
         moved = [
             {
@@ -214,33 +214,17 @@ def _print_rebalanced(group: str, done: RebalanceResult, as_json: bool) -> None:
             }
             for m in done.moved
         ]
-        sys.stdout.write(
-            json.dumps(
-                {
-                    "group": group,
-                    "state": done.group.state.value,
-                    "generation": done.group.metadata.generation,
-                    "took_ms": done.took_ms,
-                    "moved": moved,
-                },
-                indent=1,
-            )
-            + "\n"
-        )
+        document = {
+            "group": group,
+            "state": done.group.state.value,
+            "generation": done.group.metadata.generation,
+            "took_ms": done.took_ms,
+            "moved": moved,
+        }
+        out(json.dumps(document, indent=1) + "\n", done=said)
     elif done.moved:
-        sys.stdout.write(
-            table(
-                MOVED_COLUMNS,
-                [
-                    [
-                        group,
-                        m.tp.topic,
-                        str(m.tp.partition),
-                        m.before or MISSING,
-                        m.after or MISSING,
-                    ]
-                    for m in done.moved
-                ],
-            )
-        )
-    sys.stdout.flush()
+        rows = [
+            [group, m.tp.topic, str(m.tp.partition), m.before or MISSING, m.after or MISSING]
+            for m in done.moved
+        ]
+        out(table(MOVED_COLUMNS, rows), done=said)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from zkcoord.config.sources import Settings, add_flags
 from zkcoord.core.model import GroupMode
 from zkcoord.core.shared import STRATEGIES
 from zkcoord.errors import ConfigurationError
+from zkcoord.terminal import out, printable
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group
@@ -118,9 +118,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             found, taken_up = done.group, done.taken_up
         found = judged(client, found)
     if args.json:
-        sys.stdout.write(json.dumps({"group": args.group, **mode_json(found)}, indent=1) + "\n")
+        text = json.dumps({"group": args.group, **mode_json(found)}, indent=1) + "\n"
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in mode_lines(found)))
-        if not taken_up:
-            progress.note("nobody leads: it is taken up as soon as a coordinator does")
+        text = "".join(f"{line}\n" for line in map(printable, mode_lines(found)))
+    out(text, done=f"{args.group} is in mode {args.mode}" if args.mode else "")
+    if not args.json and not taken_up:
+        progress.note("nobody leads: it is taken up as soon as a coordinator does")
     return 0

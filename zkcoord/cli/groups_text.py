@@ -314,6 +314,7 @@ def _configuration(member: Member) -> dict[str, Any]:
         "assignors": list(member.assignors),
         "protocols": list(member.protocols),
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "session_timeout_ms": member.session_timeout_ms or None,
         "grace_ms": member.grace_ms,
         "legacy": member.legacy,
     }

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -20,8 +19,9 @@ from zkcoord.config.sources import add_flags, resolve
 from zkcoord.coordinator.journal import Reading, Record, journal_files
 from zkcoord.coordinator.logging import timestamp
 from zkcoord.errors import ConfigurationError, NoJournalError
+from zkcoord.terminal import err, out, printable
 from zkcoord.text_table import table
-from zkcoord.znodes.names import shown, validate_group
+from zkcoord.znodes.names import validate_group
 
 SHOWN = 100
 FOLLOW_POLL_MS = 250
@@ -100,10 +100,9 @@ def run(args: argparse.Namespace) -> int:
     rows = _Rows(args.json)
     rows.show(_last(reading, folder, args))
     if reading.unreadable:
-        print(
+        err(
             f"zkcoord journal: {reading.unreadable} lines in {folder} are not records and were"
-            " left out",
-            file=sys.stderr,
+            " left out\n"
         )
     if args.follow:
         _follow(reading, folder, args, rows)
@@ -149,8 +148,7 @@ class _Rows:
             if self.begun:
                 text = text.partition("\n")[2]
             self.begun = True
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        out(text)
 
 
 def row(record: Mapping[str, Any]) -> list[str]:
@@ -171,7 +169,7 @@ def row(record: Mapping[str, Any]) -> list[str]:
         _text(record, "members"),
         _waited(record.get("waited_for")),
     ]
-    return [_cut(_plain(cell)) or "-" for cell in cells]
+    return [_cut(printable(cell)) or "-" for cell in cells]
 
 
 def _time(wall_ms: int) -> str:
@@ -253,11 +251,6 @@ def _waited(found: Any) -> str:
 def _text(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     return "" if value is None else str(value)
-
-
-def _plain(text: str) -> str:
-    """On one line, and harmless on a terminal."""
-    return text if text.isprintable() else shown(text)
 
 
 def _cut(text: str) -> str:

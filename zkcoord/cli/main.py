@@ -3,7 +3,7 @@
     zkcoord coordinator     serve the groups of an ensemble
     zkcoord coordinator step-down    have another coordinator lead
     zkcoord groups          list, describe, rebalance and delete groups
-    zkcoord offsets         show, reset and accept the offsets of a group
+    zkcoord offsets         show, reset, delete and accept the offsets of a group
     zkcoord check           what is wrong on an ensemble with old consumers
     zkcoord acl             who may do what with zkcoord's nodes, and making it so
     zkcoord migrate         offsets from ZooKeeper's old consumers to coordinated groups, to Kafka,
@@ -19,14 +19,14 @@ and a base install, without the extras, does all that it can.
 
 Exit status: 0 done, 1 it cannot be done now (one sentence on standard error), 2 the command line or
 the configuration is wrong (one sentence), 3 `zkcoord check` or `zkcoord acl audit` has found
-something, 130 after Ctrl-C. No traceback for anything that a user or a server did.
+something, 130 after Ctrl-C. What was done is done (0) also where it cannot be printed any more:
+standard error says so. No traceback for anything that a user or a server did.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from typing import Any, NoReturn
 
 from zkcoord import __version__
 from zkcoord.errors import ConfigurationError, ZkcoordError
+from zkcoord.terminal import err, printable
 
 OK, CANNOT, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 SENTENCE_CHARS_MAX = 1_000
@@ -55,7 +56,9 @@ COMMANDS = {
     "groups": CliCommand(
         "zkcoord.cli.groups", "list, describe, rebalance and delete consumer groups"
     ),
-    "offsets": CliCommand("zkcoord.cli.offsets", "show, reset and accept the offsets of a group"),
+    "offsets": CliCommand(
+        "zkcoord.cli.offsets", "show, reset, delete and accept the offsets of a group"
+    ),
     "check": CliCommand("zkcoord.cli.check", "what is wrong on an ensemble with old consumers"),
     "acl": CliCommand("zkcoord.cli.acl", "who may do what with zkcoord's nodes"),
     "migrate": CliCommand(
@@ -101,7 +104,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
 
 
@@ -165,9 +167,7 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def _refused(prog: str, error: ZkcoordError, status: int) -> int:
     text = " ".join(str(error).split())[:SENTENCE_CHARS_MAX]
-    # one write, because threads may still be writing log lines
-    sys.stderr.write(f"{prog}: {text}\n")
-    sys.stderr.flush()
+    err(f"{prog}: {printable(text)}\n")
     return status
 
 

@@ -1,5 +1,5 @@
-"""`zkcoord offsets show|reset|accept`: the offsets of a group, and other values for them, with the
-options of kafka-consumer-groups.sh. Nothing is written without --execute.
+"""`zkcoord offsets show|reset|delete|accept`: the offsets of a group, and other values for them,
+with the options of kafka-consumer-groups.sh. Nothing is written without --execute.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,15 +15,16 @@ from zkcoord.admin.offsets.accept import Accept
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.admin.offsets.reset_plan import Aim, ResetKind, parse_topics
 from zkcoord.admin.offsets.stored import read_stored
-from zkcoord.cli import offsets_reset
+from zkcoord.cli import offsets_delete, offsets_reset
 from zkcoord.cli import offsets_text as view
 from zkcoord.cli.brokers import brokers
 from zkcoord.cli.offsets_reset import chosen_partitions, refuse_both
 from zkcoord.config.option_spec import Use
-from zkcoord.config.options import ACL_OPTIONS
+from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.znodes.names import validate_group
@@ -34,6 +34,7 @@ EPILOG = """\
 examples:
   zkcoord offsets show --help
   zkcoord offsets reset --help
+  zkcoord offsets delete --help
   zkcoord offsets accept --help
 """
 EPILOG_SHOW = """\
@@ -56,12 +57,12 @@ def add_parser(subparsers: Any) -> None:
     """Add `offsets` with its commands."""
     parser = subparsers.add_parser(
         "offsets",
-        help="show and reset the offsets of a group",
-        description="Show and reset the stored offsets of a group.",
+        help="show, reset and delete the offsets of a group",
+        description="Show, reset and delete the stored offsets of a group.",
         epilog=EPILOG,
     )
     commands = parser.add_subparsers(
-        dest="offsets_command", metavar="show|reset|accept", required=True
+        dest="offsets_command", metavar="show|reset|delete|accept", required=True
     )
     show = commands.add_parser(
         "show",
@@ -78,16 +79,8 @@ def add_parser(subparsers: Any) -> None:
         description="Store other offsets. A dry run, unless --execute is given.",
         epilog=offsets_reset.EPILOG,
     )
-    accept = commands.add_parser(
-        "accept",
-        help="have stored offsets count for topics that look made again",
-        description=(
-            "Have stored offsets count for topics that look made again. A dry run, unless --execute"
-            " is given."
-        ),
-        epilog=EPILOG_ACCEPT,
-    )
-    for command in (show, reset, accept):
+    delete, accept = _add_delete_and_accept(commands)
+    for command in (show, reset, delete, accept):
         command.add_argument("group", metavar="GROUP", nargs="?")
         command.add_argument(
             "--group",
@@ -108,7 +101,7 @@ def add_parser(subparsers: Any) -> None:
         )
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
     offsets_reset.add_arguments(reset)
-    for command in (reset, accept):
+    for command in (reset, delete, accept):
         command.add_argument(
             "--execute", action="store_true", help="write; without it nothing is written"
         )
@@ -117,7 +110,29 @@ def add_parser(subparsers: Any) -> None:
         )
     add_flags(show, Use.GROUPS, ACL_OPTIONS)
     add_flags(reset, Use.GROUPS)
+    add_flags(delete, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     add_flags(accept, Use.GROUPS, ACL_OPTIONS)
+
+
+def _add_delete_and_accept(
+    commands: Any,
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    accept = commands.add_parser(
+        "accept",
+        help="have stored offsets count for topics that look made again",
+        description=(
+            "Have stored offsets count for topics that look made again. A dry run, unless --execute"
+            " is given."
+        ),
+        epilog=EPILOG_ACCEPT,
+    )
+    delete = commands.add_parser(
+        "delete",
+        help="delete the offsets of topics or partitions",
+        description="Delete stored offsets. A dry run, unless --execute is given.",
+        epilog=offsets_delete.EPILOG,
+    )
+    return delete, accept
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,7 +172,7 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
                 if tp.topic in found.topics and tp.partition in found.topics[tp.topic].partitions
             ]
             logs = (ends.starts_of(known), ends.of(known))
-        sys.stdout.write(
+        out(
             json.dumps(view.show_json(found, stored, *logs), indent=1) + "\n"
             if args.json
             else view.show_table(found, stored, *logs)
@@ -196,12 +211,12 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
             for warning in view.outside(accept.stored, ends.starts_of(gains), ends.of(gains)):
                 progress.note(warning)
         done, refusal = accept.execute() if args.execute else (planned, "")
-    sys.stdout.write(
+    out(
         json.dumps(view.accept_json(group, done, args.execute), indent=1) + "\n"
         if args.json
-        else view.accept_table(group, done)
+        else view.accept_table(group, done),
+        done=f"{len(done)} topics were accepted" if args.execute else "",
     )
-    sys.stdout.flush()
     if refusal:
         raise RefusedError(f"{refusal} ({len(done)} of {len(planned)} topics were accepted)")
     if not args.json:
@@ -217,5 +232,6 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
 COMMANDS: dict[str, Callable[[argparse.Namespace, Settings, str], int]] = {
     "show": _show,
     "reset": offsets_reset.run,
+    "delete": offsets_delete.run,
     "accept": _accept,
 }

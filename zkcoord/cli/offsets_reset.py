@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -17,13 +17,16 @@ from zkcoord.admin.offsets import reset_live as live
 from zkcoord.admin.offsets.log_offsets import NO_RECORD, LogOffsets
 from zkcoord.admin.offsets.reset import Reset, ResetResult, ResetRow
 from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, export, parse_file, parse_topics
+from zkcoord.admin.offsets.stored import read_stored
 from zkcoord.admin.offsets.time_spec import parse_datetime, parse_duration, shown_time
+from zkcoord.admin.offsets.untold import Untold, refusal, untold_folder
 from zkcoord.cli import offsets_text as view
 from zkcoord.cli.brokers import Brokers, brokers
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError, UnknownGroupError
+from zkcoord.terminal import out
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
@@ -36,6 +39,7 @@ from zkcoord.znodes.paths import Layout, layout_named
 TIMEOUT_MS = 30_000
 LOOK_MS = 100
 FILE_BYTES_MAX = 64 * 1024 * 1024
+AT = ("earliest", "latest", "current")
 
 
 EPILOG = """\
@@ -54,7 +58,8 @@ examples:
   zkcoord offsets reset billing --zookeeper zk1:2181/kafka --from-file offsets.csv --execute
 
 Offsets outside of a log are moved to its nearest end, with a warning. While members live a reset is
-refused, unless --live is given.
+refused, unless --live is given. A --shift-by whose outcome could not be printed, or that was
+interrupted, is recognised by the next one and refused, unless --again is given.
 """
 
 
@@ -75,6 +80,12 @@ def add_arguments(reset: argparse.ArgumentParser) -> None:
         "--export",
         action="store_true",
         help="print topic,partition,offset lines instead of a table",
+    )
+    reset.add_argument(
+        "--again",
+        action="store_true",
+        help="with --shift-by: also what an earlier command has shifted without telling its"
+        " outcome",
     )
     reset.add_argument(
         "--timeout-ms",
@@ -179,9 +190,18 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
         if args.live and found is not None:
             live.may_stay(group, list(found.members.values()), found.mode)
         logs = _logs(brokers(settings, client, layout), tps, aim)
-        reset = Reset(client, layout, group, aim, logs, topics, args.live, options.acl, progress)
+        untold = Untold(
+            untold_folder(os.environ, os.path.expanduser("~")),
+            f"{options.address} {layout.name} {group}",
+        )
+        about_to = partial(untold.write, _asked(args), wall_ms())
+        reset = Reset(
+            client, layout, group, aim, logs, topics, args.live, options.acl, progress, about_to
+        )
         if args.execute:
-            return _execute(args, reset, progress)
+            if aim.kind is ResetKind.SHIFT and not args.again:
+                _refuse_twice(reset, untold)
+            return _execute(args, reset, progress, untold)
         result = reset.plan()
         _print(args, reset, result)
         if found is not None and found.members and not args.live:
@@ -272,7 +292,7 @@ def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[Topic
         if missing:
             raise RefusedError(
                 f"the logs of {some(missing)} are not known ({ends.warning.rpartition(': ')[0]}):"
-                " start their brokers, or name others with --bootstrap-servers"
+                " leave these out, start their brokers, or name others with --bootstrap-servers"
             )
     return {
         tp: Log(starts[tp], stops[tp], None if times.get(tp, NO_RECORD) == NO_RECORD else times[tp])
@@ -280,7 +300,30 @@ def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[Topic
     }
 
 
-def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
+def _asked(args: argparse.Namespace) -> str:
+    """The aim as it was written."""
+    for name in ("to_offset", "shift_by", "to_datetime", "by_duration", "from_file"):
+        value = getattr(args, name)
+        if value is not None:
+            return f"--{name.replace('_', '-')} {value}"
+    return next(f"--to-{at}" for at in AT if getattr(args, f"to_{at}"))
+
+
+def _refuse_twice(reset: Reset, untold: Untold) -> None:
+    """Raises `RefusedError` where an earlier command has shifted some of these, and may not have
+    told it.
+    """
+    what, rows = untold.found()
+    if rows:
+        reset.client.sync()
+        stored = read_stored(reset.client, reset.layout, reset.group, reset.logs)
+        versions = {tp: one.version for tp, one in stored.items()}
+        refused = refusal(reset.group, what, rows, versions)
+        if refused:
+            raise RefusedError(refused)
+
+
+def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold: Untold) -> int:
     until_ms = boot_ms() + args.timeout_ms
     try:
         result = reset.execute()
@@ -288,7 +331,7 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
         done = sum(row.written for row in reset.rows.values())
         progress.note(
             f"interrupted: {done} of {len(reset.logs)} partitions are written; repeat the command"
-            " for the rest (not a --shift-by: it would shift these twice)"
+            " for the rest (a --shift-by is refused for these)"
         )
         raise
     except UnavailableError as error:
@@ -297,8 +340,10 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
             f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord"
             f" offsets show {reset.group})"
         ) from error
-    _print(args, reset, result)
     written = [row for row in result.rows if row.written]
+    told = _print(args, reset, result, f"{len(written)} partitions were reset")
+    if untold.problem:
+        progress.note(f"{untold.problem}: a repetition of this command would not be recognised")
     if result.refusal:
         raise RefusedError(
             f"{result.refusal} ({len(written)} of {len(result.rows)} partitions were written)"
@@ -325,17 +370,20 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress) -> int:
             f"{len(written)} partitions were reset"
             + (f", {len(owned)} of them under a live owner" if owned else "")
         )
+    if told:
+        untold.told()
     return 0
 
 
-def _print(args: argparse.Namespace, reset: Reset, result: ResetResult) -> None:
+def _print(args: argparse.Namespace, reset: Reset, result: ResetResult, done: str = "") -> bool:
+    """Whether it could be printed; see `out`."""
     for row in result.rows:
         if row.warning:
             reset.progress.note(row.warning)
     if args.export:
-        sys.stdout.write(export(_targets(result.rows)))
+        text = export(_targets(result.rows))
     elif args.json:
-        sys.stdout.write(
+        text = (
             json.dumps(
                 view.reset_json(reset.group, result.rows, bool(args.execute), result.refusal),
                 indent=1,
@@ -343,8 +391,8 @@ def _print(args: argparse.Namespace, reset: Reset, result: ResetResult) -> None:
             + "\n"
         )
     else:
-        sys.stdout.write(view.reset_table(reset.group, result.rows))
-    sys.stdout.flush()
+        text = view.reset_table(reset.group, result.rows)
+    return out(text, done=done)
 
 
 def _targets(rows: Iterable[ResetRow]) -> Iterable[tuple[TopicPartition, int]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from zkcoord.replay.replay import Difference, Recording, Replay, ReplayResult, r
 from zkcoord.replay.story import Decision, Story
 from zkcoord.replay.text import action_text
 from zkcoord.replay.transcript import script
+from zkcoord.terminal import out, printable
 from zkcoord.znodes.names import validate_group
 
 EPILOG = """\
@@ -122,7 +122,7 @@ def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
         what_if = replay_whatif.parse(recording.options, args.what_if)
         compared = replay_whatif.compare(recording, what_if)
         if args.json:
-            print(
+            out(
                 json.dumps(
                     {
                         "epoch": recording.epoch,
@@ -131,12 +131,13 @@ def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
                         "groups": replay_whatif.values(compared, args.group),
                     }
                 )
+                + "\n"
             )
         else:
-            print(f"{recording.name}: epoch {recording.epoch}, what if {what_if.text}")
-            sys.stdout.write(replay_whatif.text(compared, args.group))
+            out(f"{recording.name}: epoch {recording.epoch}, what if {what_if.text}\n")
+            out(replay_whatif.text(compared, args.group))
     if not args.json and not args.quiet:
-        sys.stdout.write(replay_whatif.ASSUMES)
+        out(replay_whatif.ASSUMES)
     return 0
 
 
@@ -153,10 +154,11 @@ def _to_script(found: list[Recording], args: argparse.Namespace) -> int:
             f"{args.to_script} cannot be written ({error.strerror}): name another file with"
             " --to-script"
         ) from error
-    print(
+    said = (
         f"{args.to_script}: {text.count(chr(10) + '----')} inputs; as a file of tests/core/scripts"
         " it is a test of the core"
     )
+    out(f"{said}\n", done=said)
     return 0
 
 
@@ -164,19 +166,19 @@ def _replay(recording: Recording, args: argparse.Namespace) -> ReplayResult:
     replay = Replay(recording)
     story = Story(replay.core)
     if not args.quiet and not args.json:
-        print(
+        out(
             f"{recording.name}: epoch {recording.epoch}, recorded from"
-            f" {timestamp(recording.wall_ms)}"
+            f" {timestamp(recording.wall_ms)}\n"
         )
     for step, actions in replay.steps(story.told):
         for decision in story.decided(step.event, actions, step.line):
             if not args.quiet and args.group in (None, decision.group):
-                sys.stdout.write(_decision(decision, recording, args.json))
+                out(_decision(decision, recording, args.json))
     verdict = replay.verdict
     if verdict.difference is not None:
-        sys.stdout.write(_difference(verdict.difference, recording, args.json))
+        out(_difference(verdict.difference, recording, args.json))
     elif not args.quiet and not args.json:
-        print(f"{verdict.now_ms - verdict.began_ms:>8} ms  {verdict.end}")
+        out(f"{verdict.now_ms - verdict.began_ms:>8} ms  {printable(verdict.end)}\n")
     return verdict
 
 
@@ -227,7 +229,9 @@ def _words(plain: Any) -> str:
     if plain is None:
         return "nothing"
     try:
-        return f"{action_text(codec(Action).decode(plain))}\n  {'':<10}{json.dumps(plain)}"
+        return (
+            f"{printable(action_text(codec(Action).decode(plain)))}\n  {'':<10}{json.dumps(plain)}"
+        )
     except ForeignEncoding:  # another version said something that this one has no words for
         return json.dumps(plain)
 
@@ -236,12 +240,14 @@ def _conclude(verdicts: list[ReplayResult], args: argparse.Namespace) -> int:
     inputs, writes = sum(v.inputs for v in verdicts), sum(v.writes for v in verdicts)
     same = verdicts[-1].difference is None
     if args.json:
-        print(
+        out(
             json.dumps(
                 {"terms": len(verdicts), "inputs": inputs, "writes": writes, "identical": same}
             )
+            + "\n"
         )
     else:
         terms = f" in {len(verdicts)} terms" if len(verdicts) > 1 else ""
-        print(f"{inputs} inputs, {writes} writes{terms}: {'identical' if same else 'different'}")
+        verdict = "identical" if same else "different"
+        out(f"{inputs} inputs, {writes} writes{terms}: {verdict}\n")
     return 0 if same else 1

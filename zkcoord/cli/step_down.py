@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import threading
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError
+from zkcoord.terminal import out
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import layout_named
@@ -69,8 +69,10 @@ def run(args: argparse.Namespace) -> int:
             Progress("zkcoord coordinator step-down"),
         )
     same = is_same(done.old, done.new)
+    again = " again: is it the only candidate?" if same else ""
+    said = f"{name_of(done.new)} leads after {name_of(done.old)}, {done.took_ms} ms later{again}"
     if args.json:
-        sys.stdout.write(
+        out(
             json.dumps(
                 {
                     "old": name_of(done.old),
@@ -80,11 +82,9 @@ def run(args: argparse.Namespace) -> int:
                 },
                 indent=1,
             )
-            + "\n"
+            + "\n",
+            done=said,
         )
     else:
-        again = " again: is it the only candidate?" if same else ""
-        sys.stdout.write(
-            f"{name_of(done.new)} leads after {name_of(done.old)}, {done.took_ms} ms later{again}\n"
-        )
+        out(f"{said}\n", done=said)
     return 0

@@ -357,6 +357,7 @@ OUTPUT = (
         65_535,
         metavar="PORT",
     ),
+    text("http_names", None, "more names that clients may ask it by", metavar="NAME,..."),
     switch("journal", True, "keep a journal of what happened to each group, and why"),
     text(
         "journal_dir",

@@ -26,7 +26,7 @@ from zkcoord.znodes.paths import Layout, layout_named
 PASSWORD_BYTES_MAX = 4_096
 TLS_PARTS = ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password")
 ROLES = ("acl_coordinators", "acl_members", "acl_readers")
-HTTP_PARTS = ("http_host", "http_port")
+HTTP_PARTS = ("http_host", "http_port", "http_names")
 JOURNAL_PARTS = (
     "journal_dir",
     "journal_file_bytes_max",
@@ -60,10 +60,13 @@ class InputsOptions:
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """Where HTTP is served; port 0: any free one."""
+    """Where HTTP is served; port 0: any free one. `names`: what clients may call it, beside its
+    address and this host's name.
+    """
 
     host: str
     port: int
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,13 @@ def coordinator_settings(
             else None
         ),
         http=(
-            HttpOptions(settings.text("http_host"), settings.number("http_port"))
+            HttpOptions(
+                settings.text("http_host"),
+                settings.number("http_port"),
+                tuple(
+                    filter(None, map(str.strip, (settings.optional("http_names") or "").split(",")))
+                ),
+            )
             if settings.switch("http")
             else None
         ),
@@ -344,7 +353,7 @@ def _acl(settings: Settings, authenticated: bool) -> tuple[AclEntry, ...]:
         entries = acl_entries(settings.text("acl"))
     except ValueError as error:
         raise ConfigurationError(
-            f"{shown(str(error))} in {where} is not an ACL entry: write SCHEME:ID:PERMISSIONS with"
+            f"{error} in {where} is not an ACL entry: write SCHEME:ID:PERMISSIONS with"
             " permissions of the letters cdrwa, for example world:anyone:r"
         ) from None
     if not authenticated and any(entry.scheme == "auth" for entry in entries):

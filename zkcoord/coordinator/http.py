@@ -21,13 +21,14 @@ import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from zkcoord.coordinator.http_host import HostNames
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.clock import boot_ms
 
@@ -66,6 +67,10 @@ def document(value: Any) -> HttpAnswer:
 
 
 Respond = Callable[[str], HttpAnswer]
+MISDIRECTED = sentence(
+    HTTPStatus.MISDIRECTED_REQUEST,
+    "this server has no such name: ask by its address, or name it with --http-names",
+)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -122,6 +127,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.close_connection = True
         except OSError:
             log.debug("a client went away before it had its answer")
+
+    def parse_request(self) -> bool:
+        """As the standard library's; and whether the request is meant for this server at all."""
+        if not super().parse_request():
+            return False
+        if self.server.hosts.serve(self.headers.get_all("Host") or ()):
+            return True
+        self.send_answer(MISDIRECTED)
+        return False
 
     def do_GET(self) -> None:
         """The only method."""
@@ -181,8 +195,11 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, respond: Respond) -> None:
-        """Raises `ConfigurationError` when the address cannot be served on."""
+    def __init__(self, host: str, port: int, respond: Respond, names: Collection[str] = ()) -> None:
+        """`names`: what clients may call it beside `host`, loopback's names and any address.
+        Raises `ConfigurationError` when the address cannot be served on.
+        """
+        self.hosts = HostNames((host, *names))
         self.respond = respond
         self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
         try:

@@ -36,6 +36,7 @@ from zkcoord.coordinator.journal import Journal
 from zkcoord.core.events import Action, Elected, Event
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core_encoding import codec, whole
+from zkcoord.private_files import private
 from zkcoord.zk.clock import wall_ms
 
 log = logging.getLogger(__name__)
@@ -243,7 +244,7 @@ def _create(folder: Path, epoch: int, header: bytes) -> BinaryIO:
     for number in range(SAME_EPOCH_FILES_MAX):
         path = folder / f"{PREFIX}{epoch}{f'.{number}' if number else ''}{SUFFIX}"
         try:
-            file = open(path, "xb")  # noqa: SIM115 (it lives as long as the term)
+            file = open(path, "xb", opener=private)  # noqa: SIM115 (it lives as long as the term)
         except FileExistsError:
             continue
         try:

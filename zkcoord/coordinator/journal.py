@@ -9,8 +9,9 @@ through again is a {"kind": "lost", "records": n}. The file stays the same, with
 a line that the disk did not take whole; and older files are deleted only for one that was written
 to. Others who write files may have a job done on that thread (`submit`).
 
-Files. A folder may be shared by the coordinators of a machine: each process writes its own `<start
-ms>-<pid>.<n>.jsonl`, n counts up, and no file is ever renamed, so a reader can follow. A file that
+Files. Only their user may read them. A folder may be shared by the coordinators of a machine: each
+process writes its own `<start ms>-<pid>.<n>.jsonl`, n counts up, and no file is ever renamed, so a
+reader can follow. A file that
 reached `file_bytes_max` is closed and the next begun; then the oldest files beyond `files_max` are
 deleted, whoever wrote them, except one that a live process holds locked.
 
@@ -34,6 +35,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from zkcoord.config.settings import JournalOptions
+from zkcoord.private_files import private, private_folder
 from zkcoord.zk.clock import boot_ms, wall_ms
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,7 @@ class Journal:
         self._retry_at_ms = 0
         self._wake = threading.Condition()
         self._closing = False
-        options.dir.mkdir(parents=True, exist_ok=True)
+        private_folder(options.dir)
         self._open_next()
         self._thread = threading.Thread(
             target=self._write_until_closed, name="zkcoord-journal", daemon=True
@@ -171,7 +173,10 @@ class Journal:
     def _open_next(self) -> None:
         self._number += 1
         file = open(  # noqa: SIM115  the next one replaces it
-            self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}", "ab", buffering=0
+            self.options.dir / f"{self._stem}.{self._number:06d}{SUFFIX}",
+            "ab",
+            buffering=0,
+            opener=private,
         )
         # says to others: this one is being written
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

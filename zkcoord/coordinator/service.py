@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from types import FrameType
@@ -40,6 +39,7 @@ from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPo
 from zkcoord.core.group.machine import Group
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian.client import Guardian, TlsOptions
+from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.election import Candidate
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
@@ -72,7 +72,12 @@ class CoordinatorService:
             else None
         )
         self.http = (
-            HttpServer(settings.http.host, settings.http.port, self.respond)
+            HttpServer(
+                settings.http.host,
+                settings.http.port,
+                self.respond,
+                (settings.host, *settings.http.names),
+            )
             if settings.http
             else None
         )
@@ -385,6 +390,5 @@ def _guardian_tls(settings: CoordinatorSettings) -> TlsOptions | None:
 
 
 def _say(text: str) -> int:
-    sys.stderr.write(f"zkcoord coordinator: {text}\n")  # one write: the log has a thread of its own
-    sys.stderr.flush()
+    err(f"zkcoord coordinator: {printable(text)}\n")
     return 1

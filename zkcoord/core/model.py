@@ -108,6 +108,8 @@ class Member:
     user_data: str = ""
     client: str = ""
     host: str = ""
+    # What ZooKeeper granted; 0: it does not say.
+    session_timeout_ms: int = 0
     legacy: bool = False
 
 

@@ -6,22 +6,33 @@
                                             (ZKCOORD_GUARDIAN_SOCKET=PATH in their environment)
     zkcoord guard --socket PATH --pid N     the same for one process; ends with it
 
-Processes and sidecar share a PID namespace and a user (or the sidecar is root). A sidecar that gets
-SIGTERM goes on until the processes that it guards are gone (a pod's containers are told to stop all
-at once); SIGINT ends it at once.
+Processes and sidecar share a PID namespace and a user; where they run as others, `--uid` names
+those. A process that reaches ZooKeeper by TLS names its files, and the guardian opens only those
+that it was given itself (`--tls-file`). A sidecar that gets SIGTERM goes on until the processes
+that it guards are gone (a pod's containers are told to stop all at once); SIGINT ends it at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import pwd
 import signal
 import sys
 from types import FrameType
 
 from zkcoord.guardian.init import BAD_USE_STATUS, run_command
 from zkcoord.guardian.link import OpenFailure, open_pidfd
-from zkcoord.guardian.serve import CannotListen, GuardServer, listen, remove_socket
+from zkcoord.guardian.serve import (
+    SOCKET_MODE,
+    SOCKET_MODE_OTHERS,
+    CannotListen,
+    GuardPolicy,
+    GuardServer,
+    listen,
+    remove_socket,
+)
+from zkcoord.terminal import err, printable, shown
 
 INTERRUPTED_STATUS = 130
 
@@ -43,6 +54,23 @@ def fill_parser(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="guard this process alone, and end with it; needs --socket",
+    )
+    parser.add_argument(
+        "--uid",
+        action="append",
+        metavar="USER",
+        help="a user whose processes are guarded, by number or name; may be repeated (default: the"
+        " guardian's own)",
+    )
+    parser.add_argument(
+        "--tls-file",
+        action="append",
+        metavar="PATH",
+        help="a TLS file (authorities, certificate, key) that guarded processes may name; may be"
+        " repeated (default: none)",
+    )
+    parser.add_argument(
+        "--report", metavar="PATH", help="append a line of JSON for each closed session"
     )
     parser.add_argument(
         "command",
@@ -69,8 +97,11 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if command and args.pid is not None:
         return _refuse("give either --pid N or a command, not both")
+    policy = _policy(args)
+    if isinstance(policy, str):
+        return _refuse(policy)
     if command:
-        return run_command(command, _say, args.socket)
+        return run_command(command, _say, args.socket, policy)
     if args.socket is None:
         return _refuse(
             "give --socket PATH to guard processes that connect there, or -- COMMAND ... to"
@@ -84,15 +115,32 @@ def run(args: argparse.Namespace) -> int:
                 " has in this PID namespace"
             )
         os.close(opened)
-    return _serve(args.socket, args.pid)
+    return _serve(args.socket, args.pid, policy)
 
 
-def _serve(path: str, only_pid: int | None) -> int:
-    listener = listen(path)
+def _policy(args: argparse.Namespace) -> GuardPolicy | str:
+    """Whom to serve, by the options; else what is wrong with them."""
+    uids = set()
+    for name in args.uid or [str(os.geteuid())]:
+        try:
+            uids.add(int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid)
+        except (KeyError, ValueError):
+            return f"there is no user {shown(name)} here: give --uid the user's number"
+    files = frozenset(map(os.path.abspath, args.tls_file or ()))
+    for path in sorted(files):
+        if not os.access(path, os.R_OK):
+            return f"--tls-file {shown(path)} cannot be read: name a file that this user can read"
+    return GuardPolicy(
+        frozenset(uids), files, os.path.abspath(args.report) if args.report else None
+    )
+
+
+def _serve(path: str, only_pid: int | None, policy: GuardPolicy) -> int:
+    listener = listen(path, SOCKET_MODE_OTHERS if policy.has_others else SOCKET_MODE)
     if isinstance(listener, CannotListen):
         return _refuse(listener.sentence.rstrip("."))
     with listener:
-        server = GuardServer(listener, _say, only_pid)
+        server = GuardServer(listener, _say, only_pid, policy)
 
         def on_terminate(_: int, __: FrameType | None) -> None:
             server.wind_down()
@@ -110,7 +158,7 @@ def _serve(path: str, only_pid: int | None) -> int:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+    err(f"{printable(sentence)}\n")
 
 
 def _refuse(sentence: str) -> int:

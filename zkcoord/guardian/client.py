@@ -201,6 +201,10 @@ class _Keeper:
                 with self._lock:
                     if self._stopping.is_set():
                         return
+                    if isinstance(why, OpenFailure):
+                        self._adopt(why)
+                        self._log(str(self.state))
+                        return
                     self._link, self.state = None, GuardianAway(why)
                 self._log(f"The guardian {why}; it is started again in {RESTART_MS} ms.")
             if self._stopping.wait(RESTART_MS / 1000):

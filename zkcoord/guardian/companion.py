@@ -23,7 +23,8 @@ and no descriptor but the pipe and the pidfd: so a terminal's Ctrl-C, a `kill --
 that somebody reads to its end are nothing to it.
 
 `report`: for tests and benchmarks each closed session appends one JSON line to a file; there is no
-password in it.
+password in it. Paths are those of the process that started this one, with that one's rights: a
+guardian that serves others opens none of theirs (`serve`).
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def report(
         f'"attempts": {attempts}, "elapsed_ms": {elapsed_ms:.3f}}}\n'
     )
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             os.write(descriptor, line.encode("utf-8", "surrogateescape"))
         finally:

@@ -59,6 +59,12 @@ class TlsOptions:
         self.verify = verify
         self.check_hostname = check_hostname and verify
 
+    def files(self) -> tuple[str, ...]:
+        """The files that are named."""
+        return tuple(
+            path for path in (self.ca_file, self.cert_file, self.key_file) if path is not None
+        )
+
     def key(self) -> tuple[str | bool | None, ...]:
         """Equal for equal options."""
         return (

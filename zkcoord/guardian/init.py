@@ -29,7 +29,15 @@ import threading
 from collections.abc import Callable, Sequence
 
 from zkcoord.guardian.client import SOCKET_VARIABLE
-from zkcoord.guardian.serve import CannotListen, GuardServer, listen, remove_socket
+from zkcoord.guardian.serve import (
+    SOCKET_MODE,
+    SOCKET_MODE_OTHERS,
+    CannotListen,
+    GuardPolicy,
+    GuardServer,
+    listen,
+    remove_socket,
+)
 
 SI_KERNEL = 0x80
 KEPT_SIGNALS = frozenset(
@@ -59,13 +67,17 @@ BAD_USE_STATUS = 2
 
 
 def run_command(
-    command: Sequence[str], log: Callable[[str], None], socket_path: str | None = None
+    command: Sequence[str],
+    log: Callable[[str], None],
+    socket_path: str | None = None,
+    policy: GuardPolicy | None = None,
 ) -> int:
     """Start the command, guard it, and return what it ended with (126 and 127: it could not be
     started; 2: the socket could not be served).
     """
     path = socket_path or f"@zkcoord-guard-{os.getpid()}-{secrets.token_hex(8)}"
-    listener = listen(path)
+    policy = policy or GuardPolicy()
+    listener = listen(path, SOCKET_MODE_OTHERS if policy.has_others else SOCKET_MODE)
     if isinstance(listener, CannotListen):
         log(listener.sentence)
         return BAD_USE_STATUS
@@ -84,7 +96,7 @@ def run_command(
         except OSError as error:
             log(f"{command[0]} cannot be started: {error.strerror}.")
             return NOT_STARTED_STATUS
-        server = GuardServer(listener, log)
+        server = GuardServer(listener, log, policy=policy)
         thread = threading.Thread(target=server.run, name="guardian-server", daemon=True)
         thread.start()
         status = _attend(child.pid)

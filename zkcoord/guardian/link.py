@@ -78,8 +78,10 @@ class Link(Protocol):
     def send(self, message: bytes) -> bool:
         """True = the whole message was taken; False = the guardian is gone or does not read."""
 
-    def wait_gone(self) -> str:
-        """Block until the guardian is no more; why, for the log."""
+    def wait_gone(self) -> str | OpenFailure:
+        """Block until the guardian is no more; why, for the log. An `OpenFailure`: it has refused
+        what it was told, and will again.
+        """
 
     def discard(self) -> None:
         """Give up a guardian that does not answer; `wait_gone` returns soon. Any thread, more than
@@ -219,13 +221,19 @@ class SocketLink:
         except OSError:
             return False
 
-    def wait_gone(self) -> str:
-        try:
-            while self._connection.recv(handover.MESSAGE_BYTES_MAX):
+    def wait_gone(self) -> str | OpenFailure:
+        said = b""
+        for _ in range(2):  # an error, as of words it has not read, comes before its last ones
+            try:
+                while heard := self._connection.recv(handover.MESSAGE_BYTES_MAX):
+                    said = heard
+                break
+            except OSError:
                 continue
-        except OSError:
-            pass
         self._connection.close()
+        if said.startswith(REFUSED):
+            why = said.removeprefix(REFUSED).decode("utf-8", "replace")
+            return OpenFailure(OffReason.SOCKET_REFUSED, why, retriable=False)
         return f"closed the connection at {self._path}"
 
     def discard(self) -> None:

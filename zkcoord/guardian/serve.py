@@ -8,8 +8,12 @@ pipe. Looking at it means:
   pidfd (Linux 6.5). Before that the pidfd is opened by number, and the number could belong to a
   newer process by then; so the start time of what the pidfd names must lie before the connection
   was accepted, and it must still be alive after the start time was read.
-* Only the same user, or root, is served; a peer of another PID namespace has no number here and is
-  told so.
+* Only users that the guardian was started for are served (`GuardPolicy.uids`, its own where none is
+  named), root no more than others; a peer of another PID namespace has no number here and is told
+  so.
+* What it says is data of its own, never a path for us: TLS files are opened only where the guardian
+  was started with the same ones, and a report is written to the guardian's own file or to none. A
+  peer that names other files is told so and not guarded, because its session could not be closed.
 
 The end of a connection is not a death (a forked child may hold it open, the process may close it):
 its sessions stay guarded until the pidfd says that the process is gone. Ordering contract as in
@@ -33,8 +37,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from zkcoord.guardian import companion, wire
-from zkcoord.guardian.handover import MESSAGE_BYTES_MAX, Inbox
+from zkcoord.guardian.handover import MESSAGE_BYTES_MAX, Handover, Inbox
 from zkcoord.guardian.link import PEER_CREDENTIALS, REFUSED, WELCOME, OpenFailure, open_pidfd
+from zkcoord.terminal import shown
 
 CONNECTIONS_MAX = 1024
 BACKLOG = 128
@@ -42,7 +47,36 @@ MESSAGES_AT_ONCE_MAX = 256
 SOCKET_PATH_BYTES_MAX = 107
 SO_PEERPIDFD = 77
 SOCKET_MODE = 0o600
+SOCKET_MODE_OTHERS = 0o666
 CONNECT_PROBE_S = 1.0
+
+
+@dataclass(frozen=True)
+class GuardPolicy:
+    """Whom a guardian serves, and which files it opens for them: its own configuration."""
+
+    # Users, as numbers.
+    uids: frozenset[int] = field(default_factory=lambda: frozenset({os.geteuid()}))
+    # Absolute paths of TLS files that a peer may name.
+    tls_files: frozenset[str] = frozenset()
+    # Where each closed session is reported; None: nowhere.
+    report: str | None = None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether other users than our own are served."""
+        return not self.uids <= {os.geteuid()}
+
+    def why_refused(self, session: Handover) -> str | None:
+        """Why this session cannot be guarded here; None: it can."""
+        named = () if session.tls is None else session.tls.files()
+        foreign = [path for path in named if path not in self.tls_files]
+        if not foreign:
+            return None
+        return (
+            f"it names the TLS file {shown(foreign[0])}, and this guardian opens only files that it"
+            " was started with: zkcoord guard --tls-file PATH for each"
+        )
 
 
 @dataclass(frozen=True)
@@ -59,9 +93,9 @@ class RefusedPeer:
     why: str
 
 
-def listen(path: str) -> socket.socket | CannotListen:
-    """A listening socket at a path, mode 0600 (`@name`: an abstract address); a dead guardian's
-    leftover is replaced, a living one's is not.
+def listen(path: str, mode: int = SOCKET_MODE) -> socket.socket | CannotListen:
+    """A listening socket at a path (`@name`: an abstract address); a dead guardian's leftover is
+    replaced, a living one's is not. `mode`: who may connect; whom it serves is decided after that.
     """
     address = "\0" + path[1:] if path.startswith("@") else path
     if len(os.fsencode(address)) > SOCKET_PATH_BYTES_MAX:
@@ -70,7 +104,7 @@ def listen(path: str) -> socket.socket | CannotListen:
             " one."
         )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    before = os.umask(0o777 & ~SOCKET_MODE)
+    before = os.umask(0o777 & ~mode)
     try:
         if not path.startswith("@") and os.path.lexists(path):
             occupied = _occupied(path)
@@ -144,14 +178,21 @@ class _Peer:
 
 
 class GuardServer:
-    """Serves one listening socket until `finish`; `only_pid` guards that process alone."""
+    """Serves one listening socket until `finish`; `only_pid` guards that process alone. `policy`:
+    whom it serves (None: its own user, with no files of its own).
+    """
 
     def __init__(
-        self, listener: socket.socket, log: Callable[[str], None], only_pid: int | None = None
+        self,
+        listener: socket.socket,
+        log: Callable[[str], None],
+        only_pid: int | None = None,
+        policy: GuardPolicy | None = None,
     ) -> None:
         self._listener = listener
         self._log = log
         self._only_pid = only_pid
+        self._policy = policy or GuardPolicy()
         self._peers: dict[int, _Peer] = {}
         self._connections: dict[int, _Peer] = {}
         self._burials: list[threading.Thread] = []
@@ -257,9 +298,10 @@ class GuardServer:
                 "its PID namespace is not this one's: let the containers share it"
                 " (shareProcessNamespace)"
             )
-        if uid not in (0, os.geteuid()) and os.geteuid() != 0:
+        if uid not in self._policy.uids:
             return RefusedPeer(
-                f"it runs as user {uid}: run the guardian as the same user or as root"
+                f"it runs as user {uid}, whom this guardian does not serve: run the guardian as"
+                f" that user, or name it (zkcoord guard --uid {uid})"
             )
         if self._only_pid is not None and pid != self._only_pid:
             return RefusedPeer(
@@ -284,13 +326,24 @@ class GuardServer:
                 return
             except OSError:
                 data = b""
-            if data:
-                peer.inbox.feed(data)
-            if not data or peer.inbox.stopped:
+            refused = self._take(peer, data)
+            if not data or refused or peer.inbox.stopped:
                 self._hang_up(descriptor, peer)
-                if peer.inbox.stopped:
+                if refused or peer.inbox.stopped:
                     self._release(peer)
                 return
+
+    def _take(self, peer: _Peer, data: bytes) -> bool:
+        """What a peer says, as far as the policy goes; True: it was refused, and told why."""
+        for session in peer.inbox.feed(data):
+            session.report_path = self._policy.report
+            why = self._policy.why_refused(session)
+            if why is not None:
+                self._log(f"Process {peer.pid} is not guarded: {why}.")
+                if peer.connection is not None:
+                    _try_send(peer.connection, REFUSED + why.encode())
+                return True
+        return False
 
     def _hang_up(self, descriptor: int, peer: _Peer) -> None:
         del self._connections[descriptor]

@@ -120,6 +120,7 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
     context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
+    context.hostname_checks_common_name = False  # a name alone is believed nowhere (zkcoord.tls)
     if tls.ca_file is not None:
         context.load_verify_locations(cafile=tls.ca_file)
     elif tls.verify:

@@ -17,6 +17,7 @@ from zkcoord.core.group.machine import Group
 from zkcoord.core.model import Command, Malformed, Member, Option, Owner, Topic, TopicPartition
 from zkcoord.core.value_type import assert_never
 from zkcoord.replay.text import action_text, any_text, op_text, partitions_text
+from zkcoord.terminal import printable
 
 NOTES_KEPT_MAX = 50
 REASONS_SHOWN_MAX = 6
@@ -48,8 +49,8 @@ class Decision:
             "; ".join([*([f"{more} more"] if more else []), *shown])
             or "a deadline or a wait was over"
         )
-        head = f"{self.ms:>8} ms  {self.group or 'all groups'}: "
-        return head + "; ".join(self.what) + "\n" + " " * 13 + f"because {reasons}\n"
+        head = f"{self.ms:>8} ms  {self.group or 'all groups'}: {'; '.join(self.what)}"
+        return f"{printable(head)}\n{' ' * 13}because {printable(reasons)}\n"
 
 
 @dataclass

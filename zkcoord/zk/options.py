@@ -3,8 +3,9 @@ reconnect to show.
 
 Everything that can be known without the network is checked here and refused with one sentence
 (`ConfigurationError`). Secrets (`password`, `key_password`) are left out of `repr`; nothing here or
-below logs them. TLS always verifies the server's certificate and its host name: there is no option
-to switch that off.
+below logs them, and a list of servers with an `@` in it is not quoted in its refusal: what stands
+before that is often a password. TLS always verifies the server's certificate and its host name,
+which must be among the certificate's alternative names: there is no option to switch that off.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from kazoo.security import make_digest_acl_credential
 
 from zkcoord.errors import ConfigurationError
+from zkcoord.tls import names_only
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 
@@ -89,7 +91,7 @@ class Tls:
             self._load_own(context, self.cert, names)
         context.check_hostname = True
         context.verify_mode = ssl.CERT_REQUIRED
-        return context
+        return names_only(context)
 
     def _load_own(self, context: ssl.SSLContext, cert: str, names: tuple[str, str, str]) -> None:
         try:
@@ -238,6 +240,19 @@ def parse_hosts(text: str) -> tuple[tuple[Server, ...], str]:
     """Servers and chroot ("" or "/a/b") of "host:port,host:port/chroot"; the port may be left out
     (2181), IPv6 addresses stand in brackets. Raises `ConfigurationError`.
     """
+    try:
+        return _parsed(text)
+    except ConfigurationError:
+        if "@" not in text:
+            raise
+        raise ConfigurationError(
+            "the list of ZooKeeper servers has an @ in it (it is not shown, because there may be a"
+            " password): write host:port,host:port/chroot, and give user and password as options of"
+            " their own"
+        ) from None
+
+
+def _parsed(text: str) -> tuple[tuple[Server, ...], str]:
     scheme, colon, _ = text.strip().partition("://")
     if colon:
         raise ConfigurationError(

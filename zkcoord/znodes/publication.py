@@ -5,6 +5,7 @@ name is `<czxid of the registration that planned it>-<batch number>`; of a batch
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +80,7 @@ def path_below(path: Any) -> str:
         type(path) is not str
         or not path
         or len(path) > PATH_CHARS_MAX
-        or "\0" in path
+        or any(unicodedata.category(c) in ("Cc", "Cs") for c in path)
         or any(part in ("", ".", "..") for part in path.split("/"))
     ):
         raise UnfitField("a path does not stay below the directory")

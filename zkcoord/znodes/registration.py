@@ -85,6 +85,7 @@ def encode_registration(
     user_data: str = "",
     client: str = "",
     host: str = "",
+    session_timeout_ms: int = 0,
 ) -> bytes:
     """A registration's data. Raises `InvalidSubscriptionError`, one sentence, for what no reader
     could use.
@@ -103,6 +104,7 @@ def encode_registration(
         "process": process,
         "grace_ms": str(grace_ms),
         "rebalance_timeout_ms": str(rebalance_timeout_ms),
+        "session_timeout_ms": str(session_timeout_ms),
         "user_data": user_data,
         "client": client,
         "host": host,
@@ -137,6 +139,7 @@ _TEXTS = Texts(
         "rebalance_timeout_ms": (TEXT_CHARS_MAX, str(REBALANCE_TIMEOUT_MS)),
         "client": (TEXT_CHARS_MAX, ""),
         "host": (TEXT_CHARS_MAX, ""),
+        "session_timeout_ms": (TEXT_CHARS_MAX, "0"),
     }
 )
 
@@ -150,11 +153,10 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
             _subscription(document, string(document, "pattern", TEXT_CHARS_MAX), legacy=True),
             legacy=True,
         )
-    zkcoord, pattern, assignors, protocols, process, grace, timeout, client, host = _TEXTS.read(
-        document
-    )
-    names_of_assignors, names_of_protocols, grace_ms, rebalance_timeout_ms = _options(
-        zkcoord, assignors, protocols, grace, timeout
+    texts = _TEXTS.read(document)
+    zkcoord, pattern, assignors, protocols, process, grace, timeout, client, host, session = texts
+    names_of_assignors, names_of_protocols, grace_ms, rebalance_timeout_ms, session_timeout_ms = (
+        _options(zkcoord, assignors, protocols, grace, timeout, session)
     )
     instance = string(document, "instance", TEXT_CHARS_MAX) if "instance" in document else None
     if instance is not None and not names.is_topic(instance):
@@ -176,6 +178,7 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
         free_text(document, "user_data", USER_DATA_CHARS_MAX),
         client,
         host,
+        session_timeout_ms,
     )
 
 
@@ -221,10 +224,10 @@ def _to_one(topic: str, streams: int) -> Subscription:
 
 @lru_cache(OPTIONS_KEPT_MAX)
 def _options(
-    zkcoord: str, assignors: str, protocols: str, grace: str, timeout: str
-) -> tuple[tuple[str, ...], tuple[str, ...], int, int]:
-    """Assignors, protocols, grace and rebalance timeout (ms). The latest are kept: nearly all
-    members of all groups have one of a few sets of options.
+    zkcoord: str, assignors: str, protocols: str, grace: str, timeout: str, session: str
+) -> tuple[tuple[str, ...], tuple[str, ...], int, int, int]:
+    """Assignors, protocols, grace, rebalance and session timeout (ms). The latest are kept: nearly
+    all members of all groups have one of a few sets of options.
     """
     number_in(zkcoord, "zkcoord")
     return (
@@ -232,6 +235,7 @@ def _options(
         _words("protocols", protocols),
         number_in(grace, "grace_ms", DURATION_MS_MAX),
         number_in(timeout, "rebalance_timeout_ms", DURATION_MS_MAX),
+        number_in(session, "session_timeout_ms", DURATION_MS_MAX),
     )
 
 

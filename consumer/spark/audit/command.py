@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +15,7 @@ from typing import NoReturn
 from consumer.spark.audit.record_ranges import SearchPlan
 from consumer.spark.audit.sorting import Order
 from zkcoord.errors import ConfigurationError, ZkcoordError
+from zkcoord.terminal import err, out
 from zkcoord.verdict.rules import EXAMPLES_MAX, Rule
 
 EXIT_CLEAN, EXIT_FOUND, EXIT_UNUSABLE = 0, 1, 2
@@ -164,11 +164,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if args.json
             else [*table(found), found.verdict.sentence]
         )
-        print("\n".join(lines), flush=True)
+        out("\n".join([*lines, ""]))
     except ZkcoordError as error:
-        print(error, file=sys.stderr)
+        err(f"{error}\n")
         return EXIT_UNUSABLE
     except BrokenPipeError:
-        sys.stdout = None  # nobody reads it any more, so nothing may be flushed into it at the end
         return EXIT_UNUSABLE
     return EXIT_CLEAN if found.verdict.clean else EXIT_FOUND

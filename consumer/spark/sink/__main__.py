@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -20,12 +19,14 @@ from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, ZkcoordError
+from zkcoord.terminal import err, out, printable
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
 PROG = "python -m zkcoord.consumer.spark.sink"
 EPILOG = """\
-exit status: 0 done, 1 it could not be done, 2 the command line is wrong.
+exit status: 0 done, 1 it could not be done or something was left alone (each is named), 2 the
+command line is wrong.
 
 examples:
   python -m zkcoord.consumer.spark.sink --zookeeper zk1:2181/kafka --group billing \\
@@ -48,17 +49,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add_flags(parser, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))
     try:
-        sys.stdout.write(finish(parser.parse_args(argv)) + "\n")
+        said, left = finish(parser.parse_args(argv))
+        out(f"{said}\n", done=said)
     except ZkcoordError as error:
-        sys.stderr.write(f"{PROG}: {' '.join(str(error).split())}\n")
+        err(f"{PROG}: {printable(' '.join(str(error).split()))}\n")
         return BAD_USE if isinstance(error, ConfigurationError) else CANNOT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return OK
+    for path, why in left.items():
+        err(
+            f"{PROG}: {printable(path)} was left alone: {printable(why)}; see who made it, then"
+            " delete it\n"
+        )
+    return CANNOT if left else OK
 
 
-def finish(args: argparse.Namespace) -> str:
-    """Recover once; what is to be said about it. Raises `ZkcoordError`."""
+def finish(args: argparse.Namespace) -> tuple[str, dict[str, str]]:
+    """Recover once; what is to be said about it, and which intents were left alone, and why. Raises
+    `ZkcoordError`.
+    """
     settings = resolve(Use.GROUPS, vars(args), os.environ)
     options, layout, group = (
         zk_options(settings),
@@ -73,11 +82,11 @@ def finish(args: argparse.Namespace) -> str:
         left = committed(place, keeper)
     finally:
         keeper.close()
-    return f"{before} committed batches of {group} were not visible, {left} are not now" + (
+    theirs = (
         " (those of applications that live, or write to another directory, are theirs to finish)"
-        if left
-        else ""
     )
+    said = f"{before} committed batches of {group} were not visible, {left} are not now"
+    return f"{said}{theirs if left else ''}", keeper.left
 
 
 def _files(directory: str) -> Files:

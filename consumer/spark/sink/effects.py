@@ -7,6 +7,7 @@ the batch. So it may be lost and replaced at any time.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
@@ -19,7 +20,10 @@ from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import MultiResult, Op, Read, ReadAnswer, Unanswered
 from zkcoord.zk.sync.client import SyncClient
 
+log = logging.getLogger(__name__)
+
 R = TypeVar("R")
+LEFT_MAX = 1_000
 
 
 class Keeper:
@@ -27,6 +31,8 @@ class Keeper:
 
     def __init__(self, options: ZkOptions) -> None:
         self.options = options
+        # Intents that were left alone, and why, each named once. Of the thread that uses it.
+        self.left: dict[str, str] = {}
         # None before the first use and after `close`. Under `_lock`.
         self._writer: SyncClient | None = None
         self._lock = threading.Lock()
@@ -43,6 +49,17 @@ class Keeper:
             return self._opened().multi(ops)
         except UnavailableError:
             return Unanswered()
+
+    def leave(self, path: str, why: str) -> None:
+        """Name an intent that nothing is done about; the same one once."""
+        if path not in self.left and len(self.left) < LEFT_MAX:
+            self.left[path] = why
+            log.warning(
+                "%s is left alone, because no sink has written it like this: %s; see who made it,"
+                " then delete it by hand",
+                path,
+                why,
+            )
 
     def close(self) -> None:
         """End the session."""
@@ -90,6 +107,8 @@ def carry_out(
             return keeper.look(effect.reads)
         case publication.Transact():
             return keeper.transact(effect.ops)
+        case publication.Leave():
+            return keeper.leave(effect.path, effect.why)
         case _:
             assert files is not None
             return _carry_out_on_files(effect, files, stage)

@@ -2,18 +2,21 @@
 it rests on, so stores that copy instead are refused.
 
 `LocalFiles` is a path that driver and executors share (one machine, NFS); `HadoopFiles` is HDFS,
-through Hadoop's client in Spark's driver. Paths are relative to the directory, with `/`.
+through Hadoop's client in Spark's driver. Paths are relative to the directory, with `/`. Below the
+directory no symbolic link is followed, and nothing is moved over another file.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from consumer.spark.sink.errors import SinkError, SinkRefusedError
+from consumer.spark.sink.manifest import MANIFEST_BYTES_MAX, is_hidden
 from consumer.spark.sink.publication import MoveEnded
 
 if TYPE_CHECKING:
@@ -71,11 +74,6 @@ def local_files(directory: str) -> LocalFiles:
     )
 
 
-def is_hidden(name: str) -> bool:
-    """Whether Spark leaves out a file or folder of this name."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
 class LocalFiles:
     """A directory of a local or shared file system."""
 
@@ -85,38 +83,62 @@ class LocalFiles:
 
     def put(self, path: str, data: bytes) -> None:
         """Write beside it, then rename."""
-        target = self.root / path
+        target = self._at(path)
+        if target is None:
+            raise SinkError(
+                f"{self.root / path} is not written: a symbolic link leads there out of the sink's"
+                " directory, remove it"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}{WRITING}")
         beside.write_bytes(data)
         os.replace(beside, target)
 
     def fetch(self, path: str) -> bytes | None:
-        """A file's bytes."""
+        """A file's bytes, up to what a manifest may have; None where it is no file."""
+        place = self._at(path)
+        if place is None or _kind(place) != stat.S_IFREG:
+            return None
         try:
-            return (self.root / path).read_bytes()
+            with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+                return file.read(MANIFEST_BYTES_MAX + 1)
         except FileNotFoundError:
             return None
 
     def move(self, source: str, target: str) -> MoveEnded:
-        """Rename. The source is there once, so nothing is overwritten."""
-        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        """Rename. A target has its batch's name, so that only who moves the same file makes it."""
+        here, there = self._at(source), self._at(target)
+        if here is None or there is None:
+            return MoveEnded.REFUSED
+        if _kind(there) is not None:
+            return MoveEnded.BEFORE if _is_same_or_gone(here, there) else MoveEnded.REFUSED
+        if _kind(here) not in (None, stat.S_IFREG):
+            return MoveEnded.REFUSED
         try:
-            os.rename(self.root / source, self.root / target)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(here, there)
         except FileNotFoundError:
-            return MoveEnded.BEFORE if (self.root / target).exists() else MoveEnded.NEITHER
+            return MoveEnded.BEFORE if _kind(there) is not None else MoveEnded.NEITHER
+        except OSError as error:
+            raise SinkError(
+                f"{here} could not be moved to {there} ({error.strerror}): look at the file"
+                " system's permissions"
+            ) from None
         return MoveEnded.NOW
 
     def folders(self, path: str) -> tuple[str, ...]:
         """Names in a folder."""
+        place = self._at(path)
         try:
-            return tuple(sorted(os.listdir(self.root / path)))
+            return tuple(sorted(os.listdir(place))) if place is not None else ()
         except FileNotFoundError:
             return ()
 
     def remove(self, path: str) -> None:
-        """Remove a folder; what another removes at the same time is no error."""
-        shutil.rmtree(self.root / path, ignore_errors=True)
+        """Remove a folder; what another removes at the same time is no error. A link is none."""
+        place = self._at(path)
+        if place is not None:
+            shutil.rmtree(place, ignore_errors=True)
 
     def written(self, folder: str) -> tuple[str, ...]:
         """What Spark would read."""
@@ -129,6 +151,33 @@ class LocalFiles:
                 if not is_hidden(name)
             ]
         return tuple(sorted(found))
+
+    def _at(self, path: str) -> Path | None:
+        """Where a path lies; None where that is not below the directory: it leads along a link."""
+        place = self.root / path
+        real = os.path.realpath(self.root)
+        above = os.path.dirname(path)
+        return (
+            place
+            if os.path.realpath(place.parent) == os.path.join(real, above).rstrip("/")
+            else None
+        )
+
+
+def _kind(place: Path) -> int | None:
+    """What kind of file lies there, links not followed; None: none."""
+    try:
+        return stat.S_IFMT(os.lstat(place).st_mode)
+    except OSError:
+        return None
+
+
+def _is_same_or_gone(source: Path, target: Path) -> bool:
+    """Whether another has moved it here: a network file system may still show it at its source."""
+    try:
+        return os.path.samestat(os.lstat(source), os.lstat(target))
+    except FileNotFoundError:
+        return True
 
 
 class HadoopFiles:
@@ -169,12 +218,14 @@ class HadoopFiles:
             stream.close()
 
     def move(self, source: str, target: str) -> MoveEnded:
-        """Rename; where another has moved it meanwhile, rename says no, or fails."""
+        """Rename, which overwrites nothing; where another has moved it, it says no, or fails."""
         if self._fs.exists(self._at(source)):
             self._fs.mkdirs(self._at(target).getParent())
             if self._renamed(source, target):
                 return MoveEnded.NOW
         if self._fs.exists(self._at(source)):
+            if self._fs.exists(self._at(target)):
+                return MoveEnded.REFUSED
             raise SinkError(
                 f"{self.uri}/{source} could not be moved to {target}: look at the file system's"
                 " permissions"

@@ -20,6 +20,9 @@ Recovering    who has staged or committed? -> who is registered? -> what have th
   can commit nothing any more, so the intents that are read after that are all that it left.
 * Intents of members that live are theirs. What they touch is nobody else's before they are gone: a
   partition is given up only between two batches.
+* An intent, or a manifest, that no writer of that batch would have written is left where it is and
+  named; nothing is moved or removed by it. It keeps nobody from the others' batches, and neither
+  does one whose files are damaged.
 """
 
 from __future__ import annotations
@@ -108,7 +111,9 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rename a file, atomically, making the folders above the target. Answered by `MoveEnded`."""
+    """Rename a file, atomically, making the folders above the target, never over another file and
+    never along a link. Answered by `MoveEnded`.
+    """
 
     source: str
     target: str
@@ -120,6 +125,7 @@ class MoveEnded(enum.Enum):
     NOW = "moved now"
     BEFORE = "the source is gone and the target is there"
     NEITHER = "neither is there"
+    REFUSED = "another file is at the target, or the source is no file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +142,18 @@ class Remove:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Name an intent that is not acted upon."""
+
+    # Its node.
+    path: str
+    # Why it is left alone.
+    why: str
+
+
 FilesEffect = StageRows | Put | Fetch | Move | Folders | Remove
-Effect = Look | Transact | FilesEffect
+Effect = Look | Transact | FilesEffect | Leave
 Steps = Generator[Effect, Any, None]
 
 
@@ -201,7 +217,8 @@ def commit(place: SinkPlace, batch: Batch) -> Steps:
 
 def recover(place: SinkPlace, own: int) -> Steps:
     """Finish what departed members have committed, and remove what they have only staged. `own`:
-    the incarnation of who does this (0: nobody's). Raises `DamagedSinkError`.
+    the incarnation of who does this (0: nobody's). Raises `DamagedSinkError`, after everything that
+    is not damaged.
     """
     folders: tuple[str, ...] = yield Folders(docs.staging(place.group))
     known = {int(name) for name in folders if is_czxid(name)} | {
@@ -211,12 +228,24 @@ def recover(place: SinkPlace, own: int) -> Steps:
     if not departed:
         return
     intents = yield from _intents(place)
+    damage: list[DamagedSinkError] = []
+    kept: set[int | None] = set()
     for node in sorted(intents):
         owner = incarnation_of(node)
-        if owner in departed and not (yield from _finish(place, node, intents[node])):
-            departed.discard(owner)
-    for incarnation in sorted(filter(None, departed)):
+        if owner not in departed:
+            continue
+        try:
+            finished = yield from _finish(place, node, intents[node])
+        except DamagedSinkError as error:
+            damage.append(error)
+            finished = False
+        if not finished:
+            kept.add(owner)
+    for incarnation in sorted(filter(None, departed - kept)):
         yield Remove(f"{docs.staging(place.group)}/{incarnation}")
+    if damage:
+        more = f" (and {len(damage) - 1} more like this)" if len(damage) > 1 else ""
+        raise DamagedSinkError(f"{damage[0]}{more}")
 
 
 def _write_manifest(
@@ -277,47 +306,62 @@ def _make_way(place: SinkPlace, batch: Batch, op: Op, error: ZkError) -> Steps:
 
 def _finish_own(place: SinkPlace, batch: Batch) -> Steps:
     (answer,) = yield Look((GetData(batch.intent),))
-    if isinstance(answer, Node):
-        yield from _finish(place, batch.node, answer.data)
+    if isinstance(answer, Node) and not (yield from _finish(place, batch.node, answer.data)):
+        raise DamagedSinkError(
+            f"batch {batch.number} is not visible: {batch.intent} in ZooKeeper is not what this"
+            " application wrote; see who wrote it, delete it by hand, then start the query again"
+        )
 
 
 def _finish(place: SinkPlace, node: str, data: bytes) -> Generator[Effect, Any, bool]:
     """Make a committed batch visible, whoever else is at it; False where it is another sink's of
-    this group, whose directory this is not. Raises `DamagedSinkError` where what was staged is not
-    what was committed.
+    this group, whose directory this is not, or nothing that a sink has written. Raises
+    `DamagedSinkError` where what was staged is not what was committed.
     """
+    path = place.layout.publication(place.group, node)
     intent = decode_publication(node, data)
     if isinstance(intent, Malformed):
-        raise DamagedSinkError(
-            f"the intent {names.shown(node)} of the group {place.group} cannot be read"
-            f" ({intent.reason}): see who wrote it, and delete it by hand"
+        yield Leave(path, f"it cannot be read ({intent.reason})")
+        return False
+    folder = docs.attempt_of(place.group, node, intent.manifest)
+    if folder is None:
+        yield Leave(
+            path,
+            f"its manifest {names.shown(intent.manifest)} is not in the batch's staging folder",
         )
+        return False
     found: bytes | None = yield Fetch(intent.manifest)
-    path = place.layout.publication(place.group, node)
     manifest = (
         docs.decode_manifest(node, found)
         if found is not None and docs.digest(found) == intent.digest
         else None
     )
     moved = [MoveEnded.NEITHER]
-    if isinstance(manifest, Manifest):
+    if manifest is not None:
+        why = docs.why_unfit(manifest, place.group, node, folder)
+        if why is not None:
+            yield Leave(path, f"of its manifest {names.shown(intent.manifest)}: {why}")
+            return False
+        assert isinstance(manifest, Manifest)
         moved = []
         for source, target in manifest.files:
             moved.append((yield Move(source, target)))
+            if moved[-1] is MoveEnded.REFUSED:
+                yield Leave(path, f"{names.shown(target)} is there, or what is staged is no file")
+                return False
     if MoveEnded.NEITHER in moved:
         (answer,) = yield Look((GetData(path),))
         if not isinstance(answer, Node):
             return True  # another has finished it, and what it held may have been taken away since
         if found is None and intent.directory != place.directory:
             return False
-        folder = intent.manifest.rpartition("/")[0]
         raise DamagedSinkError(
             f"batch {names.shown(node)} of the group {place.group} is committed, but what was"
             f" staged in {place.directory}/{folder} is gone or changed: restore it, or accept the"
             f" loss and delete {path} in ZooKeeper"
         )
     yield from _delete(path)
-    yield Remove(intent.manifest.rpartition("/")[0])
+    yield Remove(folder)
     return True
 
 

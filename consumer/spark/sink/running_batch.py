@@ -23,6 +23,7 @@ from consumer.spark.sink.errors import SinkRefusedError
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import GetData, Node
 from zkcoord.znodes.codec import decode_replayed_plan
+from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import layout_named
 
 if TYPE_CHECKING:
@@ -83,8 +84,9 @@ def _is_active(execution: Any) -> bool:
 
 
 def current(plan: Plan, keeper: Keeper) -> Plan:
-    """The plan itself, or the one that takes its place where the batch is read again. Raises
-    `PlanError`, `UnavailableError`.
+    """The plan itself, or the one that takes its place where the batch is read again; of the same
+    group, because everything that a sink writes is of that one. Raises `PlanError`,
+    `UnavailableError`.
     """
     path = layout_named(plan.layout).replayed_plan(plan.group, plan.incarnation, plan.number)
     (again,) = keeper.look((GetData(path),))
@@ -95,6 +97,11 @@ def current(plan: Plan, keeper: Keeper) -> Plan:
         raise PlanError(
             f"the plan in {path} cannot be read ({replayed.reason}): see who wrote it, then start"
             " the query again, which writes it anew"
+        )
+    if (replayed.group, replayed.layout) != (plan.group, plan.layout):
+        raise PlanError(
+            f"the plan in {path} is one of the group {shown(replayed.group)}: see who wrote it,"
+            " then start the query again, which writes it anew"
         )
     return plan_of(replayed)
 

@@ -11,11 +11,13 @@ each topic alone, so that the others show.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.tls import kafka_tls
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.listeners import PLAINTEXT, by_answer, chosen, listeners_of
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
@@ -26,7 +28,9 @@ from zkcoord.znodes.kafka import BrokerData
 from zkcoord.znodes.paths import Layout
 
 ENDS_DEADLINE_MS = 5_000
-TOPIC_DEADLINE_MS = 1_000
+PIECE_DEADLINE_MS = 1_000
+NAMED_MAX = 5
+NO_LEADER, UNKNOWN_LEADER = -1, -2
 BOOTSTRAP_SERVERS_MAX = 16
 NO_RECORD = -1
 PROTOCOL = "security_protocol"
@@ -78,6 +82,12 @@ class LogOffsets:
             )
         )
         self._consumer: Any = None
+        # Asked only where something is not answered.
+        self._admin: Any = None
+        # Whether the last question was not answered as a whole.
+        self._apart = False
+        # Who leads what, as far as that was needed.
+        self.leaders: dict[TopicPartition, int] = {}
 
     def __enter__(self) -> LogOffsets:
         return self
@@ -88,8 +98,9 @@ class LogOffsets:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
+        for client in (self._consumer, self._admin):
+            if client is not None:
+                client.close()
 
     def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset that the next record of each partition will get, as far as brokers say."""
@@ -123,21 +134,82 @@ class LogOffsets:
         wanted = sorted(partitions)
         if not wanted or not self._connect():
             return {}
-        found, complete = self._ask(wanted, ENDS_DEADLINE_MS, ask)
-        if complete:
-            return found
-        until_ms = boot_ms() + ENDS_DEADLINE_MS
-        for topic in sorted({tp.topic for tp in wanted}):
-            if boot_ms() < until_ms:
-                found.update(
-                    self._ask([tp for tp in wanted if tp.topic == topic], TOPIC_DEADLINE_MS, ask)[0]
-                )
-        if len(found) < len(wanted):
-            self.warning = (
-                f"not every partition's leader answered within {ENDS_DEADLINE_MS} ms: some log ends"
-                " and lags are not shown"
-            )
+        if not self._apart:
+            found, complete = self._ask(wanted, ENDS_DEADLINE_MS, ask)
+            if complete:
+                return found
+        found = self._asked_apart(wanted, ask)
+        self._apart = len(found) < len(wanted)
+        if self._apart:
+            self.warning = f"{self._reasons(wanted, found)}: their log ends and lags are not shown"
         return found
+
+    def _asked_apart(self, wanted: Sequence[TopicPartition], ask: Ask) -> dict[TopicPartition, int]:
+        """Each broker asked for what it leads, and what is not answered together, apart, as long as
+        there is time: what one does not answer hides nothing of the others.
+        """
+        self.leaders = self._led(wanted)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for tp in wanted:
+            by_leader.setdefault(self.leaders.get(tp, UNKNOWN_LEADER), []).append(tp)
+        by_leader.pop(NO_LEADER, None)
+        found: dict[TopicPartition, int] = {}
+        until_ms = boot_ms() + ENDS_DEADLINE_MS
+        pieces: deque[Sequence[TopicPartition]] = deque(by_leader.values())
+        while pieces and boot_ms() < until_ms:
+            piece = pieces.popleft()
+            answered, complete = self._ask(piece, PIECE_DEADLINE_MS, ask)
+            found.update(answered)
+            if not complete:
+                pieces.extend(_parts([tp for tp in piece if tp not in answered]))
+        return found
+
+    def _led(self, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Who leads each partition, `NO_LEADER` where nobody does (a broker may not even list what
+        never had a leader); empty where nobody says.
+        """
+        from kafka.admin import KafkaAdminClient
+        from kafka.errors import KafkaError
+
+        try:
+            if self._admin is None:
+                self._admin = KafkaAdminClient(
+                    bootstrap_servers=list(self.servers),
+                    bootstrap_timeout_ms=ENDS_DEADLINE_MS,
+                    request_timeout_ms=ENDS_DEADLINE_MS,
+                    **self._security,
+                    **kafka_tls(self._security),
+                )
+            described = self._admin.describe_topics(sorted({tp.topic for tp in wanted}))
+        except (KafkaError, OSError, ValueError):
+            return {}
+        listed = {topic["name"]: topic["partitions"] for topic in described}
+        led = {
+            TopicPartition(name, partition["partition_index"]): partition["leader_id"]
+            for name, partitions in listed.items()
+            for partition in partitions
+        }
+        return {tp: led.get(tp, NO_LEADER) for tp in wanted if listed.get(tp.topic)}
+
+    def why_not(self, tp: TopicPartition) -> str:
+        """Why the log of a partition is not known."""
+        leader = self.leaders.get(tp, UNKNOWN_LEADER)
+        if leader == NO_LEADER:
+            return "no broker leads it"
+        if leader == UNKNOWN_LEADER:
+            return "no broker says who leads it" if self.leaders else "no broker answers"
+        return f"broker {leader}, which leads it, does not answer"
+
+    def _reasons(self, wanted: Iterable[TopicPartition], found: Container[TopicPartition]) -> str:
+        by_reason: dict[str, list[str]] = {}
+        for tp in wanted:
+            if tp not in found:
+                by_reason.setdefault(self.why_not(tp), []).append(str(tp))
+        return ", ".join(
+            f"{', '.join(names[:NAMED_MAX])}"
+            f"{f' and {len(names) - NAMED_MAX} more' if len(names) > NAMED_MAX else ''} ({why})"
+            for why, names in by_reason.items()
+        )
 
     def _connect(self) -> bool:
         """A client, or a warning. Not tried again after it failed: once is what a listing can wait
@@ -156,6 +228,7 @@ class LogOffsets:
                 bootstrap_timeout_ms=ENDS_DEADLINE_MS,
                 request_timeout_ms=ENDS_DEADLINE_MS,
                 **self._security,
+                **kafka_tls(self._security),
             )
         except (KafkaError, OSError, ValueError) as error:
             self.warning = (
@@ -166,7 +239,7 @@ class LogOffsets:
         return True
 
     def _ask(
-        self, wanted: list[TopicPartition], deadline_ms: int, ask: Ask
+        self, wanted: Sequence[TopicPartition], deadline_ms: int, ask: Ask
     ) -> tuple[dict[TopicPartition, int], bool]:
         """What was answered, and whether that is all."""
         from kafka import TopicPartition as KafkaTopicPartition
@@ -184,3 +257,12 @@ class LogOffsets:
             if offset is not None
         }
         return found, len(found) == len(wanted)
+
+
+def _parts(tps: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
+    """Topics by themselves, then halves; one partition is not asked again."""
+    topics = sorted({tp.topic for tp in tps})
+    if len(topics) > 1:
+        return [[tp for tp in tps if tp.topic == topic] for topic in topics]
+    half = len(tps) // 2
+    return [tps[:half], tps[half:]] if half else []

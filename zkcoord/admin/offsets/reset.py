@@ -17,12 +17,13 @@ is read and written again, in ever smaller batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from zkcoord.admin.common import Progress, members_now, some
 from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, Target, target_of
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
+from zkcoord.admin.offsets.untold import AboutToBeWritten
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import (
@@ -94,7 +95,9 @@ class Reset:
         live: bool,
         acl: tuple[AclEntry, ...],
         progress: Progress,
+        about_to: Callable[[Sequence[AboutToBeWritten]], None] = lambda rows: None,
     ) -> None:
+        """`about_to` is told of each transaction before it is sent."""
         self.client = client
         self.layout = layout
         self.group = group
@@ -104,6 +107,7 @@ class Reset:
         self.live = live
         self.acl = acl
         self.progress = progress
+        self.about_to = about_to
         self.rows: dict[TopicPartition, ResetRow] = {}
         self.conflicts = 0
         self.unknown = 0
@@ -188,6 +192,14 @@ class Reset:
         count = self._fitting(tps, pieces, stored)
         head = self._heads(tps[:count], pieces[:count], stored)
         ops: list[Op] = [*head, *(op for piece in pieces[:count] for op in piece)]
+        if ops:
+            self.about_to(
+                [
+                    AboutToBeWritten(tp, rows[tp].old, rows[tp].new or 0, stored[tp].version)
+                    for tp, piece in zip(tps[:count], pieces, strict=False)
+                    if piece
+                ]
+            )
         result = self.client.multi(ops) if ops else Committed(())
         if isinstance(result, Committed):
             self.conflicts = self.unknown = 0

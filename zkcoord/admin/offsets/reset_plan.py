@@ -143,7 +143,7 @@ def parse_file(text: str, group: str, path: str) -> dict[TopicPartition, int]:
                 f"line {number} of {path} is {names.shown(','.join(fields))}: write"
                 " topic,partition,offset"
             )
-        if owner != group:
+        if group not in (owner, fields[0]):
             raise ConfigurationError(
                 f"line {number} of {path} is for the group {names.shown(owner)}: give a file of the"
                 f" group {group} only"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zkcoord.core.model import Cause, Departed, GroupMetadata, GroupState
+from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.target import TargetAssignment
 
 from .legacy_group import LegacyGroup
@@ -29,7 +30,7 @@ def report(
         result.protocol if made else before.protocol,
         result.topics if made else before.topics,
         members,
-        before.configuration,
+        configuration(trouble.options),
         departed,
         cause,
         before.since_ms,
@@ -40,9 +41,32 @@ def report(
     )
 
 
+CONFIGURED = (
+    "default_assignor",
+    "lease_max_ms",
+    "rebalance_timeout_max_ms",
+    "initial_delay_ms",
+    "debounce_ms",
+    "debounce_max_ms",
+    "max_rebalance_retries",
+    "quarantine_ms",
+    "grace_max_ms",
+    "members_per_group_max",
+    "partitions_per_command_max",
+)
+
+
+def configuration(options: CoordinatorOptions) -> dict[str, str | int]:
+    """The coordinator's options that a group lives under; those of each member are in its
+    registration.
+    """
+    return {name: getattr(options, name) for name in CONFIGURED}
+
+
 def same_report(a: GroupMetadata, b: GroupMetadata) -> bool:
     """Whether a report says nothing new. A takeover of a balanced group must not write, so the
-    cause alone is not news, nor is when a coordinator saw an instance leave.
+    cause alone is not news, nor are options of the coordinator (each report tells them anew), nor
+    is when a coordinator saw an instance leave.
     """
     return _said(a) == _said(b)
 

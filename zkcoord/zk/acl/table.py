@@ -244,7 +244,7 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
         everybody = next((p for p in who if p.scheme == "world"), None)
         if everybody is not None:
             raise ConfigurationError(
-                f"{name} names {everybody}, which is everybody: name users (sasl:NAME,"
+                f"{name} names {masked(str(everybody))}, which is everybody: name users (sasl:NAME,"
                 " x509:SUBJECT, digest:NAME:HASH) or addresses (ip:ADDRESS/BITS)"
             )
     if sum(map(len, found)) > PRINCIPALS_MAX:
@@ -253,6 +253,15 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
             " most fit: let several processes share one"
         )
     return Roles(*found)
+
+
+def masked(text: str) -> str:
+    """An ACL's entry for a message: without what stands behind its second colon, which of a digest
+    is a hash that a password can be guessed by.
+    """
+    scheme, colon, rest = text.partition(":")
+    name, more, _ = rest.partition(":")
+    return shown(f"{scheme}{colon}{name}") + (" (and more, which is not shown)" if more else "")
 
 
 def _principal(text: str, name: str) -> Principal:
@@ -264,10 +273,9 @@ def _principal(text: str, name: str) -> Principal:
         or not who.isprintable()
         or (scheme == "digest" and not all(who.partition(":")[::2]))
     ):
-        told = shown(text) if scheme != "digest" else "its digest"
         raise ConfigurationError(
-            f"{told} in {name} is no principal: write SCHEME:ID, for example sasl:app, x509:CN=app,"
-            " digest:NAME:HASH, with ; between two of them"
+            f"{masked(text)} in {name} is no principal: write SCHEME:ID, for example sasl:app,"
+            " x509:CN=app, digest:NAME:HASH, with ; between two of them"
         )
     if scheme == "auth":
         raise ConfigurationError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zkcoord.zk.acl.table import masked
 from zkcoord.zk.port import OPEN_ACL, PERMISSIONS, AclEntry
 
 OPEN = "open"
@@ -9,7 +10,7 @@ OPEN = "open"
 
 def acl_entries(text: str) -> tuple[AclEntry, ...]:
     """The entries. An id may contain colons (sha-1 digests do), so scheme and permissions are taken
-    from the ends. Raises `ValueError` with the part that is none.
+    from the ends. Raises `ValueError` with the part that is none, as it may be shown.
     """
     if text.strip() == OPEN:
         return OPEN_ACL
@@ -24,6 +25,6 @@ def acl_entries(text: str) -> tuple[AclEntry, ...]:
             or not letters
             or any(letter not in PERMISSIONS for letter in letters)
         ):
-            raise ValueError(part)
+            raise ValueError(masked(part))
         entries.append(AclEntry(sum({PERMISSIONS[letter] for letter in letters}), scheme, who))
     return tuple(entries)

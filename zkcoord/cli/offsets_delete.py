@@ -1,0 +1,100 @@
+"""`zkcoord offsets delete`: stored offsets of topics or partitions go. Nothing is deleted without
+--execute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from zkcoord.admin.common import Progress
+from zkcoord.admin.offsets.delete import DeletedOffset, OffsetsDeletion
+from zkcoord.admin.offsets.reset_plan import parse_topics
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import Settings
+from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.terminal import out
+from zkcoord.text_table import table
+from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.paths import layout_named
+
+COLUMNS = (("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("DELETED-OFFSET", 0))
+
+EPILOG = """\
+examples:
+  # what would go
+  zkcoord offsets delete billing --zookeeper zk1:2181/kafka --topic orders
+  zkcoord offsets delete billing --zookeeper zk1:2181/kafka --topic orders:0,2 --execute
+
+What a member subscribes to, or owns, is refused. The topic need not exist any more. Offsets that
+consumers mirror to Kafka stay there.
+"""
+
+
+def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
+    """0; what cannot be done is raised (`ZkcoordError`)."""
+    chosen = parse_topics(args.topic or ())
+    if args.execute and args.dry_run:
+        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
+    if not chosen or args.all_topics:
+        raise ConfigurationError(
+            "which offsets? write --topic TOPIC, or TOPIC:0,1,2 for some partitions; those of all"
+            " topics go with zkcoord groups delete"
+        )
+    progress = Progress("zkcoord offsets")
+    with SyncClient(zk_options(settings)) as client:
+        layout = layout_named(settings.text("layout"))
+        deletion = OffsetsDeletion(client, layout, group, chosen, progress)
+        planned = deletion.plan()
+        if not planned:
+            raise RefusedError(
+                f"the group {group} has no offsets of {', '.join(chosen)}: correct --topic, or see"
+                f" zkcoord offsets show {group}"
+            )
+        if not args.execute:
+            _print(args, group, planned)
+            if not args.json:
+                progress.note("nothing was deleted; add --execute")
+            return 0
+        try:
+            refusal = deletion.execute()
+        except KeyboardInterrupt:
+            progress.note(f"interrupted: {len(deletion.done)} of {len(planned)} are deleted")
+            raise
+    said = f"{len(deletion.done)} offsets were deleted"
+    _print(args, group, deletion.done, refusal, said)
+    if refusal:
+        raise RefusedError(f"{refusal} ({said})")
+    if not args.json:
+        progress.note(said)
+    return 0
+
+
+def _print(
+    args: argparse.Namespace,
+    group: str,
+    rows: Sequence[DeletedOffset],
+    refusal: str = "",
+    done: str = "",
+) -> None:
+    if args.json:
+        document = {
+            "group": group,
+            "executed": bool(args.execute),
+            "refusal": refusal or None,
+            "partitions": [
+                {"topic": r.tp.topic, "partition": r.tp.partition, "deleted_offset": r.offset}
+                for r in rows
+            ],
+        }
+        text = json.dumps(document, indent=1) + "\n"
+    else:
+        text = table(
+            COLUMNS,
+            [
+                [group, r.tp.topic, str(r.tp.partition), "-" if r.offset is None else str(r.offset)]
+                for r in rows
+            ],
+        )
+    out(text, done=done)
