@@ -176,7 +176,7 @@ class PartitionReader:
             whose = Whose.MINE
         if not isinstance(offset, Node):
             return PartitionReading(whose, None, None)
-        value = codec.decode_offset(str(tp), offset.data)
+        value = codec.decode_offset(self.layout.offset(self.group, tp), offset.data)
         return PartitionReading(
             whose,
             value,

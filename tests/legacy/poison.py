@@ -62,3 +62,79 @@ HARMLESS = (
     Registration("an unknown kind of pattern", _document(pattern="grey_list")),
     Registration("not only ASCII", _document(note="n\u00f6t only ASCII")),
 )
+
+
+USUAL = _document()
+DEEP = b'"more":' + b"[" * 3_000 + b"]" * 3_000
+
+
+def _more(field: bytes) -> bytes:
+    """A valid registration with one more field, as it stands."""
+    return USUAL[:-1] + b", " + field + b"}"
+
+
+def _with(subscription: bytes, pattern: bytes = b'"static"') -> bytes:
+    """A registration with these two as they stand."""
+    return b'{"version":1,"subscription":' + subscription + b',"pattern":' + pattern + b"}"
+
+
+# Like those above, but for parts that only parsers care about.
+BATTERY = (
+    Registration("a pattern that is a number", _document(pattern=7)),
+    Registration("a pattern that is null", _with(b'{"elsewhere":1}', b"null")),
+    Registration("no subscription", _document(subscription=None)),
+    Registration("a list as subscription", _document(subscription=[ELSEWHERE])),
+    Registration("a text as subscription", _document(subscription=ELSEWHERE)),
+    Registration("null as subscription", _with(b"null")),
+    Registration("minus one thread", _document(subscription={ELSEWHERE: -1})),
+    Registration("one and a half threads", _document(subscription={ELSEWHERE: 1.5})),
+    Registration("1.0 threads", _document(subscription={ELSEWHERE: 1.0})),
+    Registration("1e0 threads", _with(b'{"elsewhere":1e0}')),
+    Registration("a text as threads", _document(subscription={ELSEWHERE: "1"})),
+    Registration("true as threads", _document(subscription={ELSEWHERE: True})),
+    Registration("null as threads", _with(b'{"elsewhere":null}')),
+    Registration("2^31 threads", _document(subscription={ELSEWHERE: 2**31})),
+    Registration("10,001 threads", _document(subscription={ELSEWHERE: 10_001})),
+    Registration("a topic without a name", _document(subscription={"": 1})),
+    Registration("a topic that no topic can be", _document(subscription={"a b": 1})),
+    Registration("a topic with a slash", _document(subscription={"a/b": 1})),
+    Registration("a white list of nothing", _document(subscription={}, pattern="white_list")),
+    Registration("a black list of nothing", _document(subscription={}, pattern="black_list")),
+    Registration("an empty expression", _document(subscription={"": 1}, pattern="white_list")),
+    Registration(
+        "look-ahead", _document(subscription={"elsewhere(?=x).*": 1}, pattern="white_list")
+    ),
+    Registration("two lists", _document(subscription={"x1": 1, "x2": 1}, pattern="white_list")),
+    Registration("a list of no threads", _document(subscription={"x": 0}, pattern="white_list")),
+    Registration("1e3 somewhere", _more(b'"more":1e3')),
+    Registration("2^31 somewhere", _more(b'"more":2147483648')),
+    Registration("2^31 in a list", _more(b'"more":[{"a":2147483648}]')),
+    Registration("30 digits", _more(b'"more":' + b"1" * 30)),
+    Registration("-2^31", _more(b'"more":-2147483648')),
+    Registration("NaN", _more(b'"more":NaN')),
+    Registration("a leading zero", _more(b'"more":01')),
+    Registration("a leading plus", _more(b'"more":+1')),
+    Registration("a leading dot", _more(b'"more":.5')),
+    Registration("the subscription twice", USUAL[:-1] + b',"subscription":{"elsewhere":0}}'),
+    Registration("trailing junk", USUAL + b" and more"),
+    Registration("two documents", USUAL + USUAL),
+    Registration("a comma behind the last field", USUAL[:-1] + b",}"),
+    Registration("single quotes", USUAL.replace(b'"', b"'")),
+    Registration("bare keys", USUAL.replace(b'"version"', b"version")),
+    Registration("a comment", b"/* mine */" + USUAL),
+    Registration("space around it", b"  \n\t" + USUAL + b"\n"),
+    Registration("a byte order mark", b"\xef\xbb\xbf" + USUAL),
+    Registration("UTF-16", USUAL.decode().encode("utf-16")),
+    Registration("not UTF-8", _more(b'"more":"\xff\xfe"')),
+    Registration("half a surrogate", _more(b'"more":"\\ud800"')),
+    Registration("a line feed in a text", _more(b'"more":"a\nb"')),
+    Registration("an escape that is none", _more(b'"more":"a\\qb"')),
+    Registration("3,000 brackets", _more(DEEP)),
+    Registration("50 brackets", _more(b'"more":' + b"[" * 50 + b"]" * 50)),
+    Registration("100,000 bytes", _more(b'"more":"' + b"x" * 100_000 + b'"')),
+    Registration("a list of documents", b"[" + USUAL + b"]"),
+    Registration("a number", b"1"),
+    Registration("a text in quotes", b'"elsewhere"'),
+    Registration("half a document", USUAL[: len(USUAL) // 2]),
+    Registration("a zero byte behind it", USUAL + b"\x00"),
+)

@@ -98,11 +98,12 @@ def run(args: argparse.Namespace) -> int:
             f"--for is {args.watch_s:g}: write seconds from 0 to {WATCH_S_MAX}"
         )
     patterns = args.only or ["*"]
+    matched: set[str] = set()
     progress = Progress("zkcoord check")
     with SyncClient(zk_options(settings)) as reader:
         asking = _Kafka(settings, reader, progress) if args.kafka else None
         try:
-            wanted = partial(_matches, patterns)
+            wanted = partial(_matches, patterns, matched)
             examination = Examination(
                 reader,
                 wanted,
@@ -115,16 +116,20 @@ def run(args: argparse.Namespace) -> int:
         finally:
             if asking is not None:
                 asking.close()
-    if args.only and not examination.seen.groups:
+    vain = [pattern for pattern in args.only or () if pattern not in matched]
+    if vain:
         raise RefusedError(
-            f"no group matches {some(args.only)}: correct --only, or the chroot at the end of"
+            f"no group matches {some(vain)}: correct --only, or the chroot at the end of"
             " --zookeeper"
         )
     return FOUND if _bad(examination.seen, args.fail_on) else 0
 
 
-def _matches(patterns: Sequence[str], name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+def _matches(patterns: Sequence[str], matched: set[str], name: str) -> bool:
+    """Notes in `matched` which patterns are of use."""
+    found = {pattern for pattern in patterns if fnmatch.fnmatchcase(name, pattern)}
+    matched |= found
+    return bool(found)
 
 
 def _bad(seen: ExaminationCounts, fail_on: str) -> bool:

@@ -93,7 +93,10 @@ class Subscription:
 
 @value
 class Member:
-    """One registration. `session` is the ephemeralOwner that its owner nodes carry too."""
+    """One registration. `session` is the ephemeralOwner that its owner nodes carry too. Of an old
+    consumer `unfollowed` says why nobody here knows what it subscribes to, although it consumes:
+    its subscription is empty then.
+    """
 
     name: str
     incarnation: int
@@ -109,6 +112,7 @@ class Member:
     client: str = ""
     host: str = ""
     legacy: bool = False
+    unfollowed: str = ""
 
 
 @value

@@ -9,9 +9,12 @@ the registrations change (`consumer.core.parts.legacy_group`), and nobody's owne
 deleted by the coordinator.
 
 A group's mode is an operator's word: `legacy` (ours are sent away, the coordinator only watches and
-reports), `mixed` (both, as above), `coordinated` (ours alone). Without one, and in a coordinated
-group that an old consumer joins nevertheless, nothing is commanded while old consumers are there:
-they assume that nobody moves their partitions.
+reports), `mixed` (both, as above), `coordinated` (ours alone). Without one nothing is commanded
+while old consumers are there: they assume that nobody moves their partitions. Nor is it, whatever
+the mode, where nobody here knows what one of them subscribes to (`Member.unfollowed`): what it is
+to have is not known then. An old consumer that joins a coordinated group nevertheless is kept out
+(`KeepOut`): a registration that none of them can read, for as long as it is there, has it let go of
+all that it has and claim nothing, whoever of ours dies.
 
 An old consumer that gave up is revived by a registration that is made and deleted in one
 transaction (`Rescue`): no reader ever sees it, and all look again. So is one that lost an owner
@@ -26,10 +29,11 @@ from typing import Any
 
 from zkcoord.core.assignment import UNLIMITED, AssignmentInput
 from zkcoord.core.error_codes import GROUP_MODE_LEGACY, rejection
-from zkcoord.core.events import Record, Rescue, WriteOp
+from zkcoord.core.events import KeepOut, Record, Rescue, WriteOp
 from zkcoord.core.legacy_assignment import LEGACY_ASSIGNORS, EqualHashes
 from zkcoord.core.model import GroupMode, Malformed, Member, Mode, Owner, Thread, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.shared import KEEPER
 from zkcoord.core.target import TargetAssignment, TargetInput
 
 from .view import OWNER_VERSION_OURS, GroupView
@@ -134,9 +138,27 @@ class LegacyGroup:
 
     def leaves_alone(self, view: GroupView) -> bool:
         """Whether nothing may be commanded: old consumers are there, and nobody said that they know
-        of ours.
+        of ours, or knows what they want.
         """
-        return bool(view.legacy) and not self.shared
+        if not view.legacy:
+            return False
+        return self.mode is None or (
+            self.mode.kind is GroupMode.MIXED and any(m.unfollowed for m in view.members.values())
+        )
+
+    def keeps_silent(self, view: GroupView) -> bool:
+        """Whether not even a report is written: nobody said that the group is anybody's but its old
+        consumers'.
+        """
+        return self.mode is None and view.legacy > 0
+
+    def keep_out(self, view: GroupView) -> tuple[WriteOp, ...]:
+        """The write that keeps old consumers out of a coordinated group, or ends that."""
+        there = ("registration", KEEPER) in view.malformed
+        wanted = (
+            view.legacy > 0 and self.mode is not None and self.mode.kind is GroupMode.COORDINATED
+        )
+        return (KeepOut(wanted),) if wanted is not there else ()
 
     def target(
         self, now_ms: int, world: TargetInput, members: Mapping[str, Member]
@@ -160,14 +182,16 @@ class LegacyGroup:
             return told
         found = (
             self._left_alone(view)
-            if not self.shared
+            if not self.shared or self.leaves_alone(view)
             else [
                 *self._owners(now_ms, view),
                 *self._foreign(now_ms, view),
                 *([self.refusal] if self.refusal else []),
             ]
         )
-        self.problems = tuple(sorted([*found, *_unreadable(view), *_wildcards(view)]))
+        self.problems = tuple(
+            sorted([*found, *_unreadable(view), *_unfollowed(view), *_wildcards(view)])
+        )
         news = [("found", p) for p in self.problems if p not in before] + [
             ("solved", p) for p in before if p not in self.problems
         ]
@@ -200,17 +224,23 @@ class LegacyGroup:
         self.idle.clear()
         self.dead.clear()
         self.odd.clear()
-        mode = "it is in mode coordinated" if self.mode is not None else "it has no mode"
-        return (
-            [
+        if not view.legacy:
+            return []
+        if self.mode is None:
+            return [
                 (
-                    f"{view.legacy} old consumers are in the group and {mode}: nothing is"
+                    f"{view.legacy} old consumers are in the group and it has no mode: nothing is"
                     " commanded; say what it is with zkcoord groups mode"
                 )
             ]
-            if view.legacy
-            else []
-        )
+        if self.shared:
+            return []  # why is said of whom it is about
+        old = sorted(name for name, member in view.members.items() if member.legacy)
+        return [
+            f"{name} is an old consumer in a coordinated group, and gets nothing: stop it, or share"
+            " the group with it (zkcoord groups mode GROUP mixed)"
+            for name in old
+        ]
 
     def _owners(self, now_ms: int, view: GroupView) -> list[str]:
         """Who of the old consumers has not what its maths gives it."""
@@ -317,9 +347,26 @@ def _unreadable(view: GroupView) -> list[str]:
     return [
         f"the registration {bad.shown()['name']} cannot be used ({bad.reason}): old consumers that"
         " read it may give up until it is gone"
-        for (what, _), bad in view.malformed.items()
-        if what == "registration"
+        for (what, name), bad in view.malformed.items()
+        if what == "registration" and name != KEEPER
     ]
+
+
+def _unfollowed(view: GroupView) -> list[str]:
+    """Old consumers of which nobody here knows what they want."""
+    return [
+        unfollowed_problem(name, m.unfollowed) for name, m in view.members.items() if m.unfollowed
+    ]
+
+
+def unfollowed_problem(name: str, why: str) -> str:
+    """The sentence about an old consumer that is not followed."""
+    return (
+        f"{name} is an old consumer whose registration only old consumers can read ({why}): nobody"
+        " here knows what it takes, so zkcoord's members get nothing in this group; stop it, or"
+        " have it subscribe otherwise (a white list of names that do not begin with __, say, as"
+        " black_list of __.*)"
+    )
 
 
 def _wildcards(view: GroupView) -> list[str]:
