@@ -148,6 +148,7 @@ class _Kafka:
         self.ends = LogOffsets(asked.servers, asked.security)
         self.groups = KafkaGroups(asked.servers, security=asked.security)
         self._said = False
+        self.groups.names()  # before anything is written: whether a broker answers at all
 
     def close(self) -> None:
         """Close the connections."""
@@ -155,7 +156,9 @@ class _Kafka:
         self.groups.close()
 
     def ask(self, batch: Sequence[tuple[str, GroupJudgement]]) -> Iterator[CheckFinding]:
-        """Offsets outside of the logs, and live members of Kafka's own protocol."""
+        """Offsets outside of the logs, or only in Kafka, and live members of Kafka's own
+        protocol.
+        """
         wanted = {tp for _, judgement in batch for tp in judgement.stored}
         starts, ends = self.ends.starts_of(wanted), self.ends.of(wanted)
         if self.ends.warning and not self._said:
@@ -170,6 +173,16 @@ class _Kafka:
                         Layout.ISOLATED.offset(name, tp),
                         f"{offset}, and the log holds {starts[tp]} to {ends[tp]}",
                     )
+        elsewhere = [name for name, judgement in batch if not judgement.stored]
+        for name, offsets in self.groups.committed(elsewhere).items():
+            if offsets:
+                yield CheckFinding(
+                    "offsets-only-in-kafka",
+                    name,
+                    Layout.ISOLATED.offsets(name),
+                    f"none are stored here, and {len(offsets)} partitions have one in Kafka"
+                    f" ({some(sorted(offsets))})",
+                )
         living = [name for name, judgement in batch if judgement.old or judgement.ours]
         for name, members in self.groups.live_members(living).items():
             if members:

@@ -529,7 +529,9 @@ def _without(node: _Node) -> str:
         found.append(f"{ANY}+")
     else:
         found.append(f"[^{''.join(_ranges(known))}]{ANY}*")
-    found += [f"{_quoted(c)}{_without(node.next[c])}" for c in sorted(known)]
+    found += [
+        f"{_quoted(c)}{_without(node.next[c])}" for c in sorted(known) if not node.next[c].begins
+    ]
     return f"(?:{'|'.join(found)})"
 
 

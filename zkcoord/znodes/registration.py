@@ -29,10 +29,12 @@ from zkcoord.core.shared import KEEPER
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes import names
 from zkcoord.znodes.java_patterns import Refusal
-from zkcoord.znodes.legacy_json import LegacyDocument, decode_legacy_document, kills_all
+from zkcoord.znodes.legacy_json import decode_legacy_document, unusable
+from zkcoord.znodes.names import printable
 from zkcoord.znodes.patterns import check_old_regex, check_regex
 from zkcoord.znodes.stat import Stat
 from zkcoord.znodes.strict_json import (
+    REASON_CHARS_MAX,
     USER_DATA_CHARS_MAX,
     JsonObject,
     Texts,
@@ -84,17 +86,20 @@ def decode_registration(name: str, data: bytes, stat: Stat) -> Member | Malforme
 def _perhaps_old(bad: Malformed, data: bytes, stat: Stat) -> Member | Malformed:
     """What cannot be read here, unless old consumers can: then somebody consumes by it."""
     read = decode_legacy_document(bad.name, data)
-    if isinstance(read, LegacyDocument) and ("zkcoord" in read.fields or kills_all(read)):
+    if isinstance(read, Malformed) or "zkcoord" in read.fields or unusable(read):
         return bad
-    if isinstance(read, Malformed):
-        return bad
+    try:
+        subscription, unfollowed = _old_subscription(read.fields), ""
+    except UnfitField as unfit:
+        subscription = Subscription()
+        unfollowed = printable(str(unfit), REASON_CHARS_MAX)
     return Member(
         bad.name,
         stat.czxid,
         stat.ephemeral_owner,
-        Subscription(),
+        subscription,
         legacy=True,
-        unfollowed=bad.reason,
+        unfollowed=unfollowed,
     )
 
 
@@ -240,7 +245,9 @@ def _only(found: JsonObject) -> tuple[str, int]:
 
 def _old_subscription(document: JsonObject) -> Subscription:
     """An old consumer's, as its own readers understand it."""
-    word = string(document, "pattern", TEXT_CHARS_MAX)
+    # null is no kind of pattern before 1.0
+    null = "pattern" in document and document["pattern"] is None
+    word = "" if null else string(document, "pattern", TEXT_CHARS_MAX)
     found = mapping(document, "subscription")
     for key in found:
         integer(found, key, 1, STREAMS_MAX)

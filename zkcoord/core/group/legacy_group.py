@@ -227,20 +227,10 @@ class LegacyGroup:
         if not view.legacy:
             return []
         if self.mode is None:
-            return [
-                (
-                    f"{view.legacy} old consumers are in the group and it has no mode: nothing is"
-                    " commanded; say what it is with zkcoord groups mode"
-                )
-            ]
+            return [left_alone_problem(view.legacy)]
         if self.shared:
             return []  # why is said of whom it is about
-        old = sorted(name for name, member in view.members.items() if member.legacy)
-        return [
-            f"{name} is an old consumer in a coordinated group, and gets nothing: stop it, or share"
-            " the group with it (zkcoord groups mode GROUP mixed)"
-            for name in old
-        ]
+        return [kept_out_problem(name) for name, member in view.members.items() if member.legacy]
 
     def _owners(self, now_ms: int, view: GroupView) -> list[str]:
         """Who of the old consumers has not what its maths gives it."""
@@ -357,6 +347,22 @@ def _unfollowed(view: GroupView) -> list[str]:
     return [
         unfollowed_problem(name, m.unfollowed) for name, m in view.members.items() if m.unfollowed
     ]
+
+
+def left_alone_problem(old: int) -> str:
+    """The sentence about old consumers in a group without a mode."""
+    return (
+        f"{old} old consumers are in the group and it has no mode: nothing is commanded; say what"
+        " it is with zkcoord groups mode"
+    )
+
+
+def kept_out_problem(name: str) -> str:
+    """The sentence about an old consumer in a coordinated group."""
+    return (
+        f"{name} is an old consumer in a coordinated group, and gets nothing: stop it, or share"
+        " the group with it (zkcoord groups mode GROUP mixed)"
+    )
 
 
 def unfollowed_problem(name: str, why: str) -> str:
