@@ -8,7 +8,7 @@ an empty line. Lines of input:
     topic NAME PARTITIONS [incarnation] | topic NAME gone
     match REGEX t1,t2                     what a white-list wildcard matches now
     member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [protocols=a,b] [instance=I grace=MS]
-        [data=TEXT] [timeout=MS] [legacy] [pattern=REGEX]
+        [data=TEXT] [timeout=MS] [legacy] [unfollowed=WHY] [pattern=REGEX]
                                           [instead=NAME]      in one reading with the end of another
                                                               registration
     gone G NAME                           registration and, as one close, the owner nodes of its
@@ -26,7 +26,7 @@ an empty line. Lines of input:
         what a custom assignor said
     given G                               print who owns what in the question that a custom assignor
                                           has not answered yet
-    malformed G registration|owner NAME reason..
+    malformed G registration|owner NAME reason..     | unkept G (the keeper's node is gone)
     settle [NAME,..]                      every write succeeds and every command is carried out,
                                           except those of the members named, until nothing more
                                           happens
@@ -77,6 +77,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.shared import KEEPER
 from zkcoord.core_encoding import codec
 from zkcoord.replay.text import action_text, partitions_text
 
@@ -260,6 +261,7 @@ class World:
             rebalance_timeout_ms=int(given.get("timeout", "60000")),
             user_data=given.get("data", ""),
             legacy="legacy" in extras,
+            unfollowed=given.get("unfollowed", ""),
         )
         members = self.members.setdefault(group, {})
         members[name] = member
@@ -335,6 +337,9 @@ class World:
         for tp in mine:
             del self.owners[group][tp]
         return self._changed(group, ev.GroupDelta(members={name: None}, owners=dict.fromkeys(mine)))
+
+    def do_unkept(self, group: str) -> list[ev.Action]:
+        return self._changed(group, ev.GroupDelta(members={KEEPER: None}))
 
     def do_expired(self, group: str, name: str) -> list[ev.Action]:
         self.members[group].pop(name)

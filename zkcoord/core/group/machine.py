@@ -397,9 +397,9 @@ class Group:
         ):
             return
         t.assign_at_ms = t.change_first_ms = None
-        t.assigned_ms.append(now_ms)
         if left_alone:
-            return None
+            return self.log.left_alone()
+        t.assigned_ms.append(now_ms)
         now_held, fresh = self._held(), self.requests.fresh
         if self.legacy.shared:
             self.requests.assigned(fresh)

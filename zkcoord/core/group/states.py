@@ -59,10 +59,10 @@ def need_of(view: GroupView, quarantined: bool, settled: bool, left_alone: bool 
         return Need.NOBODY
     if quarantined:
         return Need.FAILED
-    if left_alone:
-        return Need.LEFT_ALONE
     if not settled:
         return Need.TARGET
+    if left_alone:
+        return Need.LEFT_ALONE
     options = {c.option for nodes in view.live.values() for c in nodes.values()}
     if (
         view.to_revoke
