@@ -206,6 +206,8 @@ def test_the_exit_status_says_how_bad_it_is(here: OldWorld, run: Run) -> None:
     ] == [0, 0, 3, 0]
     here.offset("old", "orders", "1-0", "5")
     assert [run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning")] == [0, 3]
+    status, _, err = run("--only", "old", "--only", "odl")
+    assert status == 1 and "no group matches odl:" in err
     status, _, err = run("--only", "odl")
     assert status == 1 and err.startswith("zkcoord check: no group matches odl")
     status, _, err = run("--for", "-1")

@@ -79,9 +79,10 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
                 f" {', '.join(f'{count} in {name}' for name, count in homes.items())}",
             )
         )
-    ours = sum(map(len, group.members.values())) - len(old)
+    ours = len(members) - len(old)
     if old:
-        found += _together(group, sorted(old), ours)
+        here = sum(home == Layout.ISOLATED.name for home, _ in members) - len(old)
+        found += _together(group, sorted(old), here)
         if not group.has_offsets:
             found.append(
                 CheckFinding(
