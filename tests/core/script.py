@@ -246,14 +246,15 @@ class World:
         name, czxid = identity.split("@")
         given = dict(e.split("=", 1) for e in extras if "=" in e)
         pattern = Pattern(PatternKind.WHITE_LIST, given["pattern"]) if "pattern" in given else None
+        named = not pattern and "unfollowed" not in given
         streams = (
-            {} if pattern else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
+            {} if not named else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
         )
         member = Member(
             name,
             int(czxid),
             int(czxid),
-            Subscription(streams, pattern),
+            Subscription(streams, pattern, 1 if named or pattern else int(topics)),
             tuple(given.get("assignors", "sticky").split(",")),
             tuple(given.get("protocols", "cooperative").split(",")),
             given.get("instance"),

@@ -95,7 +95,8 @@ class Subscription:
 class Member:
     """One registration. `session` is the ephemeralOwner that its owner nodes carry too. Of an old
     consumer `unfollowed` says why nobody here knows what it subscribes to, although it consumes:
-    its subscription is empty then.
+    its subscription is empty then, but for the streams that it has of each topic, where these are
+    known (else 0).
     """
 
     name: str

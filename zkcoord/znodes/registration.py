@@ -29,7 +29,7 @@ from zkcoord.core.shared import KEEPER
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes import names
 from zkcoord.znodes.java_patterns import Refusal
-from zkcoord.znodes.legacy_json import decode_legacy_document, unusable
+from zkcoord.znodes.legacy_json import PATTERNS, decode_legacy_document, unusable
 from zkcoord.znodes.names import printable
 from zkcoord.znodes.patterns import check_old_regex, check_regex
 from zkcoord.znodes.stat import Stat
@@ -88,10 +88,12 @@ def _perhaps_old(bad: Malformed, data: bytes, stat: Stat) -> Member | Malformed:
     read = decode_legacy_document(bad.name, data)
     if isinstance(read, Malformed) or "zkcoord" in read.fields or unusable(read):
         return bad
+    found = read.fields["subscription"]
     try:
         subscription, unfollowed = _old_subscription(read.fields), ""
     except UnfitField as unfit:
-        subscription = Subscription()
+        one_pattern = read.fields.get("pattern") in PATTERNS and len(found) == 1
+        subscription = Subscription(streams=next(iter(found.values())) if one_pattern else 0)
         unfollowed = printable(str(unfit), REASON_CHARS_MAX)
     return Member(
         bad.name,

@@ -215,9 +215,7 @@ class Group:
             self.deadlines.assign_at_ms = now_ms
 
     def _mode_changed(self, now_ms: int) -> None:
-        """An operator said whose the group is. Promises to static members are not kept where old
-        consumers take part, who do not know them.
-        """
+        """An operator said whose the group is. Old consumers know no promises to static members."""
         self.records.append(self.legacy.news())
         if self.legacy.shared:
             self.static_members.promises.clear()
@@ -389,6 +387,8 @@ class Group:
 
     def _assign_when_due(self, now_ms: int, left_alone: bool) -> None:
         t = self.deadlines
+        if self.legacy.learned(now_ms, self.view):
+            t.assign_at_ms = now_ms
         if (
             t.assign_at_ms is None
             or now_ms < t.assign_at_ms
@@ -403,9 +403,8 @@ class Group:
         now_held, fresh = self._held(), self.requests.fresh
         if self.legacy.shared:
             self.requests.assigned(fresh)
-            return self._take_target(
-                now_ms, self.legacy.target(now_ms, self.targets, self.view.members), now_held
-            )
+            target = self.legacy.target(now_ms, self.targets, self.view)
+            return self._take_target(now_ms, target, now_held)
         prepared = prepare(
             self.name,
             self.targets,
