@@ -24,6 +24,7 @@ from tests.legacy.revival import share
 from tests.sim.legacy import range_owners
 from zkcoord.cli.main import main
 from zkcoord.core.model import GroupMode, Mode, TopicPartition
+from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.shared import KEEPER, KEEPER_TEXT
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.codec import encode_mode
@@ -217,3 +218,44 @@ def test_what_only_java_follows_is_not_shared(
         problems = described(kafka_zk_hosts, group, capsys)
         assert any(old[0].id in each and "only old consumers can read" in each for each in problems)
         assert owners(looking, group) == held and not any(each.gave_up() for each in old)
+
+
+@pytest.mark.parametrize("takes", [True, False], ids=["it takes the topic", "it takes another"])
+def test_one_that_only_java_follows_joins_a_group_that_works(
+    takes: bool,
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    looking: KazooClient,
+    legacy: LegacyProcess,
+    topic: str,
+    ours: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In mode mixed: it gets what it claims, and what it does not take is shared among ours; the
+    cause is said, and no other.
+    """
+    group, other = unique("group"), create_topic(kafka_broker.address, unique("other"), 2)
+    share(looking, group)
+    options = CoordinatorOptions(legacy_attempts_ms=4_000)
+    with coordinator(kafka_zk_hosts, options, Layout.ISOLATED):
+        members = [ours(group), ours(group)]
+        settled(members, topic, PARTITIONS, timeout_s=WAIT_S)
+        old = legacy.consumer(group, whitelist=f"(?=[a-z]){topic if takes else other}", name="0")
+
+        def shared() -> bool:
+            for member in members:
+                take(member, {}, 20)
+            held = of_topic(looking, group, topic)
+            of_old = [text for text in held.values() if text.startswith(old.id)]
+            return len(held) == PARTITIONS and bool(of_old) is takes
+
+        wait_until(shared, WAIT_S, "every partition at somebody")
+        assert not old.gave_up()
+        if takes:
+            names = registered(looking, group)
+            assert of_topic(looking, group, topic) == range_owners(
+                {name: {topic: 1} for name in names}, {topic: range(PARTITIONS)}
+            )
+        assert codes(kafka_zk_hosts, group) == {"registration-not-re2"}
+        (problem,) = described(kafka_zk_hosts, group, capsys)
+        assert old.id in problem and "only old consumers can read" in problem

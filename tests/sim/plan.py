@@ -66,6 +66,7 @@ class Plan:
     failsafe_chance: float = 0.0  # of a consumer that goes on while nobody serves
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
+    unfollowed_chance: float = 0.0  # of an old consumer whose expression nobody else understands
 
     @property
     def lease_longest_ms(self) -> int:

@@ -76,8 +76,10 @@ def target_beside(
             certain = {thread for thread in threads if thread.member not in idle}
             if not certain and tp in ours:
                 target[tp] = ours[tp]
-            elif len(certain) == 1 and (certain == threads or not _is_old(certain, members)):
-                (target[tp],) = certain
+            elif certain and not _is_old(certain, members):
+                target[tp] = next(each[tp] for each in left if each.get(tp) in certain)
+            elif len(threads) == 1:
+                (target[tp],) = threads
             elif threads:
                 undecided.append(tp)
     return target, tuple(undecided)
