@@ -325,3 +325,13 @@ def test_the_guide_has_every_problem() -> None:
     assert markdown() in GUIDE.read_text(encoding="utf-8"), (
         "docs/migration.md: paste the output of zkcoord.check.rules.markdown()"
     )
+
+
+def test_the_docs_say_one_thing_of_sharing() -> None:
+    """Old consumers and zkcoord's share a group in mode mixed, and nowhere is it said that they
+    cannot.
+    """
+    docs = {path.name: path.read_text(encoding="utf-8") for path in GUIDE.parent.glob("*.md")}
+    assert not [name for name, text in docs.items() if "do not\nshare a group" in text]
+    assert "share a group while it is in mode `mixed`" in docs["streams.md"]
+    assert "Old consumers are stopped one at a time" in docs["migration.md"]
