@@ -15,25 +15,26 @@ The table that this is compared with was made by a real java.util.regex (`tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
-DIGITS = frozenset("0123456789")
-LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
-UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-LETTERS = LOWER | UPPER
-PUNCTUATION = frozenset("._-")
-NAME = LETTERS | DIGITS | PUNCTUATION
+from zkcoord.znodes.name_sets import (
+    ANY,
+    DIGITS,
+    LETTERS,
+    LOWER,
+    NAME,
+    PUNCTUATION,
+    UPPER,
+    Excluded,
+    set_text,
+)
 
 DEPTH_MAX = 20
 REPEAT_MAX = 1_000
 LITERALS_CHARS_MAX = 300
 FOLLOWED_KEPT_MAX = 1_024
-
-NOTHING = r"[^\x00-\x{10FFFF}]"
-ANY = "."
 
 _CLASSES = {
     "d": DIGITS,
@@ -70,6 +71,7 @@ _SAME_ESCAPES = frozenset(r".-+*?()[]{}|^$\/")
 _HEX = frozenset("0123456789abcdefABCDEF")
 _OCTAL = "01234567"
 _QUANTIFIERS = frozenset("*+?{")
+AHEAD = "it has look-ahead that is not followed here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +107,6 @@ class _Refused(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.reason)
         self.refusal = refusal
-
-
-@dataclass(slots=True)
-class _Node:
-    """A trie of literals. `whole`: a literal ends here, and only the name that ends here, too, is
-    meant; `begins`: every name that goes on is.
-    """
-
-    next: dict[str, _Node] = field(default_factory=dict)
-    whole: bool = False
-    begins: bool = False
 
 
 class _Parser:
@@ -254,7 +245,7 @@ class _Parser:
         self.at = end + 2 if end >= 0 else len(self.text)
         if not literals and self.peek() in _QUANTIFIERS:
             self.refuse("it quotes nothing, and repeats that")
-        texts = [self._set_text(self._one(c)) for c in literals]
+        texts = [set_text(self._one(c)) for c in literals]
         if texts:
             texts[-1] = self._quantified(texts[-1], depth, single=True)
         return texts
@@ -266,13 +257,13 @@ class _Parser:
         if c == "[":
             began, same = self.at, self.same
             found = self._class()
-            return f"[{self.text[began : self.at]}" if self.same and same else self._set_text(found)
+            return f"[{self.text[began : self.at]}" if self.same and same else set_text(found)
         if c == ".":
             return ANY
         if c != "\\":
             if not ("!" <= c <= "~") or self.folds or c in "]}":
                 self.same = False
-            return self._set_text(self._one(c)) if not self.same else c
+            return set_text(self._one(c)) if not self.same else c
         if self.peek() in _ASSERTIONS:
             c = self.take()
             self.same = self.same and c != "Z"
@@ -282,7 +273,7 @@ class _Parser:
         found = self._escaped()
         if c not in _SAME_ESCAPES and (c not in _CLASSES or self.at - began > 1):
             self.same = False
-        return self.text[began - 1 : self.at] if self.same else self._set_text(found)
+        return self.text[began - 1 : self.at] if self.same else set_text(found)
 
     def _escaped(self) -> frozenset[str]:
         """Behind a backslash: the characters of names that are meant."""
@@ -442,15 +433,6 @@ class _Parser:
     def _outermost(self, at: int) -> bool:
         return self.text[at - 1] in "[^" or self.text[at + 1 : at + 2] == "]"
 
-    def _set_text(self, found: frozenset[str]) -> str:
-        """A set of characters in RE2. Whoever writes one by it has changed the text."""
-        if found == NAME:
-            return ANY
-        if not found:
-            return NOTHING
-        texts = [c if c.isalnum() or c == "_" else f"\\{c}" for c in sorted(found)]
-        return texts[0] if len(texts) == 1 else f"[{''.join(_ranges(found))}]"
-
     # look-ahead
 
     def _excluding(self) -> str | None:
@@ -461,19 +443,19 @@ class _Parser:
             self.at = began
             return None
         if self.folds:
-            self.refuse("it has look-ahead that is not followed here")
+            self.refuse(AHEAD)
         self.same = False
-        root = _Node()
+        root = Excluded()
         while self.takes("(?!"):
             self._literals(root)
         if not (self.takes(".*") or self.takes(".+")):
-            self.refuse("it has look-ahead that is not followed here")
+            self.refuse(AHEAD)
         self.takes("$")
         if self.peek() not in ("", "|"):
-            self.refuse("it has look-ahead that is not followed here")
-        return _without(root)
+            self.refuse(AHEAD)
+        return root.text()
 
-    def _literals(self, root: _Node) -> None:
+    def _literals(self, root: Excluded) -> None:
         """Behind (?!: literals up to its end, with | between them, perhaps in a group."""
         grouped = self.takes("(?:") or (self.peek(1) != "?" and self.takes("("))
         began = self.at
@@ -485,17 +467,16 @@ class _Parser:
         elif grouped:
             began = -LITERALS_CHARS_MAX
         if not self.takes(")") or self.at - began > LITERALS_CHARS_MAX:
-            self.refuse("it has look-ahead that is not followed here")
+            self.refuse(AHEAD)
 
-    def _literal(self, root: _Node) -> None:
-        node, possible = root, True
+    def _literal(self, root: Excluded) -> None:
+        literal = ""
         while (c := self.peek()) not in ("", "|", ")"):
-            if self.takes(".*") or self.takes("$"):
-                if self.text[self.at - 1] == "*":
-                    self.takes("$")
-                else:
-                    return self._ended(node, possible, whole=True)
+            if self.takes(".*"):
+                self.takes("$")
                 break
+            if self.takes("$"):
+                return self._ended(root, literal, whole=True)
             self.at += 1
             if c == "\\" and self.peek() and not self.peek().isalnum() and self.peek().isascii():
                 c = self.take()
@@ -503,55 +484,13 @@ class _Parser:
                 c = self.take()
                 self.at += 1
             elif c not in LETTERS | DIGITS | {"_", "-"}:
-                self.refuse("it has look-ahead that is not followed here")
+                self.refuse(AHEAD)
             if self.peek() in _QUANTIFIERS:
-                self.refuse("it has look-ahead that is not followed here")
-            possible = possible and c in NAME
-            if possible:
-                node = node.next.setdefault(c, _Node())
-        self._ended(node, possible, whole=False)
+                self.refuse(AHEAD)
+            literal += c
+        self._ended(root, literal, whole=False)
 
-    def _ended(self, node: _Node, possible: bool, whole: bool) -> None:
+    def _ended(self, root: Excluded, literal: str, whole: bool) -> None:
         if self.peek() not in ("|", ")"):
-            self.refuse("it has look-ahead that is not followed here")
-        if possible:
-            node.whole = node.whole or whole
-            node.begins = node.begins or not whole
-
-
-def _without(node: _Node) -> str:
-    """Everything that no literal of the trie forbids, from this node on."""
-    if node.begins:
-        return NOTHING
-    known = frozenset(node.next)
-    found = [] if node.whole else [""]
-    if not known:
-        found.append(f"{ANY}+")
-    else:
-        found.append(f"[^{''.join(_ranges(known))}]{ANY}*")
-    found += [
-        f"{_quoted(c)}{_without(node.next[c])}" for c in sorted(known) if not node.next[c].begins
-    ]
-    return f"(?:{'|'.join(found)})"
-
-
-def _quoted(c: str) -> str:
-    return c if c.isalnum() or c == "_" else f"\\{c}"
-
-
-def _ranges(found: Iterable[str]) -> list[str]:
-    """The inside of a class of these."""
-    parts: list[list[str]] = []
-    for c in sorted(found):
-        if parts and ord(parts[-1][-1]) + 1 == ord(c) and c.isalnum() and parts[-1][-1].isalnum():
-            parts[-1].append(c)
-        else:
-            parts.append([c])
-    return [
-        _quoted(part[0])
-        if len(part) == 1
-        else f"{part[0]}-{part[-1]}"
-        if len(part) > 2
-        else part[0] + part[1]
-        for part in parts
-    ]
+            self.refuse(AHEAD)
+        root.add(literal, whole)

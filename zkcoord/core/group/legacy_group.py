@@ -31,13 +31,18 @@ from typing import Any
 from zkcoord.core.assignment import UNLIMITED, Assignment, AssignmentInput
 from zkcoord.core.error_codes import GROUP_MODE_LEGACY, rejection
 from zkcoord.core.events import KeepOut, Record, Rescue, WriteOp
-from zkcoord.core.legacy_assignment import LEGACY_ASSIGNORS, EqualHashes
+from zkcoord.core.legacy_assignment import (
+    LEGACY_ASSIGNORS,
+    EqualHashes,
+    Owned,
+    followed_in_part,
+    target_beside,
+)
 from zkcoord.core.model import GroupMode, Malformed, Member, Mode, Owner, Thread, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.shared import KEEPER, mark_of
 from zkcoord.core.target import TargetAssignment, TargetInput
 
-from .unfollowed import Owned, followed_in_part, target_beside
 from .view import OWNER_VERSION_OURS, GroupView
 
 
