@@ -25,6 +25,8 @@
         │           the thread that keeps the membership ended by a defect
         ├── ConsumerRebalanceFailedException     (also KafkaError)
         │           raised once per quarantine, with raise_on_rebalance_failure
+        ├── UnreadableOffsetError                (also KafkaError)
+        │           what is stored for a partition is no offset; once, the others go on
         ├── ListenerError                        (also KafkaError)
         │           a rebalance listener raised; the cause is its error
         ├── NotOwnedError                        (also CommitFailedError)

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from migrations import view
-from migrations.journal import REPORT, JournalTold, RunJournal, damage, read_journal
+from migrations.journal import (
+    REPORT,
+    JournalTold,
+    RunJournal,
+    damage,
+    read_journal,
+    unsaid,
+)
 from migrations.model import Choices
 from migrations.restoring import BOTH, restorer
 from migrations.running import (
@@ -256,6 +263,9 @@ def _writing(
     settings = _settings(args)
     purpose = {**what, "zookeeper": zk_options(settings).address}
     before = None if new else unfinished(base, purpose)
+    damaged = unsaid(before.folder, before.told) if before is not None else ""
+    if damaged:
+        raise RefusedError(f"{damaged}; begin anew with --new-run")
     folder = before.folder if before is not None else new_run(base, purpose, wall_ms())
     with RunJournal(folder) as journal:
         told = before.told if before is not None else JournalTold()

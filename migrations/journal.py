@@ -223,13 +223,21 @@ def damage(folder: Path, told: JournalTold) -> str:
             " which it tells nothing; run the command that it is of again if that was killed, or"
             f" put these back {by_hand}"
         )
-    unwritten = sorted(_reported(folder) - told.done)
-    if unwritten:
-        return (
-            f"the journal in {folder} is cut off: by the run's report {some(unwritten)} were"
-            f" written, and it does not say so; put these back {by_hand}"
-        )
-    return ""
+    contradicted = unsaid(folder, told)
+    return f"{contradicted}; put these back {by_hand}" if contradicted else ""
+
+
+def unsaid(folder: Path, told: JournalTold) -> str:
+    """What the run's report says was written and the journal does not: one sentence; "" where
+    nothing is. No crash does that: the report is written last.
+    """
+    missing = sorted(_reported(folder) - told.done)
+    if not missing:
+        return ""
+    return (
+        f"the journal in {folder} is cut off: by the run's report {some(missing)} were written, and"
+        " it does not say so"
+    )
 
 
 def _backed_up(folder: Path) -> set[str]:

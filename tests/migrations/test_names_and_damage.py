@@ -67,6 +67,8 @@ def test_a_journal_without_what_the_report_says(
     journal.write_bytes(b"".join(kept))
     status, _, err = run("restore", folder.name)
     assert status == 1 and f"by the run's report {group} were written" in err
+    status, _, err = run("apply", "1")
+    assert status == 1 and "--new-run" in err
     journal.write_bytes(b"nonsense\n")
     status, _, err = run("restore", folder.name)
     assert status == 1 and "is damaged" in err
