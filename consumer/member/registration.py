@@ -200,8 +200,9 @@ class Registration:
                 " another registration would disturb: let both share it with `zkcoord groups mode"
                 f" {self.options.group} mixed` first",
             )
-        newcomers = ids.stat.num_children if isinstance(ids, Node) else 0
-        if mode is None and newcomers and not self.among_ours and state in ("new", EMPTY):
+        there = ids.stat.num_children if isinstance(ids, Node) else 0
+        nobodys = mode is None and state in ("new", EMPTY) and not self.among_ours
+        if nobodys and 0 < there <= REGISTRATIONS_LISTED_MAX:
             return self._see_whose()
         self.seen = Joined(
             0, known.epoch, known.lease_max_ms, 0, isinstance(leader, Node), state, missing, mode
