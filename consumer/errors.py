@@ -35,6 +35,8 @@
         │           until the application has sought
         ├── ConsumerRebalanceFailedException     (also KafkaError)
         │           raised once per quarantine, with raise_on_rebalance_failure
+        ├── UnreadableOffsetError                (also KafkaError)
+        │           what is stored for a partition is no offset; once, the others go on
         ├── ListenerError                        (also KafkaError)
         │           a rebalance listener raised; the cause is its error
         ├── NotOwnedError                        (also CommitFailedError)
@@ -186,6 +188,21 @@ class ConsumerRebalanceFailedException(ConsumerError, kafka_errors.KafkaError):
 
 class ListenerError(ConsumerError, kafka_errors.KafkaError):
     """A rebalance listener raised; the cause has its error."""
+
+
+class UnreadableOffsetError(ConsumerError, kafka_errors.KafkaError):
+    """What is stored for a partition is no offset: `partition` (topic, number), `node`. It is not
+    consumed until somebody corrects the node; poll says so once and goes on with the others.
+    """
+
+    def __init__(self, partition: tuple[str, int], node: str, why: str) -> None:
+        self.partition = partition
+        self.node = node
+        super().__init__(
+            f"what is stored in {node} is no offset ({why}), so {partition[0]}-{partition[1]} is"
+            " not consumed: set it with zkcoord offsets reset, or delete the node to begin where"
+            " auto_offset_reset says"
+        )
 
 
 class NotOwnedError(ConsumerError, kafka_errors.CommitFailedError):

@@ -11,7 +11,7 @@ import fnmatch
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,10 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from migrations import view
-from migrations.journal import JournalTold, RunJournal, read_journal
+from migrations.journal import (
+    REPORT,
+    JournalTold,
+    RunJournal,
+    damage,
+    read_journal,
+    unsaid,
+)
 from migrations.model import Choices
 from migrations.restoring import BOTH, restorer
-from migrations.running import Fleet, GroupOutcome, Planner, Where, Worker
+from migrations.running import (
+    Fleet,
+    GroupOutcome,
+    Planner,
+    Where,
+    Worker,
+    known_to_somebody,
+)
 from migrations.runs import new_run, runs_folder, runs_in, unfinished
 from migrations.steps import STEPS, step_named
 from zkcoord.admin.common import Progress, some
@@ -40,7 +54,6 @@ from zkcoord.znodes.paths import Layout
 
 JOBS, JOBS_MAX = 4, 64
 PROG = "zkcoord migrate"
-REPORT = "report.json"
 
 EPILOG = """\
 examples:
@@ -172,7 +185,9 @@ def _list(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> int:
     planner = step_named(args.what).plan(args.rollback)
-    return _over(args, lambda settings, where: partial(_dry, planner, _choices(args)))
+    return _over(
+        args, lambda unknown: partial(_dry, known_to_somebody(planner, unknown), _choices(args))
+    )
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -181,17 +196,24 @@ def _verify(args: argparse.Namespace) -> int:
     def without_live(now: Any, choices: Choices) -> Any:
         return replace(planner(now, choices), live=())
 
-    status = _over(
-        args, lambda settings, where: partial(_dry, without_live, Choices()), ("to do", "refused")
+    return _over(
+        args,
+        lambda unknown: partial(_dry, known_to_somebody(without_live, unknown), Choices()),
+        ("to do", "refused"),
     )
-    return status
 
 
 def _apply(args: argparse.Namespace) -> int:
     rollback = args.migrate_command == "rollback"
     step = step_named(args.what)
     what = {"migration": f"{step.number:04d}", "way": "back" if rollback else "forward"}
-    return _writing(args, what, lambda: step.plan(rollback), _choices(args), args.new_run)
+    return _writing(
+        args,
+        what,
+        lambda unknown: known_to_somebody(step.plan(rollback), unknown),
+        _choices(args),
+        args.new_run,
+    )
 
 
 def _restore(args: argparse.Namespace) -> int:
@@ -200,13 +222,16 @@ def _restore(args: argparse.Namespace) -> int:
         folder = runs_folder(args.dir, os.environ) / args.what
     told = read_journal(folder)
     stores = (args.store,) if args.store else BOTH
-    args.only = args.only or sorted(told.first)
+    damaged = damage(folder, told)
+    if damaged and not args.only:
+        raise RefusedError(damaged)
+    args.only = chosen(args.only, sorted(told.first), f"in the run {folder.name}")
     if args.dry_run:
-        return _over(args, lambda settings, where: partial(_dry, restorer(told, stores), Choices()))
+        return _over(args, lambda _unknown: partial(_dry, restorer(told, stores), Choices()))
     return _writing(
         args,
         {"migration": f"restore-{folder.name}", "way": "+".join(stores)},
-        lambda: restorer(told, stores),
+        lambda _unknown: restorer(told, stores),
         Choices(),
         new=False,
     )
@@ -230,7 +255,7 @@ def _dry(
 def _writing(
     args: argparse.Namespace,
     what: Mapping[str, str],
-    planner: Callable[[], Planner],
+    planner: Callable[[frozenset[str]], Planner],
     choices: Choices,
     new: bool,
 ) -> int:
@@ -239,6 +264,9 @@ def _writing(
     settings = _settings(args)
     purpose = {**what, "zookeeper": zk_options(settings).address}
     before = None if new else unfinished(base, purpose)
+    damaged = unsaid(before.folder, before.told) if before is not None else ""
+    if damaged:
+        raise RefusedError(f"{damaged}; begin anew with --new-run")
     folder = before.folder if before is not None else new_run(base, purpose, wall_ms())
     with RunJournal(folder) as journal:
         told = before.told if before is not None else JournalTold()
@@ -249,10 +277,15 @@ def _writing(
             f"{'going on in' if before is not None else 'backup and journal are in'} {folder}"
         )
 
-        def act(worker: Worker, groups: Sequence[str]) -> list[GroupOutcome]:
-            return worker.apply(groups, planner(), choices, journal, told)
+        def acting(unknown: frozenset[str]) -> Act:
+            wanted = planner(unknown)
 
-        return _over(args, lambda _settings, _where: act, ended=journal)
+            def act(worker: Worker, groups: Sequence[str]) -> list[GroupOutcome]:
+                return worker.apply(groups, wanted, choices, journal, told)
+
+            return act
+
+        return _over(args, acting, ended=journal)
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -263,7 +296,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 def _over(
     args: argparse.Namespace,
-    acting: Callable[[Settings, Where], Act],
+    acting: Callable[[frozenset[str]], Act],
     wrong: Sequence[str] = ("refused",),
     ended: RunJournal | None = None,
 ) -> int:
@@ -272,7 +305,9 @@ def _over(
     options = zk_options(settings)
     with SyncClient(options) as reader:
         reader.sync()
-        groups = _chosen(args.only, group_names(reader))
+        known = group_names(reader)
+        named = set(filter(is_plain_group, args.only or ()))
+        groups = chosen(args.only, known, "on this ensemble", named)
         asked = brokers(settings, reader, Layout.DRAFT)
         where = Where(options, asked.servers, asked.security)
     outcomes: dict[str, GroupOutcome] = {}
@@ -283,7 +318,7 @@ def _over(
             advance(len(some_outcomes))
 
         try:
-            Fleet(where, args.jobs, acting(settings, where), seen).run(groups)
+            Fleet(where, args.jobs, acting(frozenset(groups) - set(known)), seen).run(groups)
         except (KeyboardInterrupt, UnavailableError):
             Progress(PROG).note(
                 f"ended after {len(outcomes)} of {len(groups)} groups: run the command again, and"
@@ -315,18 +350,25 @@ def _over(
     return 0
 
 
-def _chosen(only: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Those that match, and those named in full, which ZooKeeper need not know. Raises
-    `ConfigurationError` where nothing matches.
+def chosen(
+    only: Sequence[str] | None, known: Sequence[str], where: str, more: Collection[str] = ()
+) -> list[str]:
+    """Those that match, and of `more` (names that ZooKeeper need not know) those that are given.
+    Raises `RefusedError` where one of `only` matches nothing.
     """
     if not only:
         return list(known)
-    found = {
-        name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)
-    } | {name for name in only if is_plain_group(name)}
-    if not found:
-        raise ConfigurationError(
-            f"no group matches {some(only)}: zkcoord groups list shows those that there are"
+    found = {name for name in more if name in only}
+    vain = []
+    for pattern in only:
+        matching = {n for n in known if n == pattern or fnmatch.fnmatchcase(n, pattern)}
+        found |= matching
+        if not matching and pattern not in found:
+            vain.append(pattern)
+    if vain:
+        raise RefusedError(
+            f"no group {where} matches {some(vain)}: correct --only, or the chroot at the end of"
+            " --zookeeper; zkcoord groups list shows those that there are"
         )
     return sorted(found)
 

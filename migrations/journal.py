@@ -9,7 +9,9 @@ written anywhere else.
                              --from-file takes it for more than one group
 
 A line is whole or it does not count: what a crash cut off is left out when the journal is read, and
-ended with a line feed before it is written on. One process at a time writes (`flock`).
+taken away before it is written on. One process at a time writes (`flock`). The backups are written
+before the journal, and the report after it, so a journal that tells less than they do is damaged
+(`damage`), and what it does not tell cannot be put back by it.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from migrations.model import Change, GroupNow, KafkaOffset, ZkNote, ZkOffset
+from zkcoord.admin.common import some
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.private_files import private, private_folder
@@ -36,6 +39,8 @@ JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP = (
     "zookeeper-offsets.txt",
     "kafka-offsets.csv",
 )
+
+REPORT = "report.json"
 
 Offsets = dict[TopicPartition, int]
 
@@ -205,6 +210,67 @@ def told_in(folder: Path) -> JournalTold:
     return told
 
 
+def damage(folder: Path, told: JournalTold) -> str:
+    """Why a run cannot be put back by its journal alone: one sentence; "" where it can. A crash may
+    leave a backup without its line in the journal, until the same command is run again.
+    """
+    by_hand = (
+        f"by hand from {ZOOKEEPER_BACKUP} and {KAFKA_BACKUP} there, and the others with --only"
+    )
+    missing = sorted(_backed_up(folder) - told.first.keys())
+    if missing:
+        return (
+            f"the journal in {folder} is cut off: its backup holds offsets of {some(missing)}, of"
+            " which it tells nothing; run the command that it is of again if that was killed, or"
+            f" put these back {by_hand}"
+        )
+    contradicted = unsaid(folder, told)
+    return f"{contradicted}; put these back {by_hand}" if contradicted else ""
+
+
+def unsaid(folder: Path, told: JournalTold) -> str:
+    """What the run's report says was written and the journal does not: one sentence; "" where
+    nothing is. No crash does that: the report is written last.
+    """
+    missing = sorted(_reported(folder) - told.done)
+    if not missing:
+        return ""
+    return (
+        f"the journal in {folder} is cut off: by the run's report {some(missing)} were written, and"
+        " it does not say so"
+    )
+
+
+def _backed_up(folder: Path) -> set[str]:
+    """The groups in the backups. Raises `RefusedError` where one is gone."""
+    found: set[str] = set()
+    for name, separator, at in ((ZOOKEEPER_BACKUP, "/", 2), (KAFKA_BACKUP, ",", 0)):
+        try:
+            text = (folder / name).read_text(encoding="utf-8", errors="replace")
+            whole = text[: text.rfind("\n") + 1]
+            found.update(line.split(separator)[at] for line in whole.splitlines())
+        except (OSError, IndexError) as error:
+            raise RefusedError(
+                f"the backup {folder / name} is gone or damaged: put the run's folder back as it"
+                " was; nothing was written"
+            ) from error
+    return found
+
+
+def _reported(folder: Path) -> set[str]:
+    """The groups that the run's report calls done, where there is one."""
+    try:
+        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        return {each["group"] for each in report["groups"] if each["state"] == "done"}
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RefusedError(
+            f"the report {folder / REPORT} is damaged: take it away if the rest of the run's folder"
+            " is as it was; nothing was written"
+        ) from error
+
+
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open("rb") as file:
@@ -217,7 +283,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             " there are"
         ) from error
     except ValueError as error:
-        raise ConfigurationError(
+        raise RefusedError(
             f"{path} is damaged ({error}): restore by hand from {ZOOKEEPER_BACKUP} and"
             f" {KAFKA_BACKUP} beside it"
         ) from error

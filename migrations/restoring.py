@@ -89,7 +89,9 @@ def _plan(
         tuple(refusals),
         (*judging.live_in_zookeeper(now), *judging.live_in_kafka(now)),
         (),
-        len(in_zookeeper) + len(in_kafka) - len(wanted),
+        len(in_zookeeper) * ("zookeeper" in stores)
+        + len(in_kafka) * ("kafka" in stores)
+        - sum(not isinstance(change, ZkNote) for change in wanted),
     )
 
 

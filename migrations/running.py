@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,23 @@ from zkcoord.zk.sync.client import SyncClient
 BATCH = 25
 
 Planner = Callable[[GroupNow, Choices], MigrationPlan]
+
+
+def known_to_somebody(planner: Planner, unknown: Collection[str]) -> Planner:
+    """The same planner; of the groups that ZooKeeper does not know (`unknown`) those that Kafka
+    does not know either are refused.
+    """
+    why = (
+        "there is no such group, in ZooKeeper or in Kafka: correct its name, or the chroot at the"
+        " end of --zookeeper"
+    )
+
+    def plan(now: GroupNow, choices: Choices) -> MigrationPlan:
+        if now.name in unknown and not (now.kafka or now.theirs or now.stored or now.stray):
+            return MigrationPlan(now.name, refusals=(why,))
+        return planner(now, choices)
+
+    return plan
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset
 from zkcoord.check.reader import GroupSeen, read_groups
 from zkcoord.check.registration_rules import judge
 from zkcoord.core.model import Topic, TopicPartition
+from zkcoord.core.shared import KEEPER
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import codec, names
@@ -122,6 +123,8 @@ def _now(
     old: list[str] = []
     for members in group.members.values():
         for name, (_, node) in members.items():
+            if name == KEEPER:
+                continue
             subscribed = judge(name, node.data, node.stat).subscribed
             (ours if subscribed is not None and subscribed.ours else old).append(name)
     return GroupNow(

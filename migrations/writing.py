@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from migrations.model import Change, GroupNow, KafkaOffset, ZkNote, ZkOffset
 from migrations.stores import Stores
-from zkcoord.admin.common import some
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.common import some, write_refused
+from zkcoord.admin.offsets.reset import CONFLICTS, make
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import (
@@ -58,10 +58,13 @@ class OffsetsWriter:
         while units:
             pieces = [[self._op(group, change) for change in unit] for unit in units]
             count = fitting(pieces)
-            result = self.client.multi([op for piece in pieces[:count] for op in piece])
+            ops = [op for piece in pieces[:count] for op in piece]
+            result = self.client.multi(ops)
             if isinstance(result, Committed):
                 units, unknown = units[count:], 0
                 continue
+            if isinstance(result, Rejected) and result.error not in CONFLICTS:
+                raise RefusedError(write_refused(self.client, ops[result.index], result.error))
             if isinstance(result, Rejected):
                 raise RefusedError(
                     f"ZooKeeper refused to write offsets of the group {group}"

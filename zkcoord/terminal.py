@@ -20,6 +20,8 @@ from zkcoord.errors import OutputLostError
 
 SHOWN_CHARS_MAX = 80
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
+OVER = "\r\x1b[K"
+"""To the beginning of a terminal's line, which is emptied."""
 
 
 def printable(text: str) -> str:
@@ -64,10 +66,12 @@ def out(text: str, *, done: str = "", clear: bool = False) -> bool:
     return True
 
 
-def err(text: str) -> None:
-    """Print to standard error, at once; where nobody can be told, nothing happens."""
+def err(text: str, *, over: bool = False) -> None:
+    """Print to standard error, at once; where nobody can be told, nothing happens. `over`: in the
+    place of the line that was begun there.
+    """
     try:
-        _write(sys.stderr, _encodable(sys.stderr, lines(text)))
+        _write(sys.stderr, f"{OVER if over else ''}{_encodable(sys.stderr, lines(text))}")
     except (OSError, ValueError):
         _abandon(sys.stderr)
 

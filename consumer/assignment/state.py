@@ -23,9 +23,11 @@ from consumer.assignment.callbacks import CallbackQueue, PendingCallback
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.core import messages as msg
 from consumer.errors import (
+    ConsumerError,
     ConsumerRebalanceFailedException,
     MembershipError,
     NoStoredOffsetError,
+    UnreadableOffsetError,
     failure,
 )
 from consumer.fetch.client import FetchClient
@@ -109,8 +111,10 @@ class AssignmentState:
         self.raises = raises
         # The coordinator's message while it cannot rebalance the group; "" while it can.
         self.rebalance_failure = ""
-        # The error of `rebalance_failure` that poll has still to raise, once.
-        self.unraised: ConsumerRebalanceFailedException | None = None
+        # What poll has still to raise, once: the error of `rebalance_failure`, or that what is
+        # stored for a partition is no offset.
+        self.unraised: ConsumerError | None = None
+        self._raised_next: list[ConsumerError] = []
         # What a custom assignor sent to this member last; "" for nothing.
         self.user_data = ""
         # Whether `on_partitions_revoked` comes before the first assignment, as in kafka-python
@@ -333,13 +337,25 @@ class AssignmentState:
         self.observer.on_notice(m, time.time_ns())
         if m.kind is msg.NoticeKind.REBALANCE_FAILED:
             self.rebalance_failure = str(m.detail["message"])
-            self.unraised = (
-                ConsumerRebalanceFailedException(self.rebalance_failure) if self.raises else None
-            )
+            if self.raises:
+                self._raise_later(ConsumerRebalanceFailedException(self.rebalance_failure))
         elif m.kind is msg.NoticeKind.REBALANCE_OVER:
-            self.rebalance_failure, self.unraised = "", None
+            self.rebalance_failure = ""
+            if isinstance(self.unraised, ConsumerRebalanceFailedException):
+                self.unraised = None
+        elif m.kind is msg.NoticeKind.UNREADABLE_OFFSET:
+            tp = (str(m.detail["topic"]), int(m.detail["partition"]))
+            self._raise_later(
+                UnreadableOffsetError(tp, str(m.detail["node"]), str(m.detail["reason"]))
+            )
         if m.kind is msg.NoticeKind.LEASE_BACK or self.unraised is not None:
             self.data.wakeup.set()
+
+    def _raise_later(self, error: ConsumerError) -> None:
+        if self.unraised is None:
+            self.unraised = error
+        else:
+            self._raised_next.append(error)
 
     def _queue(self, pending: PendingCallback) -> None:
         self.callbacks.add(pending, self.assignment_epoch)
@@ -411,7 +427,8 @@ class AssignmentState:
             raise self.failure
         if self.unraised is not None:
             with self.lock:
-                unraised, self.unraised = self.unraised, None
+                unraised = self.unraised
+                self.unraised = self._raised_next.pop(0) if self._raised_next else None
             if unraised is not None:
                 raise unraised
 

@@ -20,6 +20,7 @@ class CommandStage(enum.Enum):
 
     READING = "reading owners and offsets"
     RESOLVING = "asking where to begin"
+    UNREADABLE = "waiting before offsets are read again that were no offsets"
     REVOKING = "waiting for the application"
     READY = "to be acked"
 
@@ -55,7 +56,9 @@ class CommandInProgress:
     """
 
     resolve_again_ms: int | None = None
-    """When to ask again for what could not be resolved (ms; None: an answer is outstanding)."""
+    """When to ask again for what could not be resolved (ms; None: an answer is outstanding), or to
+    have done with what could not be read.
+    """
 
     void: bool = False
     """Nothing is to be started any more."""

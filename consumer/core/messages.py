@@ -186,6 +186,7 @@ class NoticeKind(enum.Enum):
     GROUP_MODE = "the group's mode changed"
     RELEASING = "old consumers move: everything is given up"
     FOREIGN_OFFSET = "an offset of ours was overwritten"
+    UNREADABLE_OFFSET = "what is stored for a partition is no offset"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class MemberOptions:
     """How long nobody leads before that is reported."""
 
     resolve_retry_ms: int = 100
+    unreadable_retry_ms: int = 1_000
     """When what could not be resolved is asked for again."""
 
     commit_tries_max: int = 3

@@ -204,6 +204,8 @@ class MemberState:
     """That the group cannot be rebalanced was reported. Changed by `Announcements`."""
 
     recreated: set[tuple[str, str]] = field(default_factory=set)
+    # Of each partition whose stored text is no offset what was reported: its node, and the version.
+    unreadable: dict[TopicPartition, tuple[str, int | None]] = field(default_factory=dict)
     """Topics with the incarnation whose ignored offsets were reported. Changed by `Starts`."""
 
     session: SessionState = field(default_factory=SessionState)

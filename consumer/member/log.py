@@ -50,6 +50,11 @@ _SENTENCES = {
         "its members changed, and old consumers among them wait for partitions: all {partitions} of"
         " this member's are given up, and what it is to have follows"
     ),
+    NoticeKind.UNREADABLE_OFFSET: (
+        "what is stored in {node} is no offset ({reason}), so {topic}-{partition} is not consumed:"
+        " set it with zkcoord offsets reset, or delete the node to begin where auto_offset_reset"
+        " says"
+    ),
     NoticeKind.FOREIGN_OFFSET: (
         "somebody, most likely an old consumer that does not own it any more, stored {found} for"
         " {partition}: this member's {ours} is stored again"

@@ -196,7 +196,7 @@ class PartitionReader:
         noted = isinstance(beside, Node)
         if not isinstance(offset, Node):
             return PartitionReading(whose, None, None, noted=noted)
-        value = codec.decode_offset(str(tp), offset.data)
+        value = codec.decode_offset(self.layout.offset(self.group, tp), offset.data)
         return PartitionReading(
             whose,
             value,

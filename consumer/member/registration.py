@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from consumer.core.events import Join
 from consumer.core.messages import FailureCode
 from consumer.core.options import MemberOptions
-from zkcoord.core.model import GroupMetadata, GroupMode, Malformed, Member, Mode
+from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
 from zkcoord.zk.port import (
     OPEN_ACL,
     READS_PER_REQUEST_MAX,
@@ -54,6 +54,8 @@ from zkcoord.znodes.paths import Layout, parents
 JOIN_ROUNDS_MAX = 50
 TOPICS_LOOKED_AT_MAX = 200
 REGISTRATIONS_LISTED_MAX = 20_000
+REGISTRATIONS_LOOKED_AT_MAX = 50
+EMPTY = GroupState.EMPTY.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class Registration:
         self.sent_ms = 0
         self.seen: Joined | None = None
         self.replaced: list[Op] = []
+        # Whether it is known that those who are registered are not old consumers alone.
+        self.among_ours = False
 
     def begin(self) -> None:
         """Watch, then look."""
@@ -196,6 +200,10 @@ class Registration:
                 " another registration would disturb: let both share it with `zkcoord groups mode"
                 f" {self.options.group} mixed` first",
             )
+        there = ids.stat.num_children if isinstance(ids, Node) else 0
+        nobodys = mode is None and state in ("new", EMPTY) and not self.among_ours
+        if nobodys and 0 < there <= REGISTRATIONS_LISTED_MAX:
+            return self._see_whose()
         self.seen = Joined(
             0, known.epoch, known.lease_max_ms, 0, isinstance(leader, Node), state, missing, mode
         )
@@ -208,6 +216,41 @@ class Registration:
             self._register()
         else:
             self._list(ids.stat.num_children if isinstance(ids, Node) else 0)
+
+    def _see_whose(self) -> None:
+        """Nobody has assigned this group, nobody said whose it is, and somebody is registered: old
+        consumers, who would leave a share of their partitions to another registration?
+        """
+        group, lay = self.options.group, self.layout
+
+        def listed(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                (answer,) = result.answers
+                found = answer.names if isinstance(answer, Children) else ()
+                members = [n for n in found if names.is_member(n)][:REGISTRATIONS_LOOKED_AT_MAX]
+                reads = [GetData(lay.registration(group, name)) for name in members]
+                self.port.read(reads, lambda read: answered(members, read))
+
+        def answered(members: Sequence[str], result: ReadResult) -> None:
+            if not isinstance(result, ReadDone):
+                return
+            found = [
+                codec.decode_registration(name, a.data, a.stat)
+                for name, a in zip(members, result.answers, strict=False)
+                if isinstance(a, Node)
+            ]
+            old = [m.name for m in found if isinstance(m, Member) and m.legacy]
+            if old and not any(isinstance(m, Member) and not m.legacy for m in found):
+                return self._fail(
+                    FailureCode.REJECTED,
+                    f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would"
+                    " leave partitions to another registration: stop them, or let both share the"
+                    f" group with `zkcoord groups mode {group} mixed` first",
+                )
+            self.among_ours = True
+            self._look()
+
+        self.port.read([GetChildren(lay.ids(group))], listed)
 
     def _list(self, size: int) -> None:
         """Who else is there; asked only where they are not too many for one answer."""

@@ -43,14 +43,12 @@ def codes(data: bytes, stat: Stat = MINE, name: str = "g_host-1-aabbccdd") -> li
         (b"orders", "registration-no-json", ALL),
         (b"", "registration-no-json", ALL),
         (b"[1]", "registration-no-json", ALL),
-        (b'{"subscription":{"orders\\..*":1},"pattern":"white_list"}', "registration-no-json", ALL),
         (b"\xff\xfe", "registration-no-json", ALL),
         (b'{"a":NaN}', "registration-no-json", ALL),
         (b"[" * 100_000, "registration-no-json", ALL),
         (registration(pattern=None), "registration-no-pattern", ALL),
         (registration(pattern=1), "registration-no-pattern", ALL),
         (registration(subscription=None), "registration-no-subscription", ALL),
-        (registration(subscription={}, pattern="white_list"), "registration-no-subscription", ALL),
         (registration(subscription={"orders": 0}), "registration-no-streams", ALL),
         (registration(subscription={"orders": -1}), "registration-no-streams", ALL),
         (registration(subscription={"orders": "2"}), "registration-no-streams", ALL),
@@ -79,6 +77,8 @@ def test_poison(data: bytes, code: str, versions: str) -> None:
         registration(version=2),
         registration(version=None, timestamp=None),
         registration(subscription={}),
+        registration(subscription={}, pattern="white_list"),
+        b'{"subscription":{"orders\\..*":1},"pattern":"white_list"}',
         registration(subscription={"never-heard-of": 1}),
         registration(pattern="whatever"),
         registration(subscription={"orders.*,payments": 1}, pattern="white_list"),
@@ -110,9 +110,7 @@ def test_what_is_wrong_without_killing() -> None:
     assert codes(registration(subscription={"(?!x)orders": 1}, pattern="white_list")) == [
         "registration-not-re2"
     ]
-    assert codes(registration(subscription={"\\p{javaLowerCase}+": 1}, pattern="white_list")) == [
-        "registration-not-re2"
-    ]
+    assert codes(registration(subscription={"(?!x).*|\\p{L}+": 1}, pattern="white_list")) == []
 
 
 def test_what_is_subscribed() -> None:

@@ -206,6 +206,8 @@ def test_the_exit_status_says_how_bad_it_is(here: OldWorld, run: Run) -> None:
     ] == [0, 0, 3, 0]
     here.offset("old", "orders", "1-0", "5")
     assert [run("--only", "old", "--fail-on", at)[0] for at in ("error", "warning")] == [0, 3]
+    status, _, err = run("--only", "old", "--only", "odl")
+    assert status == 1 and "no group matches odl:" in err
     status, _, err = run("--only", "odl")
     assert status == 1 and err.startswith("zkcoord check: no group matches odl")
     status, _, err = run("--for", "-1")
@@ -323,3 +325,13 @@ def test_the_guide_has_every_problem() -> None:
     assert markdown() in GUIDE.read_text(encoding="utf-8"), (
         "docs/migration.md: paste the output of zkcoord.check.rules.markdown()"
     )
+
+
+def test_the_docs_say_one_thing_of_sharing() -> None:
+    """Old consumers and zkcoord's share a group in mode mixed, and nowhere is it said that they
+    cannot.
+    """
+    docs = {path.name: path.read_text(encoding="utf-8") for path in GUIDE.parent.glob("*.md")}
+    assert not [name for name, text in docs.items() if "do not\nshare a group" in text]
+    assert "share a group while it is in mode `mixed`" in docs["streams.md"]
+    assert "Old consumers are stopped one at a time" in docs["migration.md"]

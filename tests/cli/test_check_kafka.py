@@ -12,6 +12,7 @@ from tests.harness.wait import wait_until
 from tests.kafka.groups import PATIENCE_S
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.cli.main import main
+from zkcoord.core.model import TopicPartition
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka
@@ -55,3 +56,31 @@ def test_offsets_outside_of_the_logs_and_groups_that_are_live_in_kafka(
     with KafkaGroups((kafka_broker.address,)) as groups:
         assert groups.live_members([group, "never-heard-of"]) == {group: (), "never-heard-of": ()}
         assert groups.committed(["never-heard-of"]) == {"never-heard-of": {}}
+
+
+def test_offsets_that_only_kafka_has_and_no_broker_to_ask(
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    zk_hosts: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Old consumers with offsets.storage=kafka: named. And who asks for Kafka is told that nobody
+    answered.
+    """
+    topic, group = create_topic(kafka_broker.address, unique("orders"), 2), unique("billing")
+    with old_world(kafka_zk_hosts) as here, KafkaGroups((kafka_broker.address,)) as groups:
+        here.member(group, f"{group}_a", {topic: 1})
+        for n in range(2):
+            here.owner(group, topic, n, f"{group}_a")
+        groups.commit(group, {TopicPartition(topic, 0): 0})
+        command = ["check", "--kafka", "--json", "--only", group, "--fail-on", "warning"]
+        assert main([*command, "--zookeeper", kafka_zk_hosts]) == 3
+        found = {one["code"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+        assert f"{topic}-0" in found["offsets-only-in-kafka"]["what"]
+    with old_world(zk_hosts) as here:
+        here.topic("orders", 1)
+        here.healthy("sound", "orders", 1)
+        for more in ([], ["--bootstrap-servers", "127.0.0.1:1"]):
+            assert main(["check", "--kafka", "--zookeeper", zk_hosts, *more]) == 1
+            out, err = capsys.readouterr()
+            assert out == "" and "broker" in err

@@ -11,8 +11,11 @@ import pytest
 
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, WAIT_S, Rig, rigged
+from zkcoord.admin.common import Progress
 from zkcoord.cli.main import main
+from zkcoord.core.model import GroupMode, Mode
 from zkcoord.zk.clock import wall_ms
+from zkcoord.znodes.codec import encode_mode
 from zkcoord.znodes.paths import Layout
 
 OLD = {"version": 1, "subscription": {"t": 1}, "pattern": "static"}
@@ -151,3 +154,55 @@ def test_only_the_isolated_layout_can_be_shared(
         rig.member("m", "t").joined()
         status, _, err = command(rig, capsys, "mode", GROUP, "mixed", layout="draft")
         assert status != 0 and "layout isolated" in err
+
+
+def test_a_group_of_which_nobody_knows_what_an_old_consumer_takes(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Look-around that only Java knows: mixed is refused with an example, and where the group is
+    mixed already the group is at rest, with the cause.
+    """
+    registers(rig, "(?=t)t")
+    rig.coordinator()
+    status, _, err = command(rig, capsys, "mode", GROUP, "mixed")
+    assert status == 1 and "cannot be shared" in err and "black_list of __.*" in err
+    rig.zk.create(rig.layout.mode(GROUP), encode_mode(Mode(GroupMode.MIXED)), makepath=True)
+
+    def at_rest() -> bool:
+        shown = json.loads(command(rig, capsys, "describe", GROUP, "--json")[1])
+        return shown["state"] == "Stable" and any(
+            "only old consumers can read" in problem for problem in shown["problems"]
+        )
+
+    wait_until(at_rest, WAIT_S, "the group at rest, and the cause")
+
+
+def test_a_mode_that_is_not_reached_is_exit_status_1(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An old consumer that owns nothing of its share: what is waited for is said once, not every
+    second.
+    """
+    registers(rig)
+    rig.coordinator()
+    rig.member("m", "t")
+    status, _, err = command(rig, capsys, "mode", GROUP, "mixed", "--timeout-ms", "4000")
+    assert status == 1 and "after 4000 ms the group still waits for" in err
+    said = [line for line in err.splitlines() if "waiting for" in line]
+    assert said and len(said) == len(set(said)) and "PreparingRebalance" not in err
+
+
+def test_a_line_that_is_updated(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal one line is written over; it is gone when something else is said."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("zkcoord.admin.common.QUIET_MS", 0)
+    progress = Progress("zkcoord groups")
+    for text in ("a", "a", "b"):
+        progress.update(text)
+    progress.note("c")
+    progress.end()
+    assert capsys.readouterr().err == (
+        "\r\x1b[Kzkcoord groups: a\r\x1b[Kzkcoord groups: b\r\x1b[Kzkcoord groups: c\n"
+    )

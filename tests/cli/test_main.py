@@ -71,6 +71,28 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
     assert not missing, f"the docstring of zkcoord/cli/main.py lacks {missing}"
 
 
+def test_a_suggestion_is_never_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every flag of every command, given to every other command."""
+    flags = {"--zookeeper", "--json", "--dry-run", "--execute", "--only", "--topic", "--state"}
+    flags |= {"--group", "--fresh", "--live", "--rollback", "--members", "--layout", "--take"}
+    for command in (
+        ["migrate", "list"],
+        ["migrate", "restore", "r"],
+        ["migrate", "verify", "1"],
+        ["groups", "list"],
+        ["groups", "mode", "g"],
+        ["offsets", "show", "g"],
+        ["coordinator"],
+        ["journal"],
+        ["check"],
+        ["acl", "audit"],
+    ):
+        for flag in sorted(flags):
+            main([*command, f"{flag}=x"])
+            said = capsys.readouterr().err
+            assert f"write {flag}\n" not in said, said
+
+
 def test_version_imports_neither_kazoo_nor_kafka(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom zkcoord.cli.main import main\ntry:\n    main(['--version'])\nexcept"
@@ -94,6 +116,11 @@ def test_version_imports_neither_kazoo_nor_kafka(tmp_path: Path) -> None:
         (["coordinater"], ("'coordinater'",)),
         (["coordinator", "--zookeper", "a"], ("'--zookeper'", "--zookeeper")),
         (["coordinator", "extra"], ("'extra' is not known",)),
+        (["migrate", "list", "--zookeeper", "a"], ("'--zookeeper'", "leave it out")),
+        (["migrate", "list", "--json"], ("'--json' is not known to zkcoord migrate list",)),
+        (["migrate", "rollback", "1", "--dry-run"], ("'--dry-run'", "leave it out")),
+        (["migrate", "apply", "1", "--zookeper", "a"], ("write --zookeeper",)),
+        (["groups", "list", "--members"], ("'--members'", "zkcoord groups list")),
         (["coordinator", "step-down", "extra"], ("'extra' is not known",)),
         (["coordinator", "step-down", "--no-http"], ("'--no-http' is not known",)),
         (["coordinator", "step-down"], ("no ZooKeeper is named",)),

@@ -8,7 +8,7 @@ an empty line. Lines of input:
     topic NAME PARTITIONS [incarnation] | topic NAME gone
     match REGEX t1,t2                     what a white-list wildcard matches now
     member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [protocols=a,b] [instance=I grace=MS]
-        [data=TEXT] [timeout=MS] [legacy] [pattern=REGEX]
+        [data=TEXT] [timeout=MS] [legacy] [unfollowed=WHY] [pattern=REGEX]
                                           [instead=NAME]      in one reading with the end of another
                                                               registration
     gone G NAME                           registration and, as one close, the owner nodes of its
@@ -26,7 +26,7 @@ an empty line. Lines of input:
         what a custom assignor said
     given G                               print who owns what in the question that a custom assignor
                                           has not answered yet
-    malformed G registration|owner NAME reason..
+    malformed G registration|owner NAME reason..     | unkept G (the keeper's node is gone)
     settle [NAME,..]                      every write succeeds and every command is carried out,
                                           except those of the members named, until nothing more
                                           happens
@@ -77,6 +77,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.shared import KEEPER
 from zkcoord.core_encoding import codec
 from zkcoord.replay.text import action_text, partitions_text
 
@@ -245,14 +246,15 @@ class World:
         name, czxid = identity.split("@")
         given = dict(e.split("=", 1) for e in extras if "=" in e)
         pattern = Pattern(PatternKind.WHITE_LIST, given["pattern"]) if "pattern" in given else None
+        named = not pattern and "unfollowed" not in given
         streams = (
-            {} if pattern else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
+            {} if not named else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
         )
         member = Member(
             name,
             int(czxid),
             int(czxid),
-            Subscription(streams, pattern),
+            Subscription(streams, pattern, 1 if named or pattern else int(topics)),
             tuple(given.get("assignors", "sticky").split(",")),
             tuple(given.get("protocols", "cooperative").split(",")),
             given.get("instance"),
@@ -260,6 +262,7 @@ class World:
             rebalance_timeout_ms=int(given.get("timeout", "60000")),
             user_data=given.get("data", ""),
             legacy="legacy" in extras,
+            unfollowed=given.get("unfollowed", ""),
         )
         members = self.members.setdefault(group, {})
         members[name] = member
@@ -335,6 +338,9 @@ class World:
         for tp in mine:
             del self.owners[group][tp]
         return self._changed(group, ev.GroupDelta(members={name: None}, owners=dict.fromkeys(mine)))
+
+    def do_unkept(self, group: str) -> list[ev.Action]:
+        return self._changed(group, ev.GroupDelta(members={KEEPER: None}))
 
     def do_expired(self, group: str, name: str) -> list[ev.Action]:
         self.members[group].pop(name)

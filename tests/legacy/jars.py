@@ -88,7 +88,26 @@ def harness_classpath(version: str, java: Java, progress: jars.Progress = lambda
     return os.pathsep.join([str(final), release])
 
 
-def _compile(class_path: str, java: Java, target: Path, progress: jars.Progress) -> None:
+def compiled(source: Path, java: Java, progress: jars.Progress = lambda _: None) -> str:
+    """Class path of a source file that needs nothing but Java, compiled if it is not there."""
+    home = jars.cache_dir() / "legacy"
+    home.mkdir(parents=True, exist_ok=True)
+    final = home / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    with (home / f".{source.stem}.lock").open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not final.is_dir():
+            partial = Path(tempfile.mkdtemp(prefix=".compiled-", dir=home))
+            try:
+                _compile("", java, partial, progress, source)
+                partial.rename(final)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return str(final)
+
+
+def _compile(
+    class_path: str, java: Java, target: Path, progress: jars.Progress, source: Path = SOURCE
+) -> None:
     compiler = os.pathsep.join(map(str, jars.resolve(COMPILER, java, progress)))
     command = [
         str(java.executable),
@@ -107,7 +126,7 @@ def _compile(class_path: str, java: Java, target: Path, progress: jars.Progress)
         class_path,
         "-d",
         str(target),
-        str(SOURCE),
+        str(source),
     ]
     answer = subprocess.run(
         owned_command(command),
@@ -118,7 +137,7 @@ def _compile(class_path: str, java: Java, target: Path, progress: jars.Progress)
         stdin=subprocess.DEVNULL,
     )
     if answer.returncode != 0:
-        raise StackError(f"{SOURCE.name} does not compile: {answer.stdout}{answer.stderr}")
+        raise StackError(f"{source.name} does not compile: {answer.stdout}{answer.stderr}")
 
 
 def main(versions: Sequence[str]) -> int:

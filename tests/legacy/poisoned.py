@@ -20,20 +20,35 @@ from tests.harness.kafka import create_topic, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import consumer, coordinator, settled
 from tests.legacy.consumers import LegacyProcess
-from tests.legacy.jars import RELEASES
+from tests.legacy.jars import RELEASES, V1_1
 from tests.legacy.looking import owners, registered
-from tests.legacy.poison import ALL, HARMLESS, POISON, SCALA_JSON, Registration
+from tests.legacy.poison import (
+    ALL,
+    BATTERY,
+    HARMLESS,
+    POISON,
+    SCALA_JSON,
+    SINCE_010,
+    Registration,
+)
 from tests.legacy.revival import share
 from zkcoord.check.rules import ALL as EVERY
+from zkcoord.check.rules import JACKSON as SINCE_10
 from zkcoord.check.rules import SCALA_JSON as BEFORE_10
-from zkcoord.check.rules import Severity
+from zkcoord.check.rules import WHOLE_GROUP, Severity
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.paths import Layout
 
 WAIT_S = 120.0
 PARTITIONS, MEMBERS = 6, 3
 BACKOFF_MS = 200
-VICTIMS = {EVERY: frozenset(ALL), BEFORE_10: frozenset(SCALA_JSON)}
+VICTIMS = {
+    "": frozenset[str](),
+    EVERY: frozenset(ALL),
+    BEFORE_10: frozenset(SCALA_JSON),
+    SINCE_10: frozenset({V1_1}),
+    WHOLE_GROUP: frozenset(SINCE_010),
+}
 WHOLE = (Bar("min", 100, at_least=True),)
 
 
@@ -180,12 +195,14 @@ def play_poison(
     into.append(section)
     said = owned_by_ours(broker, client, POISON, section)
     topic = create_topic(broker.address, unique("poison"), PARTITIONS)
-    real: dict[str, set[str]] = {registration.name: set() for registration in (*POISON, *HARMLESS)}
+    real: dict[str, set[str]] = {
+        registration.name: set() for registration in (*POISON, *HARMLESS, *BATTERY)
+    }
     for version in RELEASES:
         with LegacyProcess(
             folder / f"poison-{version}", version, broker.zookeeper, broker.program.java
         ) as process:
-            for registration in (*POISON, *HARMLESS):
+            for registration in (*POISON, *HARMLESS, *BATTERY):
                 if killed_by(registration, process, client, topic):
                     real[registration.name].add(version)
     for registration in POISON:

@@ -5,6 +5,7 @@ otherwise.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.harness.kafka import create_topic, unique
 from tests.legacy.consumers import LegacyConsumer, LegacyProcess
 from tests.legacy.jars import RELEASES, V1_1
 from tests.legacy.looking import owners, registered
+from tests.legacy.patterns import asked, differences, drawn
 from zkcoord.core.model import Malformed, PatternKind
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker
@@ -36,6 +38,14 @@ WHITE = {
     r"T\.eu": (".eu",),
 }
 ESCAPED_TWICE = r"T\.eu"  # by 1.0.1 to 1.1.1, which then cover nothing
+
+
+@pytest.mark.nightly
+def test_java_covers_what_we_say_of_other_expressions(java: Java) -> None:
+    """Other seeds each night."""
+    seed = int(time.time())
+    answers = asked(java, drawn(seed, 10_000))
+    assert list(differences(answers.of)) == [], f"seed {seed}, Java {answers.java}"
 
 
 @pytest.mark.kafka

@@ -14,7 +14,7 @@ from tests.harness.kafka import create_topic, unique
 from tests.kafka.groups import consumer, coordinator, settled
 from tests.legacy.consumers import LegacyProcess
 from tests.legacy.jars import RELEASES
-from tests.legacy.poison import HARMLESS, POISON, Registration
+from tests.legacy.poison import BATTERY, HARMLESS, POISON, Registration
 from tests.legacy.poisoned import MEMBERS, PARTITIONS, VICTIMS, WAIT_S, add, killed_by
 from tests.legacy.revival import share
 from zkcoord.check.registration_rules import judge
@@ -52,15 +52,16 @@ def test_what_it_does_to_old_consumers(
     with LegacyProcess(tmp_path / "legacy", version, kafka_zk_hosts, java) as process:
         found = {
             registration.name: killed_by(registration, process, looking, topic)
-            for registration in (*POISON, *HARMLESS)
+            for registration in (*POISON, *HARMLESS, *BATTERY)
         }
     assert found == {
-        registration.name: version in registration.kills for registration in (*POISON, *HARMLESS)
+        registration.name: version in registration.kills
+        for registration in (*POISON, *HARMLESS, *BATTERY)
     }
 
 
 @pytest.mark.parametrize(
-    "registration", [*POISON, *HARMLESS], ids=lambda registration: registration.name
+    "registration", [*POISON, *HARMLESS, *BATTERY], ids=lambda registration: registration.name
 )
 def test_what_zkcoord_check_says_of_it(registration: Registration) -> None:
     """It names those that kill, with the releases that the test above saw killed, and no other."""

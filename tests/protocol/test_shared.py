@@ -12,6 +12,7 @@ from consumer.core import messages as msg
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, WAIT_S, Coordinator, Member, Rig
 from zkcoord.core.model import GroupMode, Mode, TopicPartition
+from zkcoord.core.shared import KEEPER, KEEPER_TEXT
 from zkcoord.zk.clock import wall_ms
 from zkcoord.znodes import codec
 
@@ -248,3 +249,39 @@ def test_without_a_mode_a_group_with_an_old_consumer_is_left_alone(rig: Rig) -> 
         "that nobody comes after it",
     )
     assert f"{GROUP}_late" not in " ".join(rig.names(rig.layout.ids(GROUP)))
+
+
+def test_nobody_joins_old_consumers_that_know_nothing_of_it(rig: Rig) -> None:
+    """They would leave a share of their partitions to another registration. Said to be shared, or
+    where ours were there before, it joins.
+    """
+    rig.topic("t", 2)
+    leads(rig)
+    _, old = registers(rig)
+    early = rig.member("early", "t")
+    early.wait(
+        lambda: any(f"{GROUP}_a" in m.message for m in early.said(msg.Failed)), "its refusal"
+    )
+    assert [m.code for m in early.said(msg.Failed)] == [msg.FailureCode.REJECTED]
+    assert rig.names(rig.layout.ids(GROUP)) == [f"{GROUP}_a"]
+    say(rig, GroupMode.MIXED)
+    shared(rig)
+    rig.zk.delete(rig.layout.mode(GROUP))
+    rig.member("later", "t").joined()
+
+
+def test_an_old_consumer_in_a_coordinated_group_is_kept_out(rig: Rig) -> None:
+    """By a registration that none of them can read, for as long as it is there; ours go on."""
+    rig.topic("t", 2)
+    say(rig, GroupMode.COORDINATED)
+    leads(rig)
+    first = rig.member("first", "t").joined()
+    first.fetches(TopicPartition("t", 0), TopicPartition("t", 1))
+    keeper = rig.layout.registration(GROUP, KEEPER)
+    _, old = registers(rig)
+    wait_until(lambda: rig.zk.exists(keeper) is not None, WAIT_S, "what keeps it out")
+    assert rig.zk.get(keeper)[0] == KEEPER_TEXT.encode()
+    second = rig.member("second", "t").joined()
+    second.wait(lambda: len(second.driver.core.session.held) == 1, "its half")
+    rig.zk.delete(rig.layout.registration(GROUP, f"{GROUP}_a"))
+    wait_until(lambda: rig.zk.exists(keeper) is None, WAIT_S, "the end of that")

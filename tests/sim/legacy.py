@@ -113,7 +113,7 @@ def parse_partitions(data: bytes) -> list[int]:
 
 class LegacyMember:
     """One old consumer. `topics` maps topics to streams; `delivered` is told of what it hands to
-    its application.
+    its application. `regex`: it subscribes by this, which covers `topics`, instead of by name.
     """
 
     def __init__(
@@ -128,11 +128,13 @@ class LegacyMember:
         places: Places,
         log: Log,
         delivered: Delivered,
+        regex: str = "",
     ) -> None:
         self.kernel = kernel
         self.host = Host(kernel, name)
         self.group = group
         self.topics = dict(topics)
+        self.regex = regex
         self.timeout_ms = timeout_ms
         self.commit_every_ms = commit_every_ms
         self.places = places
@@ -214,8 +216,8 @@ class LegacyMember:
         data = json.dumps(
             {
                 "version": 1,
-                "subscription": self.topics,
-                "pattern": "static",
+                "subscription": {self.regex: 1} if self.regex else self.topics,
+                "pattern": "white_list" if self.regex else "static",
                 "timestamp": str(WALL_START_MS + self.kernel.now),
             }
         ).encode()

@@ -325,6 +325,7 @@ def _mixed(kernel: Kernel) -> Plan:
     """Groups shared with old consumers, some with coordinators that are away for long."""
     plan = _base(kernel, _MIXED, _MIXED_BESIDE)
     plan.layout, plan.shared = Layout.ISOLATED, True
+    plan.unfollowed_chance = kernel.rng.choice((0.0, 0.0, 0.3, 0.6))
     plan.legacy = kernel.between(0, 3)
     plan.consumers = kernel.between(1, 3)
     plan.consumers_max = 4

@@ -68,6 +68,7 @@ class Plan:
     seeks_chance: float = 0.0  # of an application without a reset policy that seeks
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
+    unfollowed_chance: float = 0.0  # of an old consumer whose expression nobody else understands
 
     @property
     def lease_longest_ms(self) -> int:

@@ -354,6 +354,9 @@ class World:
         assert contract is not None
         some = [t for t in sorted(self.topics) if kernel.chance(0.8)] or sorted(self.topics)[:1]
         topics = {t: kernel.between(1, 2) for t in some}
+        regex = ""
+        if self.plan.unfollowed_chance and kernel.chance(self.plan.unfollowed_chance):
+            topics, regex = dict.fromkeys(topics, 1), f"(?=t)({'|'.join(topics)})"
         name = self.new_name("l")
         kernel.trace(name, f"started: {topics}")
         self.legacies.append(
@@ -368,6 +371,7 @@ class World:
                 self.places,
                 self.log,
                 contract.delivered,
+                regex,
             )
         )
         return self.legacies[-1]
@@ -454,6 +458,9 @@ class World:
             process.host.resume()
         for group in self.groups if self.plan.shared else ():
             self.set_mode(group, "mixed")
+        for old in self.legacies:
+            if old.regex and old.running and not old.closing:
+                old.close()  # an operator stops whom nobody understands
         for consumer in self.consumers:
             consumer.app.habits.quits_chance = consumer.app.habits.slow_chance = (
                 consumer.app.habits.slow_revoke_chance

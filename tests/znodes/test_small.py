@@ -58,21 +58,28 @@ def test_offset_round_trip(offset: int) -> None:
     [
         b"",
         b"-1",
-        b"+1",
         b" 1",
+        b"+",
         b"1\n",
         b"1_0",
         b"1.0",
         b"0x1",
-        "١".encode(),
         b"9223372036854775808",
         b"1" * 20,
+        b"1" * 200,
+        b"\xff",
+        b"17L",
         b"None",
     ],
 )
 def test_malformed_offset(data: bytes) -> None:
     found = codec.decode_offset("t-0", data)
     assert isinstance(found, Malformed) and found.name == "t-0"
+
+
+@pytest.mark.parametrize("text", ["17", "+17", "0017", "١٧", "１７"])
+def test_an_offset_is_read_as_old_consumers_read_it(text: str) -> None:
+    assert codec.decode_offset("t-0", text.encode()) == 17
 
 
 @pytest.mark.parametrize("offset", [-1, 2**63])

@@ -9,13 +9,25 @@ after a sync.
 from __future__ import annotations
 
 import getpass
+import shutil
 import socket
+import sys
 from collections.abc import Iterable
 
 from zkcoord.errors import RefusedError
 from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.port import Children, Denied, GetChildren, ReadAnswer
+from zkcoord.zk.port import (
+    Children,
+    Create,
+    Delete,
+    Denied,
+    GetChildren,
+    Op,
+    ReadAnswer,
+    SetData,
+    ZkError,
+)
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
@@ -29,6 +41,8 @@ class Progress:
     def __init__(self, prog: str) -> None:
         self.prog = prog
         self._next_ms = boot_ms() + QUIET_MS
+        # What `update` has written last.
+        self._said = ""
 
     def say(self, text: str) -> None:
         """Where things stand now."""
@@ -37,9 +51,31 @@ class Progress:
             self._next_ms = now + QUIET_MS
             self.note(text)
 
+    def update(self, text: str) -> None:
+        """What is waited for: on a terminal one line that is written over, else a line when it is
+        something else than before.
+        """
+        now = boot_ms()
+        if now < self._next_ms or text == self._said:
+            return
+        self._next_ms = now + QUIET_MS
+        self._said = text
+        if sys.stderr.isatty():
+            width = max(20, shutil.get_terminal_size().columns - 1)
+            err(printable(f"{self.prog}: {text}")[:width], over=True)
+        else:
+            self.note(text)
+
     def note(self, text: str) -> None:
         """Something worth a line in any case."""
+        self.end()
         err(f"{self.prog}: {printable(text)}\n")
+
+    def end(self) -> None:
+        """Nothing is waited for: what comes next begins a line of its own."""
+        if self._said and sys.stderr.isatty():
+            err("", over=True)
+            self._said = ""
 
 
 def some(names: Iterable[object], shown_max: int = NAMES_SHOWN_MAX) -> str:
@@ -56,6 +92,27 @@ def whoami() -> str:
     except (KeyError, OSError):
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
+
+
+def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
+    """Why ZooKeeper refused an operation, and what helps: one sentence. Where it is a right that is
+    missing, whose and which.
+    """
+    if error is not ZkError.NO_AUTH:
+        return (
+            f"ZooKeeper refused to write {op.path} ({error.value}): look at its quota and its log,"
+            " then repeat the command"
+        )
+    parent = op.path.rpartition("/")[0] or "/"
+    right = {
+        Create: f"to create children of {parent} (c)",
+        Delete: f"to delete children of {parent} (d)",
+        SetData: f"to write {op.path} (w)",
+    }.get(type(op), f"to read {op.path} (r)")
+    return (
+        f"{client.principal} has not ZooKeeper's right {right}: give credentials that have it"
+        " (--zookeeper-user), or have that node's ACL changed by who made it"
+    )
 
 
 def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ...]:

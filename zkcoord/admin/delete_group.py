@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, children, members_now, some
+from zkcoord.admin.common import Progress, children, members_now, some, write_refused
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnknownGroupError
 from zkcoord.zk.port import (
@@ -278,10 +278,7 @@ class Deletion:
         for piece in pieces:
             result = self.client.multi([self._op(item) for item in piece])
             if isinstance(result, Rejected) and result.error not in EXPECTED:
-                return (
-                    f"ZooKeeper refused to delete {piece[result.index].path}"
-                    f" ({result.error.value}): give credentials that may (--zookeeper-user)"
-                )
+                return write_refused(self.client, self._op(piece[result.index]), result.error)
             if not isinstance(result, Committed):
                 return ""
             self.deleted.update(item.kind for item in piece)

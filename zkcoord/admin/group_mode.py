@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from zkcoord.admin.common import Progress, some
+from zkcoord.admin.common import Progress, some, write_refused
 from zkcoord.admin.offsets.reset import make
+from zkcoord.core.group.legacy_group import unfollowed_problem
 from zkcoord.core.model import GroupMode, GroupState, Mode
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import AclEntry, Committed, Create, GetData, Node, SetData, Unanswered
@@ -58,8 +59,8 @@ class SetMode:
         self.progress = progress
 
     def run(self) -> ModeSet:
-        """Write it, and wait until the coordinator says it. Raises `UnknownGroupError`,
-        `RefusedError`.
+        """Write it, and wait until the coordinator says it and the group is at rest. Raises
+        `UnknownGroupError`, `RefusedError`.
         """
         self._allowed(describe_group(self.client, self.layout, self.group))
         self._write()
@@ -72,18 +73,14 @@ class SetMode:
                 said and found.metadata.state in (GroupState.STABLE, GroupState.EMPTY)
             ) or not leads:
                 return ModeSet(found, said)
+            waits = _waits_for(found) if said else "the coordinator to take the mode up"
             if self.clock() - began_ms >= self.timeout_ms:
-                if said:
-                    return ModeSet(found, True)
+                look = f"zkcoord groups describe {self.group}" if said else "the coordinator's log"
                 raise RefusedError(
-                    "the mode is written, but the coordinator did not take it up within"
-                    f" {self.timeout_ms} ms: look at its log"
+                    f"the mode is written, and after {self.timeout_ms} ms the group still waits for"
+                    f" {waits}: look at {look}"
                 )
-            self.progress.say(
-                f"the group is {found.state.value}"
-                if said
-                else "waiting for the coordinator to take the mode up"
-            )
+            self.progress.update(f"waiting for {waits}")
             self.pause()
 
     def _allowed(self, found: GroupSnapshot) -> None:
@@ -95,6 +92,12 @@ class SetMode:
                 "a group can be shared with old consumers only in the layout"
                 f" {Layout.ISOLATED.name}, where both have their registrations in one place: run"
                 f" coordinator and consumers with it (--layout {Layout.ISOLATED.name})"
+            )
+        unfollowed = sorted(name for name in old if found.members[name].unfollowed)
+        if kind is GroupMode.MIXED and unfollowed:
+            raise RefusedError(
+                f"the group {self.group} cannot be shared: "
+                + unfollowed_problem(unfollowed[0], found.members[unfollowed[0]].unfollowed)
             )
         if kind is GroupMode.COORDINATED and old:
             raise RefusedError(
@@ -112,15 +115,12 @@ class SetMode:
             (node,) = self.client.read([GetData(path)])
             if isinstance(node, Node) and node.data == data:
                 return
-            result = self.client.multi(
-                [
-                    (
-                        SetData(path, data, node.stat.version)
-                        if isinstance(node, Node)
-                        else Create(path, data, acl=self.acl)
-                    )
-                ]
+            op = (
+                SetData(path, data, node.stat.version)
+                if isinstance(node, Node)
+                else Create(path, data, acl=self.acl)
             )
+            result = self.client.multi([op])
             if isinstance(result, Committed):
                 return
             if not isinstance(result, Unanswered) and result.error.value not in (
@@ -128,14 +128,30 @@ class SetMode:
                 "BadVersion",
                 "NoNode",
             ):
-                raise RefusedError(
-                    f"ZooKeeper refused to write {path} ({result.error.value}): give credentials"
-                    " that may (--zookeeper-user)"
-                )
+                raise RefusedError(write_refused(self.client, op, result.error))
         raise RefusedError(
             f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
             " uses it, then try again"
         )
+
+
+def _waits_for(found: GroupSnapshot) -> str:
+    """What a group is waiting for that is not at rest, by what is seen of it."""
+    asked = sorted(name for name, commands in found.commands.items() if commands)
+    if asked:
+        return f"{some(asked)} to answer"
+    if found.metadata.problems:
+        return f"this to end: {found.metadata.problems[0]}"
+    old = sorted(name for name, member in found.members.items() if member.legacy)
+    holding = [name for name in old if found.held_by(name)]
+    if found.mode is not None and found.mode.kind is GroupMode.COORDINATED and holding:
+        return f"{some(holding)}, old consumers, to let go of what they own"
+    free = [tp for tp in found.partitions if tp not in found.owners]
+    return (
+        f"{some(free)} to be owned"
+        if free
+        else f"the rebalance to end (the group is {found.state.value})"
+    )
 
 
 def mode_of(kind: str, strategy: str, by: str) -> Mode:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress
+from zkcoord.admin.common import Progress, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
@@ -88,26 +88,20 @@ class Rebalance:
     def _ask(self) -> None:
         make(self.client, Create(self.layout.requests(self.group), b"", acl=self.acl))
         for _ in range(TRIES_MAX):
-            result = self.client.multi(
-                [
-                    Create(
-                        self.layout.request_prefix(self.group),
-                        encode_request(self.request),
-                        sequential=True,
-                        acl=self.acl,
-                    )
-                ]
+            op = Create(
+                self.layout.request_prefix(self.group),
+                encode_request(self.request),
+                sequential=True,
+                acl=self.acl,
             )
+            result = self.client.multi([op])
             if isinstance(result, Committed):
                 (created,) = result.results
                 assert isinstance(created, Created)
                 self.node = created.path
                 return
             if isinstance(result, Rejected):
-                raise RefusedError(
-                    f"ZooKeeper refused the request below {self.layout.requests(self.group)}"
-                    f" ({result.error.value}): give credentials that may (--zookeeper-user)"
-                )
+                raise RefusedError(write_refused(self.client, op, result.error))
         raise RefusedError(
             "ZooKeeper did not answer again and again: look at its servers, then try again"
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress
+from zkcoord.admin.common import Progress, write_refused
 from zkcoord.core.model import Malformed
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Check, Committed, Delete, GetData, Node, Rejected
@@ -106,10 +106,7 @@ def _unseat(client: SyncClient, layout: Layout, old: Leadership) -> None:
                 )
             return  # the answer was lost, and it happened
         if isinstance(result, Rejected):
-            raise RefusedError(
-                f"ZooKeeper refused to delete {layout.leader} ({result.error.value}): give"
-                " credentials that may (--zookeeper-user)"
-            )
+            raise RefusedError(write_refused(client, Delete(layout.leader), result.error))
     raise RefusedError(
         "ZooKeeper did not answer again and again: look at its servers, then try again"
     )

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from zkcoord.check.reader import At, GroupSeen
 from zkcoord.check.registration_rules import Subscribed, judge
 from zkcoord.check.rules import CheckFinding, Severity
-from zkcoord.core.model import Malformed, Owner, Pattern, PatternKind, Topic, TopicPartition
+from zkcoord.core.model import (
+    GroupMode,
+    Malformed,
+    Member,
+    Owner,
+    Pattern,
+    PatternKind,
+    Topic,
+    TopicPartition,
+)
+from zkcoord.core.shared import KEEPER
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import INTERNAL_TOPICS, match_patterns
@@ -24,7 +34,7 @@ TRANSIENT = frozenset(
 )
 """What a group that is being rebalanced shows as well: it counts when it is there twice."""
 
-_SIGNED = re.compile(rb"[+-][0-9]{1,19}")
+_BELOW_0 = re.compile(rb"-0*[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,10 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
                 f" {', '.join(f'{count} in {name}' for name, count in homes.items())}",
             )
         )
+    ours = len(members) - len(old)
     if old:
+        here = sum(home == Layout.ISOLATED.name for home, _ in members) - len(old)
+        found += _together(group, sorted(old), here)
         if not group.has_offsets:
             found.append(
                 CheckFinding(
@@ -87,7 +100,6 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
         found += _topics_of(
             group, {name: member for name, member in old.items() if member is not None}, topics
         )
-    ours = sum(map(len, group.members.values())) - len(old)
     return GroupJudgement(
         tuple(
             sorted(found, key=lambda finding: (finding.severity.rank, finding.code, finding.node))
@@ -106,6 +118,8 @@ def _members(
     members: dict[tuple[str, str], Subscribed | None] = {}
     for home, there in group.members.items():
         for name, (path, node) in there.items():
+            if name == KEEPER:
+                continue
             judged = judge(name, node.data, node.stat)
             # no old consumer reads the other home
             problems = judged.problems if home == Layout.ISOLATED.name else ()
@@ -113,8 +127,27 @@ def _members(
             value = codec.decode_registration(name, node.data, node.stat)
             if isinstance(value, Malformed) and not problems:
                 found.append(CheckFinding("registration-left-out", group.name, path, value.reason))
+            unfollowed = value.unfollowed if isinstance(value, Member) else ""
+            if unfollowed and not any(code == "registration-not-re2" for code, _ in problems):
+                found.append(CheckFinding("registration-unfollowed", group.name, path, unfollowed))
             members[home, name] = judged.subscribed
     return members
+
+
+def _together(group: GroupSeen, old: Sequence[str], ours: int) -> Iterator[CheckFinding]:
+    """Old consumers where nobody said that they belong."""
+    kept_out = group.mode is not None and group.mode.kind is GroupMode.COORDINATED
+    beside = group.mode is None and ours > 0
+    if kept_out or beside:
+        for name in old:
+            yield CheckFinding(
+                "old-consumer-kept-out" if kept_out else "old-consumer-beside-ours",
+                group.name,
+                Layout.ISOLATED.registration(group.name, name),
+                "the group is in mode coordinated"
+                if kept_out
+                else f"{ours} members of zkcoord's are in the group, and it has no mode",
+            )
 
 
 def _owners(
@@ -197,7 +230,7 @@ def _offsets(
         elif not _exists(at, topics):
             if isinstance(topic, Topic):
                 per_topic["offset-no-such-partition", at.topic].append(at.child)
-        elif _SIGNED.fullmatch(at.node.data):
+        elif _BELOW_0.fullmatch(at.node.data):
             per_topic["offset-outside-log", at.topic].append(
                 f"{at.child} ({at.node.data.decode()})"
             )

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from zkcoord.core.model import Mode
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes import names
+from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import CONSUMERS, Layout
 
 GROUPS_AT_ONCE = 250
@@ -37,8 +38,8 @@ class At(NamedTuple):
 @dataclass
 class GroupSeen:
     """One group. `members` by home (the layout's name) and name; `beside` is by topic the node
-    above its offsets. `denied`: paths that could not be read; `large`: paths with too many
-    children.
+    above its offsets, `mode` what an operator said (layout `isolated`). `denied`:
+    paths that could not be read; `large`: paths with too many children.
     """
 
     name: str
@@ -47,6 +48,7 @@ class GroupSeen:
     offsets: list[At] = field(default_factory=list)
     beside: dict[str, Node] = field(default_factory=dict)
     has_offsets: bool = False
+    mode: Mode | None = None
     has_home: bool = False
     denied: list[str] = field(default_factory=list)
     large: list[tuple[str, int]] = field(default_factory=list)
@@ -103,6 +105,10 @@ def read_groups(reader: SyncClient, wanted: Sequence[str]) -> Iterator[list[Grou
 def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     """The nodes above members, owners and offsets, and their children's names."""
     parents = [_Parents(GroupSeen(name)) for name in wanted]
+    modes = reader.read([GetData(Layout.ISOLATED.mode(name)) for name in wanted])
+    for parent, answer in zip(parents, modes, strict=False):
+        mode = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
+        parent.seen.mode = mode if isinstance(mode, Mode) else None
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
     there: list[tuple[_Parents, str]] = []
     for (parent, path), answer in zip(

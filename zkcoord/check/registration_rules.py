@@ -1,31 +1,27 @@
 """What the readers of old consumers make of a registration. Pure.
 
 They read "pattern" and "subscription" and nothing else, but the whole document must be JSON for
-them. Up to 0.11 every number in it is converted to an int by their parser, wherever it stands. A
-static subscription needs at least one stream per topic, a pattern's exactly one expression that
-Java compiles. Java's dialect is judged by two others: what neither RE2 nor Python compiles, Java
-does not.
+their parser, which is another one since 1.0 (`zkcoord.znodes.legacy_json`). A static subscription
+needs at least one stream per topic, a pattern's one expression that Java compiles.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.shared import KEEPER
 from zkcoord.znodes import names
 from zkcoord.znodes.codec import decode_legacy_document
-from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
+from zkcoord.znodes.java_patterns import Refusal
+from zkcoord.znodes.legacy_json import INT_MAX, PATTERNS, LegacyDocument
+from zkcoord.znodes.patterns import check_old_regex, check_regex
 from zkcoord.znodes.stat import Stat
 
-INT_MAX = 2**31 - 1
 SHOWN_MAX = 5
-PATTERNS = ("white_list", "black_list")
-
-_JAVA_ONLY = re.compile(r"\\[pP]\{|[*+?}]\+|&&\[")
 
 
 @dataclass(frozen=True)
@@ -57,16 +53,15 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
         problems.append(
             ("registration-name", f"the name {names.shown(name)} is not printable ASCII")
         )
+    if name == KEEPER:
+        return Judged((), None)
     parsed = decode_legacy_document(name, data)
     if isinstance(parsed, Malformed):
         return Judged((*problems, ("registration-no-json", parsed.reason)), None)
     document = parsed.fields
-    if parsed.large:
-        problems.append(
-            ("registration-large-number", f"it holds {', '.join(parsed.large[:SHOWN_MAX])}")
-        )
-    pattern, found = document.get("pattern"), document.get("subscription")
-    if type(pattern) is not str:
+    problems += _parsers(parsed)
+    pattern, found = document.get("pattern", 0), document.get("subscription")
+    if type(pattern) is not str and not (pattern is None and not parsed.before_10):
         problems.append(
             (
                 "registration-no-pattern",
@@ -88,7 +83,7 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
                 ),
             )
         )
-    if type(pattern) is not str or type(found) is not dict:
+    if not (pattern is None or type(pattern) is str) or type(found) is not dict:
         return Judged(tuple(problems), None)
     if stat.version > 0:
         problems.append(
@@ -96,25 +91,34 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
         )
     problems += _streams(found)
     ours = "zkcoord" in document
-    if pattern not in PATTERNS:
+    if pattern not in PATTERNS or not found:
+        if "" in found:
+            problems.append(("registration-empty-topic", "it names a topic without a name"))
         return Judged(tuple(problems), Subscribed(tuple(sorted(found)), ours=ours))
-    problems += _regex(found, ours)
-    expression = next(iter(found), "")
+    regex_problems, followed = _regex(found, ours)
     return Judged(
-        tuple(problems),
-        Subscribed(
-            regex=expression if ours else as_old_consumers_read(expression),
-            black=pattern == "black_list",
-            ours=ours,
-        ),
+        (*problems, *regex_problems),
+        Subscribed(regex=followed, black=pattern == "black_list", ours=ours),
     )
+
+
+def _parsers(parsed: LegacyDocument) -> Iterator[tuple[str, str]]:
+    """What only some releases' parsers refuse."""
+    if parsed.before_10:
+        yield "registration-json-before-1.0", parsed.before_10
+    elif parsed.large:
+        yield "registration-large-number", f"it holds {', '.join(parsed.large[:SHOWN_MAX])}"
+    if parsed.since_10:
+        yield "registration-json-since-1.0", parsed.since_10
+    elif parsed.fields.get("pattern", 0) is None and not parsed.before_10:
+        yield "registration-json-since-1.0", '"pattern" is null'
 
 
 def _streams(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     bad = [
         f"{names.shown(topic)} has {names.shown(json.dumps(count))} streams"
         for topic, count in found.items()
-        if type(count) is not int or count < 1
+        if type(count) is not int or not 1 <= count <= INT_MAX
     ]
     if bad:
         yield (
@@ -124,33 +128,27 @@ def _streams(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
-def _regex(found: dict[str, Any], ours: bool) -> Iterator[tuple[str, str]]:
-    if not found:
-        yield "registration-no-subscription", '"subscription" of a pattern is empty'
-        return
+def _regex(found: dict[str, Any], ours: bool) -> tuple[list[tuple[str, str]], str | None]:
+    """The problems of a pattern, and its expression as zkcoord matches it (None: it cannot)."""
+    problems: list[tuple[str, str]] = []
     if len(found) > 1:
-        yield "registration-several-patterns", f"it has {len(found)} expressions"
+        problems.append(("registration-several-patterns", f"it has {len(found)} expressions"))
     raw = next(iter(found))
-    expression = raw if ours else as_old_consumers_read(raw)
     if "\\\\" in raw:  # no topic's name holds a backslash, so nobody means one
-        yield (
-            "registration-escaped-twice",
-            f"the expression {names.shown(raw)} has its backslashes doubled",
+        problems.append(
+            (
+                "registration-escaped-twice",
+                f"the expression {names.shown(raw)} has its backslashes doubled",
+            )
         )
-    checked = check_regex(expression)
-    if isinstance(checked, Malformed):
-        yield (
-            ("registration-not-re2" if _java_may(expression) else "registration-bad-regex"),
-            f"the expression {names.shown(expression)}: {checked.reason}",
+    checked = check_regex(raw) if ours else check_old_regex(raw)
+    if isinstance(checked, str):
+        return problems, checked
+    by_java = isinstance(checked, Refusal) and checked.by_java
+    problems.append(
+        (
+            "registration-bad-regex" if by_java else "registration-not-re2",
+            f"the expression {names.shown(raw)}: {checked.reason}",
         )
-
-
-def _java_may(expression: str) -> bool:
-    """Whether Java may take what RE2 does not: another backtracking engine does, or it has a form
-    that only Java has. (It is compiled only, never matched.)
-    """
-    try:
-        re.compile(expression)
-    except (re.error, RecursionError, OverflowError):
-        return _JAVA_ONLY.search(expression) is not None
-    return True
+    )
+    return problems, None

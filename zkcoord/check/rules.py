@@ -74,6 +74,8 @@ class CheckFinding:
 
 ALL = "0.8.0 - 1.1.1"
 SCALA_JSON = "0.8.0 - 0.11.0"
+JACKSON = "1.0.0 - 1.1.1"
+WHOLE_GROUP = "0.10.2 - 1.1.1"
 BACKSLASH = "1.0.1 - 1.1.1"
 _KILLS = (
     "every rebalance of the group's old consumers fails, four times; then each of them owns nothing"
@@ -90,9 +92,16 @@ RULES: dict[str, CheckRule] = {
     "registration-no-json": CheckRule(
         _E, ALL, _KILLS, f"{_GO} (pykafka writes the topic's bare name)"
     ),
+    "registration-json-before-1.0": CheckRule(
+        _E, SCALA_JSON, f"{_KILLS}; 1.0 and newer read it", _GO
+    ),
+    "registration-json-since-1.0": CheckRule(
+        _E, JACKSON, f"{_KILLS}; those before 1.0 read it", _GO
+    ),
     "registration-no-pattern": CheckRule(_E, ALL, _KILLS, _GO),
     "registration-no-subscription": CheckRule(_E, ALL, _KILLS, _GO),
     "registration-no-streams": CheckRule(_E, ALL, _KILLS, _GO),
+    "registration-empty-topic": CheckRule(_E, WHOLE_GROUP, _KILLS, _GO),
     "registration-bad-regex": CheckRule(
         _E,
         ALL,
@@ -142,11 +151,20 @@ RULES: dict[str, CheckRule] = {
         "give that consumer a consumer id of ASCII characters",
     ),
     "registration-not-re2": CheckRule(
-        _N,
+        _E,
         "",
-        "zkcoord cannot evaluate this expression (look-around and back-references are Java's): a"
-        " group that is to be mixed or coordinated needs another",
-        "write the expression without look-around and back-references",
+        "its consumer takes partitions by Java's rules, and zkcoord cannot say which: the group"
+        " cannot be mixed, and where it is, zkcoord's members get only what this consumer does not"
+        " take",
+        "write the expression without what only Java knows (a white list of names that do not begin"
+        " with __, say, as black_list of __.*), or stop that consumer",
+    ),
+    "registration-unfollowed": CheckRule(
+        _E,
+        "",
+        "old consumers can read it and zkcoord cannot, so that nobody here knows what its consumer"
+        " takes: the group cannot be mixed, and where it is, zkcoord's members get nothing",
+        "have its consumer subscribe to less at a time, or stop it",
     ),
     "registration-internal-topics": CheckRule(
         _N,
@@ -225,12 +243,29 @@ RULES: dict[str, CheckRule] = {
         " before 0.10.2 cannot use roundrobin so",
         "give each set of topics a group of its own",
     ),
+    "old-consumer-kept-out": CheckRule(
+        _E,
+        ALL,
+        "an old consumer in a group that is coordinated: zkcoord keeps it out (its rebalances fail,"
+        " with the reason in its log), and it consumes nothing",
+        "stop it, or have both share the group: zkcoord groups mode GROUP mixed",
+    ),
+    "old-consumer-beside-ours": CheckRule(
+        _E,
+        "",
+        "old consumers and members of zkcoord's are in one group and nobody said that they share"
+        " it: nothing is commanded, and what a member that ends has had is owned by nobody or goes"
+        " to an old consumer",
+        "stop those that are there by mistake, or have both share the group: zkcoord groups mode"
+        " GROUP mixed",
+    ),
     # offsets
     "offset-no-number": CheckRule(
         _E,
         ALL,
-        "the member that is to own this partition fails its rebalances with a"
-        " NumberFormatException, four times, then owns nothing",
+        "the old member that is to own this partition fails its rebalances with a"
+        " NumberFormatException, four times, then owns nothing; one of zkcoord's says so, and"
+        " leaves the partition alone",
         "stop the group, then set the node to the next offset in decimal digits, or delete it",
     ),
     "offset-ephemeral": CheckRule(
@@ -247,6 +282,15 @@ RULES: dict[str, CheckRule] = {
         " are delivered again",
         "look for long pauses (garbage collection, SIGSTOP, a suspended machine) of the group's"
         " members; old consumers cannot be fenced, coordinated ones are",
+    ),
+    "offsets-only-in-kafka": CheckRule(
+        _W,
+        "0.8.2 - 1.1.1",
+        "the group's offsets are in Kafka (offsets.storage=kafka): old consumers and tools that"
+        " look in ZooKeeper find none, and begin where auto.offset.reset says; zkcoord's members"
+        " adopt them with initial_offsets=kafka, the default, and only if no member of Kafka's own"
+        " protocol is live",
+        "zkcoord migrate apply 1 --take highest stores them in ZooKeeper, too",
     ),
     "offset-outside-log": CheckRule(
         _E,

@@ -98,11 +98,12 @@ def run(args: argparse.Namespace) -> int:
             f"--for is {args.watch_s:g}: write seconds from 0 to {WATCH_S_MAX}"
         )
     patterns = args.only or ["*"]
+    matched: set[str] = set()
     progress = Progress("zkcoord check")
     with SyncClient(zk_options(settings)) as reader:
         asking = _Kafka(settings, reader, progress) if args.kafka else None
         try:
-            wanted = partial(_matches, patterns)
+            wanted = partial(_matches, patterns, matched)
             examination = Examination(
                 reader,
                 wanted,
@@ -115,16 +116,20 @@ def run(args: argparse.Namespace) -> int:
         finally:
             if asking is not None:
                 asking.close()
-    if args.only and not examination.seen.groups:
+    vain = [pattern for pattern in args.only or () if pattern not in matched]
+    if vain:
         raise RefusedError(
-            f"no group matches {some(args.only)}: correct --only, or the chroot at the end of"
+            f"no group matches {some(vain)}: correct --only, or the chroot at the end of"
             " --zookeeper"
         )
     return FOUND if _bad(examination.seen, args.fail_on) else 0
 
 
-def _matches(patterns: Sequence[str], name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+def _matches(patterns: Sequence[str], matched: set[str], name: str) -> bool:
+    """Notes in `matched` which patterns are of use."""
+    found = {pattern for pattern in patterns if fnmatch.fnmatchcase(name, pattern)}
+    matched |= found
+    return bool(found)
 
 
 def _bad(seen: ExaminationCounts, fail_on: str) -> bool:
@@ -143,6 +148,7 @@ class _Kafka:
         self.ends = LogOffsets(asked.servers, asked.security)
         self.groups = KafkaGroups(asked.servers, security=asked.security)
         self._said = False
+        self.groups.names()  # before anything is written: whether a broker answers at all
 
     def close(self) -> None:
         """Close the connections."""
@@ -150,7 +156,9 @@ class _Kafka:
         self.groups.close()
 
     def ask(self, batch: Sequence[tuple[str, GroupJudgement]]) -> Iterator[CheckFinding]:
-        """Offsets outside of the logs, and live members of Kafka's own protocol."""
+        """Offsets outside of the logs, or only in Kafka, and live members of Kafka's own
+        protocol.
+        """
         wanted = {tp for _, judgement in batch for tp in judgement.stored}
         starts, ends = self.ends.starts_of(wanted), self.ends.of(wanted)
         if self.ends.warning and not self._said:
@@ -165,6 +173,16 @@ class _Kafka:
                         Layout.ISOLATED.offset(name, tp),
                         f"{offset}, and the log holds {starts[tp]} to {ends[tp]}",
                     )
+        elsewhere = [name for name, judgement in batch if not judgement.stored]
+        for name, offsets in self.groups.committed(elsewhere).items():
+            if offsets:
+                yield CheckFinding(
+                    "offsets-only-in-kafka",
+                    name,
+                    Layout.ISOLATED.offsets(name),
+                    f"none are stored here, and {len(offsets)} partitions have one in Kafka"
+                    f" ({some(sorted(offsets))})",
+                )
         living = [name for name, judgement in batch if judgement.old or judgement.ours]
         for name, members in self.groups.live_members(living).items():
             if members:

@@ -80,7 +80,9 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """0; what cannot be done is raised (`ZkcoordError`)."""
+    """0; what cannot be done, and a mode that was not reached in time, is raised
+    (`ZkcoordError`).
+    """
     validate_group(args.group)
     kinds = [kind.value for kind in GroupMode]
     if args.mode is not None and args.mode not in kinds:
@@ -104,7 +106,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             found, taken_up = describe_group(client, layout, args.group), True
         else:
             mode = mode_of(args.mode, args.strategy or STRATEGIES[0], whoami())
-            done = SetMode(
+            change = SetMode(
                 client,
                 layout,
                 args.group,
@@ -114,7 +116,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 args.timeout_ms,
                 partial(threading.Event().wait, LOOK_MS / 1000),
                 progress,
-            ).run()
+            )
+            try:
+                done = change.run()
+            finally:
+                progress.end()
             found, taken_up = done.group, done.taken_up
         found = judged(client, found)
     if args.json:

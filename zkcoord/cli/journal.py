@@ -18,7 +18,7 @@ from zkcoord.config.settings import journal_dir
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.coordinator.journal import Reading, Record, journal_files
 from zkcoord.coordinator.logging import timestamp
-from zkcoord.errors import ConfigurationError, NoJournalError
+from zkcoord.errors import ConfigurationError, NoJournalError, RefusedError
 from zkcoord.terminal import err, out, printable
 from zkcoord.text_table import table
 from zkcoord.znodes.names import validate_group
@@ -98,21 +98,34 @@ def run(args: argparse.Namespace) -> int:
         )
     reading = Reading()
     rows = _Rows(args.json)
-    rows.show(_last(reading, folder, args))
+    found, of_group = _last(reading, folder, args)
+    rows.show(found)
     if reading.unreadable:
         err(
             f"zkcoord journal: {reading.unreadable} lines in {folder} are not records and were"
             " left out\n"
+        )
+    if args.group is not None and not args.follow and not of_group:
+        raise RefusedError(
+            f"there is no record of the group {args.group} in {folder}: correct --group, or name"
+            " another coordinator's --journal-dir with --dir"
         )
     if args.follow:
         _follow(reading, folder, args, rows)
     return 0
 
 
-def _last(reading: Reading, folder: Path, args: argparse.Namespace) -> list[Record]:
-    """The records asked for; at most N of them are in memory at a time."""
-    wanted = (record for record in reading.records(folder) if _wanted(record, args))
-    return list(deque(wanted, maxlen=args.n or None))
+def _last(reading: Reading, folder: Path, args: argparse.Namespace) -> tuple[list[Record], bool]:
+    """The records asked for, and whether any is of a group; at most N of them are in memory at a
+    time.
+    """
+    last: deque[Record] = deque(maxlen=args.n or None)
+    of_group = False
+    for record in reading.records(folder):
+        if _wanted(record, args):
+            last.append(record)
+            of_group = of_group or bool(record.get("group"))
+    return list(last), of_group
 
 
 def _follow(reading: Reading, folder: Path, args: argparse.Namespace, rows: _Rows) -> None:

@@ -134,7 +134,8 @@ def _main(given: list[str], name: str) -> int:
         run = module.run
     args, unknown = parser.parse_known_args(given)
     if unknown:
-        raise ConfigurationError(_unknown(unknown[0], subparsers.choices.get(name)))
+        at = given.index(name) + 1 if name in given else 0
+        raise ConfigurationError(_unknown(given[at:], unknown[0], subparsers.choices.get(name)))
     if run is None:
         if args.command is None:
             parser.print_help()
@@ -143,26 +144,45 @@ def _main(given: list[str], name: str) -> int:
     return run(args)
 
 
-def _unknown(word: str, parser: argparse.ArgumentParser | None) -> str:
+def _unknown(given: Sequence[str], word: str, parser: argparse.ArgumentParser | None) -> str:
     from zkcoord.config.sources import nearest_flag
 
     flag = word.partition("=")[0]
-    near = nearest_flag(flag, _flags(parser)) if parser is not None else ""
-    return f"{flag[:80]!a} is not known here: " + (
-        f"write {near}"
-        if near
-        else f"see {parser.prog if parser is not None else 'zkcoord'} --help"
+    parser = _of_subcommand(given, parser)
+    if parser is None:
+        return f"{flag[:80]!a} is not known here: see zkcoord --help"
+    near = nearest_flag(flag, [known for known in _flags(parser) if known != flag])
+    return f"{flag[:80]!a} is not known to {parser.prog}: " + (
+        f"write {near}" if near else f"leave it out, or see {parser.prog} --help"
     )
+
+
+def _of_subcommand(
+    given: Sequence[str], parser: argparse.ArgumentParser | None
+) -> argparse.ArgumentParser | None:
+    """The parser that these arguments are for, in the end."""
+    while parser is not None:
+        below = _below(parser)
+        chosen = next((word for word in given if word in below), None)
+        if chosen is None:
+            break
+        given, parser = given[given.index(chosen) + 1 :], below[chosen]
+    return parser
+
+
+def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return {
+        name: found
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name, found in action.choices.items()
+    }
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[str]:
     """The flags of a command and of the commands below it."""
-    found: list[str] = []
-    for action in parser._actions:
-        found += action.option_strings
-        for below in action.choices.values() if isinstance(action.choices, dict) else ():
-            found += _flags(below)
-    return found
+    found = [flag for action in parser._actions for flag in action.option_strings]
+    return found + [flag for below in _below(parser).values() for flag in _flags(below)]
 
 
 def _refused(prog: str, error: ZkcoordError, status: int) -> int:

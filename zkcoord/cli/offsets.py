@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from zkcoord.admin.common import Progress, some
@@ -23,6 +23,7 @@ from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out
 from zkcoord.zk.sync.client import SyncClient
@@ -163,6 +164,7 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
                 and (chosen[tp.topic] is None or tp.partition in (chosen[tp.topic] or ()))
             )
         ]
+        _all_there(group, chosen, tps)
         stored = read_stored(reader, layout, group, tps)
         asked = brokers(settings, reader, layout)
         with LogOffsets(asked.servers, asked.security) as ends:
@@ -185,6 +187,23 @@ def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
         ) + ([ends.warning] if ends.warning else []):
             Progress("zkcoord offsets").note(note)
     return 0
+
+
+def _all_there(
+    group: str, chosen: Mapping[str, tuple[int, ...] | None], tps: Collection[TopicPartition]
+) -> None:
+    """Raises `RefusedError` where a topic, or a partition, was named that the group has not."""
+    vain = [
+        topic if numbers is None else f"{topic}:{number}"
+        for topic, numbers in chosen.items()
+        for number in (numbers if numbers is not None else (0,))
+        if not any(tp.topic == topic and (numbers is None or tp.partition == number) for tp in tps)
+    ]
+    if vain:
+        raise RefusedError(
+            f"the group {group} has no offsets of {some(vain)}, owns nothing of it and does not"
+            " subscribe to it: correct --topic"
+        )
 
 
 def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:

@@ -25,6 +25,7 @@ from .model import (
     Topic,
     TopicPartition,
 )
+from .shared import KEEPER
 from .value_type import value
 
 
@@ -233,6 +234,15 @@ class Rescue:
 
 
 @value
+class KeepOut:
+    """Make (`there`), or delete, the registration that keeps old consumers out of a coordinated
+    group. It goes with the coordinator's session. Alone in its write.
+    """
+
+    there: bool
+
+
+@value
 class PutMetadata:
     """Write the group node's data. The edge fills in `since_ms`, and turns the times of static
     instances that left into wall clock.
@@ -249,6 +259,7 @@ WriteOp = (
     | DeleteChannel
     | DeleteRequest
     | Rescue
+    | KeepOut
     | PutMetadata
 )
 
@@ -303,6 +314,9 @@ class Record:
 Action = Write | ReadGroup | Assign | Resign | Record
 
 
+KEEPS_OUT = Malformed("registration", KEEPER, "zkcoord's own: it keeps old consumers out")
+
+
 def effects(ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> GroupDelta:
     """What a write that happened did, as if it had been read again. `nodes`: the names that the
     sequential nodes got, in order.
@@ -315,8 +329,14 @@ def effects(ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> GroupDelta:
             commands[(op.command.member, node)] = replace(op.command, node=node)
         elif isinstance(op, DeleteCommand):
             commands[(op.member, op.node)] = None
+    members: dict[str, Member | Malformed | None] = {
+        op.member: None for op in ops if isinstance(op, DeleteRegistration)
+    }
+    for op in ops:
+        if isinstance(op, KeepOut):
+            members[KEEPER] = KEEPS_OUT if op.there else None
     return GroupDelta(
-        members={op.member: None for op in ops if isinstance(op, DeleteRegistration)},
+        members=members,
         commands=commands,
         channels={op.member: False for op in ops if isinstance(op, DeleteChannel)},
         owners={op.partition: None for op in ops if isinstance(op, DeleteOwner)},

@@ -93,7 +93,11 @@ class Subscription:
 
 @value
 class Member:
-    """One registration. `session` is the ephemeralOwner that its owner nodes carry too."""
+    """One registration. `session` is the ephemeralOwner that its owner nodes carry too. Of an old
+    consumer `unfollowed` says why nobody here knows what it subscribes to, although it consumes:
+    its subscription is empty then, but for the streams that it has of each topic, where these are
+    known (else 0).
+    """
 
     name: str
     incarnation: int
@@ -111,6 +115,7 @@ class Member:
     # What ZooKeeper granted; 0: it does not say.
     session_timeout_ms: int = 0
     legacy: bool = False
+    unfollowed: str = ""
 
 
 @value

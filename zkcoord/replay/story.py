@@ -214,7 +214,7 @@ def op_words(ops: Sequence[ev.WriteOp]) -> Iterator[str]:
                 yield f"delete the command {op.member}/{op.node}"
             case ev.DeleteOwner():
                 pass  # named above
-            case ev.DeleteRequest() | ev.Rescue():
+            case ev.DeleteRequest() | ev.Rescue() | ev.KeepOut():
                 yield any_text(op)
             case _:
                 assert_never(op)

@@ -83,7 +83,7 @@ def op_text(op: ev.WriteOp) -> str:
             return f"delete request {op.node}"
         case ev.DeleteChannel():
             return f"delete channel {op.member}"
-        case ev.Rescue():
+        case ev.Rescue() | ev.KeepOut():
             return any_text(op)
         case _:
             assert_never(op)

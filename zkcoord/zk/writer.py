@@ -16,6 +16,7 @@ from zkcoord.core.events import (
     DeleteOwner,
     DeleteRegistration,
     DeleteRequest,
+    KeepOut,
     Outcome,
     PutMetadata,
     Rescue,
@@ -25,6 +26,7 @@ from zkcoord.core.events import (
     Written,
 )
 from zkcoord.core.model import GroupMetadata
+from zkcoord.core.shared import KEEPER, KEEPER_TEXT
 from zkcoord.core.value_type import assert_never
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
@@ -105,6 +107,13 @@ class TermWriter:
             case PutMetadata():
                 report = codec.encode_metadata(self._dated(op.metadata))
                 return SetData(lay.group(group), report, -1)
+            case KeepOut():
+                # open, as every registration of an old consumer is
+                path = lay.registration(group, KEEPER)
+                data = KEEPER_TEXT.encode()
+                return (
+                    Create(path, data, ephemeral=True, acl=OPEN_ACL) if op.there else Delete(path)
+                )
             case Rescue():
                 raise AssertionError("a rescue is two operations: see _rescue")
             case _:
@@ -130,7 +139,9 @@ class TermWriter:
             nodes = tuple(
                 r.path.rsplit("/", 1)[1]
                 for r in result.results
-                if isinstance(r, Created) and r.path != self.layout.rescue(write.group)
+                if isinstance(r, Created)
+                and r.path != self.layout.rescue(write.group)
+                and r.path != self.layout.registration(write.group, KEEPER)
             )
             return Written(now, write.group, write.token, Outcome.OK, nodes)
         if isinstance(result, Rejected):

@@ -24,6 +24,7 @@ OFFSET_MAX = INT64_MAX
 LEASE_MS_MAX = 2**31 - 1
 PORT_MAX = 65_535
 TEXT_CHARS_MAX = 255
+OFFSET_BYTES_MAX = 100
 OWNER_BYTES_MAX = names.MEMBER_CHARS_MAX + 10
 
 INCARNATION_CHARS_MAX = 84
@@ -31,6 +32,8 @@ NEWER_ONLY = "+"
 
 _INCARNATION = re.compile(r"[0-9]{1,19}(\.[A-Za-z0-9_-]{1,64})?", re.ASCII)
 _OFFSET = re.compile(rb"[0-9]{1,19}")
+# as Java's Long.parseLong, which takes any script's digits
+_SIGNED = re.compile(r"[+-]?\d{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +107,19 @@ def encode_owner(thread: Thread) -> bytes:
 
 
 def decode_offset(name: str, data: bytes) -> int | Malformed:
-    """The next offset to consume of the partition `name`: ASCII digits and nothing else, up to
-    2^63-1. Never raises.
+    """The next offset to consume of the partition `name`, as old consumers read it: decimal digits,
+    perhaps behind a sign, up to 2^63-1 and not below 0. Never raises.
     """
-    if _OFFSET.fullmatch(data) is None or int(data) > OFFSET_MAX:
-        return Malformed(
-            "offset", name, "empty" if not data else "not a decimal number from 0 to 2^63-1"
-        )
-    return int(data)
+    if _OFFSET.fullmatch(data) is not None and int(data) <= OFFSET_MAX:
+        return int(data)
+    if not data:
+        return Malformed("offset", name, "it is empty")
+    text = data[:OFFSET_BYTES_MAX].decode("utf-8", "replace")
+    if len(data) <= OFFSET_BYTES_MAX and _SIGNED.fullmatch(text) and int(text) <= OFFSET_MAX:
+        if int(text) >= 0:
+            return int(text)
+        return Malformed("offset", name, f"{names.shown(text)} is below 0")
+    return Malformed("offset", name, f"{names.shown(text)} is no number from 0 to 2^63-1")
 
 
 def encode_offset(offset: int) -> bytes:

@@ -3,8 +3,8 @@
 Patterns are consumers' input, so the engine is RE2: linear time whatever the pattern, bounded
 memory. A pattern must match a topic's whole name. A black list is the complement. Kafka's internal
 topics are part of a match only where the pattern says so (a static subscription may always name
-them). RE2 has no look-around and no back-references; the few old consumers that use those are
-reported as malformed.
+them). Old consumers' expressions are Java's: what of them can be said in RE2 is decided in
+`java_patterns`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,35 @@ from collections.abc import Iterable
 import re2
 
 from zkcoord.core.model import Malformed, Pattern, PatternKind
+from zkcoord.znodes.java_patterns import Refusal, follow
 from zkcoord.znodes.names import shown
 
 REGEX_CHARS_MAX = 4_096
 REGEX_MEMORY_BYTES_MAX = 1024 * 1024
 REGEXES_CACHED_MAX = 1_024
 REASON_CHARS_MAX = 200
+EMPTY = "(?:)"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+_JAVA_TRIMS = "".join(map(chr, range(ord(" ") + 1)))
+_TOO_LONG = Refusal(f"it has more than {REGEX_CHARS_MAX} characters")
 
 
 def check_regex(regex: str) -> str | Malformed:
     """The expression itself, or what is wrong with it."""
     compiled = _compiled(regex)
     return compiled if isinstance(compiled, Malformed) else regex
+
+
+def check_old_regex(regex: str) -> str | Refusal:
+    """An old consumer's expression, as it stands in its registration, in RE2; or why there is no
+    such.
+    """
+    followed = follow(as_old_consumers_read(regex)) if len(regex) <= REGEX_CHARS_MAX else _TOO_LONG
+    if isinstance(followed, Refusal):
+        return followed
+    checked = check_regex(followed or EMPTY)
+    return Refusal(checked.reason) if isinstance(checked, Malformed) else checked
 
 
 def match_patterns(
@@ -47,7 +63,7 @@ def as_old_consumers_read(regex: str) -> str:
     """An old consumer's expression as its own readers understand it: a comma means or, spaces and
     outer quotes go.
     """
-    return regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    return regex.strip(_JAVA_TRIMS).replace(",", "|").replace(" ", "").strip("\"'")
 
 
 def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:

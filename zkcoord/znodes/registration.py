@@ -8,8 +8,10 @@ own escaping). The field `zkcoord`, our protocol's version, tells ours from an o
 registration, which has none of the extras.
 
 Reading is lenient only where old writers force it: an unknown `pattern` word of a legacy
-registration means static, `version` and `timestamp` are not looked at, and a legacy expression is
-normalised as its own readers do (comma means or, spaces and outer quotes go).
+registration means static, as does one without topics, `version` and `timestamp` are not looked at,
+names that no topic can have are topics that do not exist, and a legacy expression is normalised as
+its own readers do (comma means or, spaces and outer quotes go). What old consumers of some release
+can read and we cannot is an old consumer all the same: a `Member` that says why it is `unfollowed`.
 
 Both ways apply the same rules: what `encode_registration` refuses (`InvalidSubscriptionError`) is
 what `decode_registration` would call malformed.
@@ -21,12 +23,18 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from zkcoord.core.events import KEEPS_OUT
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
+from zkcoord.core.shared import KEEPER
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes import names
-from zkcoord.znodes.patterns import as_old_consumers_read, check_regex
+from zkcoord.znodes.java_patterns import Refusal
+from zkcoord.znodes.legacy_json import PATTERNS, decode_legacy_document, unusable
+from zkcoord.znodes.names import printable
+from zkcoord.znodes.patterns import check_old_regex, check_regex
 from zkcoord.znodes.stat import Stat
 from zkcoord.znodes.strict_json import (
+    REASON_CHARS_MAX,
     USER_DATA_CHARS_MAX,
     JsonObject,
     Texts,
@@ -65,11 +73,36 @@ def decode_registration(name: str, data: bytes, stat: Stat) -> Member | Malforme
         return Malformed(
             "registration", name, "its name is not printable ASCII of a sensible length"
         )
+    if name == KEEPER:
+        return KEEPS_OUT
     if stat.ephemeral_owner == 0:
         return Malformed(
             "registration", name, "it is not ephemeral, so it would outlive its consumer"
         )
-    return reading("registration", name, data, lambda document: _member(name, stat, document))
+    found = reading("registration", name, data, lambda document: _member(name, stat, document))
+    return _perhaps_old(found, data, stat) if isinstance(found, Malformed) else found
+
+
+def _perhaps_old(bad: Malformed, data: bytes, stat: Stat) -> Member | Malformed:
+    """What cannot be read here, unless old consumers can: then somebody consumes by it."""
+    read = decode_legacy_document(bad.name, data)
+    if isinstance(read, Malformed) or "zkcoord" in read.fields or unusable(read):
+        return bad
+    found = read.fields["subscription"]
+    try:
+        subscription, unfollowed = _old_subscription(read.fields), ""
+    except UnfitField as unfit:
+        one_pattern = read.fields.get("pattern") in PATTERNS and len(found) == 1
+        subscription = Subscription(streams=next(iter(found.values())) if one_pattern else 0)
+        unfollowed = printable(str(unfit), REASON_CHARS_MAX)
+    return Member(
+        bad.name,
+        stat.czxid,
+        stat.ephemeral_owner,
+        subscription,
+        legacy=True,
+        unfollowed=unfollowed,
+    )
 
 
 def encode_registration(
@@ -150,7 +183,7 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
             name,
             stat.czxid,
             stat.ephemeral_owner,
-            _subscription(document, string(document, "pattern", TEXT_CHARS_MAX), legacy=True),
+            _old_subscription(document),
             legacy=True,
         )
     texts = _TEXTS.read(document)
@@ -168,7 +201,7 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
         name,
         stat.czxid,
         stat.ephemeral_owner,
-        _subscription(document, pattern, legacy=False),
+        _subscription(document, pattern),
         names_of_assignors,
         names_of_protocols,
         instance,
@@ -182,10 +215,10 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
     )
 
 
-def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription:
-    if word not in _PATTERN_KINDS and not legacy:
+def _subscription(document: JsonObject, word: str) -> Subscription:
+    if word not in _PATTERN_KINDS:
         raise UnfitField("pattern is not static, white_list or black_list")
-    kind = _PATTERN_KINDS.get(word, PatternKind.STATIC)
+    kind = _PATTERN_KINDS[word]
     found = mapping(document, "subscription")
     if kind is PatternKind.STATIC and len(found) == 1:
         ((topic, streams),) = found.items()
@@ -198,16 +231,45 @@ def _subscription(document: JsonObject, word: str, legacy: bool) -> Subscription
             if not names.is_topic(topic):
                 raise UnfitField(f"{names.shown(topic)} is not a topic's name")
         return Subscription(topics=found)
-    if len(found) != 1:
-        raise UnfitField("a pattern's subscription has exactly one expression")
-    ((regex, streams),) = found.items()
-    checked = check_regex(as_old_consumers_read(regex) if legacy else regex)
+    regex, streams = _only(found)
+    checked = check_regex(regex)
     if isinstance(checked, Malformed):
         raise UnfitField(f"the pattern {checked.name} is of no use: {checked.reason}")
-    internal = "" if legacy else string(document, INTERNAL, TEXT_CHARS_MAX, "")
+    internal = string(document, INTERNAL, TEXT_CHARS_MAX, "")
     if internal not in ("", YES):
         raise UnfitField(f"{INTERNAL} is something else than {YES}")
     return Subscription(pattern=Pattern(kind, checked, internal == YES), streams=streams)
+
+
+def _only(found: JsonObject) -> tuple[str, int]:
+    if len(found) != 1:
+        raise UnfitField("a pattern's subscription has exactly one expression")
+    ((regex, streams),) = found.items()
+    return regex, streams
+
+
+def _old_subscription(document: JsonObject) -> Subscription:
+    """An old consumer's, as its own readers understand it."""
+    # null is no kind of pattern before 1.0
+    null = "pattern" in document and document["pattern"] is None
+    word = "" if null else string(document, "pattern", TEXT_CHARS_MAX)
+    found = mapping(document, "subscription")
+    for key in found:
+        integer(found, key, 1, STREAMS_MAX)
+    kind = _PATTERN_KINDS.get(word, PatternKind.STATIC) if found else PatternKind.STATIC
+    if kind is PatternKind.STATIC:
+        if len(found) == 1:
+            ((topic, streams),) = found.items()
+            if names.is_topic(topic):
+                return _to_one(topic, streams)
+        if "" in found:
+            raise UnfitField("a topic's name is empty")
+        return Subscription(topics={t: n for t, n in found.items() if names.is_topic(t)})
+    regex, streams = _only(found)
+    checked = check_old_regex(regex)
+    if isinstance(checked, Refusal):
+        raise UnfitField(f"the pattern {names.shown(regex)} is of no use: {checked.reason}")
+    return Subscription(pattern=Pattern(kind, checked), streams=streams)
 
 
 @lru_cache(OPTIONS_KEPT_MAX)

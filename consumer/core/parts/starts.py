@@ -70,13 +70,12 @@ class Starts:
         assert current is not None
         adopted: dict[TopicPartition, int] = {}
         beside: dict[TopicPartition, str] = {}
+        unreadable: list[TopicPartition] = []
         current.restart()
         for tp in sorted(current.command.start):
             read = e.holdings.get(tp)
             if read is None or tp in session.held:
                 continue
-            if isinstance(read.offset, Malformed):
-                self._report_malformed(read.offset)
             if read.whose is ev.Whose.MINE:
                 offset = self._adopt(current, tp, read)
                 if offset is not None:
@@ -86,7 +85,10 @@ class Starts:
                 and not current.void
                 and is_meant(current.command.incarnations.get(tp.topic), e.topics.get(tp.topic))
             ):
-                self._plan_start(current, tp, read, e)
+                if self._is_unreadable(current, tp, read, e):
+                    unreadable.append(tp)
+                else:
+                    self._plan_start(current, tp, read, e)
         session.intents = deque(
             i for i in session.intents if not (isinstance(i, DropIntent) and i.partition in adopted)
         )
@@ -97,8 +99,38 @@ class Starts:
             return self.commands.drop()
         if current.unresolved:
             self.resolve(current)
+        elif unreadable and not current.starts and not current.void:
+            # the coordinator asks again as soon as this is answered
+            current.stage = CommandStage.UNREADABLE
+            current.resolve_again_ms = e.now_ms + self.options.unreadable_retry_ms
         else:
             self.commands.ready(current)
+
+    def _is_unreadable(
+        self,
+        current: CommandInProgress,
+        tp: TopicPartition,
+        read: ev.PartitionReading,
+        e: ev.PartitionsRead,
+    ) -> bool:
+        """Whether something is stored that is no offset, and would count: such a partition is not
+        started, because nobody knows where. Each is reported once.
+        """
+        beside = e.beside.get(tp.topic)
+        found = fate(current.command.incarnations.get(tp.topic), beside)
+        if not isinstance(read.offset, Malformed) or not counts(found, read.written, beside):
+            return False
+        reported = self.state.unreadable
+        if reported.get(tp) != (read.offset.name, read.version):
+            reported[tp] = (read.offset.name, read.version)
+            self.outbox.notice(
+                msg.NoticeKind.UNREADABLE_OFFSET,
+                topic=tp.topic,
+                partition=tp.partition,
+                node=read.offset.name,
+                reason=read.offset.reason,
+            )
+        return True
 
     def _adopt(
         self, current: CommandInProgress, tp: TopicPartition, read: ev.PartitionReading
@@ -225,15 +257,16 @@ class Starts:
             self.commands.ready(current)
 
     def resolve_overdue(self, now_ms: int) -> None:
-        """Ask again for what could not be resolved a while ago."""
+        """Ask again for what could not be resolved a while ago; have done with what could not be
+        read, so that the coordinator has it tried again.
+        """
         current = self.state.session.current
-        if (
-            current is not None
-            and current.stage is CommandStage.RESOLVING
-            and current.resolve_again_ms is not None
-            and current.resolve_again_ms <= now_ms
-        ):
+        if current is None or current.resolve_again_ms is None or current.resolve_again_ms > now_ms:
+            return
+        if current.stage is CommandStage.RESOLVING:
             self.resolve(current)
+        elif current.stage is CommandStage.UNREADABLE:
+            self.commands.ready(current)
 
     # after the ack
 

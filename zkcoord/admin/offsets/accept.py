@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, members_now, some
+from zkcoord.admin.common import Progress, members_now, some, write_refused
 from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset, read_stored
 from zkcoord.core.model import Malformed, Topic, TopicPartition
 from zkcoord.zk.port import Committed, Rejected, SetData, ZkError
@@ -96,23 +96,15 @@ class Accept:
                 return done, ""
             for one in pending:
                 data = encode_incarnation(OffsetsOf(one.after))
-                result = self.client.multi(
-                    [SetData(self.layout.offset_topic(self.group, one.topic), data, one.version)]
-                )
+                op = SetData(self.layout.offset_topic(self.group, one.topic), data, one.version)
+                result = self.client.multi([op])
                 if isinstance(result, Committed):
                     done.append(one)
                 elif isinstance(result, Rejected) and result.error not in (
                     ZkError.BAD_VERSION,
                     ZkError.NO_NODE,
                 ):
-                    return (
-                        done,
-                        (
-                            "ZooKeeper refused to write"
-                            f" {self.layout.offset_topic(self.group, one.topic)}"
-                            f" ({result.error.value}): give credentials that may (--zookeeper-user)"
-                        ),
-                    )
+                    return done, write_refused(self.client, op, result.error)
                 self.progress.say(f"{len(done)} topics accepted")
         return (
             done,

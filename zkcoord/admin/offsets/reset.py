@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zkcoord.admin.common import Progress, members_now, some
+from zkcoord.admin.common import Progress, members_now, some, write_refused
 from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, Target, target_of
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.admin.offsets.untold import AboutToBeWritten
@@ -212,10 +212,7 @@ class Reset:
             return count
         if isinstance(result, Rejected):
             if result.error not in CONFLICTS:
-                return (
-                    f"ZooKeeper refused to write {ops[result.index].path} ({result.error.value}):"
-                    " give credentials that may (--zookeeper-user), or look at its quota"
-                )
+                return write_refused(self.client, ops[result.index], result.error)
             self.conflicts += 1
             return 0
         return self._unanswered(tps[:count], pieces, rows, stored)
@@ -336,10 +333,7 @@ def make(client: SyncClient, node: Create) -> None:
     """Make a node unless it is there. Raises `RefusedError`."""
     result = client.multi([node])
     if isinstance(result, Rejected) and result.error is not ZkError.NODE_EXISTS:
-        raise RefusedError(
-            f"ZooKeeper refused to make {node.path} ({result.error.value}): give credentials that"
-            " may (--zookeeper-user)"
-        )
+        raise RefusedError(write_refused(client, node, result.error))
     if isinstance(result, Unanswered):
         again = client.multi([node])
         if isinstance(again, Unanswered):

@@ -9,9 +9,12 @@ the registrations change (`consumer.core.parts.legacy_group`), and nobody's owne
 deleted by the coordinator.
 
 A group's mode is an operator's word: `legacy` (ours are sent away, the coordinator only watches and
-reports), `mixed` (both, as above), `coordinated` (ours alone). Without one, and in a coordinated
-group that an old consumer joins nevertheless, nothing is commanded while old consumers are there:
-they assume that nobody moves their partitions.
+reports), `mixed` (both, as above), `coordinated` (ours alone). Without one nothing is commanded
+while old consumers are there: they assume that nobody moves their partitions. Nor is it, whatever
+the mode, where nobody here knows what one of them subscribes to (`Member.unfollowed`): what it is
+to have is not known then. An old consumer that joins a coordinated group nevertheless is kept out
+(`KeepOut`): a registration that none of them can read, for as long as it is there, has it let go of
+all that it has and claim nothing, whoever of ours dies.
 
 An old consumer that gave up is revived by a registration that is made and deleted in one
 transaction (`Rescue`): no reader ever sees it, and all look again. So is one that lost an owner
@@ -22,14 +25,22 @@ at once, one deletes what the other has just made (simulator seed 1014254771636)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from zkcoord.core.assignment import UNLIMITED, AssignmentInput
+from zkcoord.core.assignment import UNLIMITED, Assignment, AssignmentInput
 from zkcoord.core.error_codes import GROUP_MODE_LEGACY, rejection
-from zkcoord.core.events import Record, Rescue, WriteOp
-from zkcoord.core.legacy_assignment import LEGACY_ASSIGNORS, EqualHashes
+from zkcoord.core.events import KeepOut, Record, Rescue, WriteOp
+from zkcoord.core.legacy_assignment import (
+    LEGACY_ASSIGNORS,
+    EqualHashes,
+    Owned,
+    followed_in_part,
+    target_beside,
+)
 from zkcoord.core.model import GroupMode, Malformed, Member, Mode, Owner, Thread, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.shared import KEEPER, mark_of
 from zkcoord.core.target import TargetAssignment, TargetInput
 
 from .view import OWNER_VERSION_OURS, GroupView
@@ -41,11 +52,14 @@ def shared_target(
     members: Mapping[str, Member],
     mode: Mode,
     options: CoordinatorOptions,
+    owned: Owned,
+    at_rest: bool,
 ) -> tuple[TargetAssignment, str]:
     """Who is to own what in a group that is shared (`mixed`), or that belongs to its old consumers
     alone (`legacy`: ours are rejected). No votes, no places, no promises: what old consumers do not
     know does not count. What does not fit under a session's cap of owner paths is not given to
-    ours. The text says why there is no answer, where there is none.
+    ours. `owned` and `at_rest` are for groups in which not everybody is understood (see
+    `unfollowed`). The text says why there is no answer, where there is none.
     """
     alone = mode.kind is GroupMode.LEGACY
     taking = {name: m for name, m in members.items() if m.legacy or not alone}
@@ -60,7 +74,13 @@ def shared_target(
     target: dict[TopicPartition, Thread] = {}
     used: dict[str, int] = {}
     unassigned: list[TopicPartition] = []
-    answer = LEGACY_ASSIGNORS[mode.strategy](given)
+    answer: Assignment | EqualHashes
+    if any(m.unfollowed for m in members.values()) and not alone:
+        certain, undecided = target_beside(given, members, owned, at_rest)
+        answer = Assignment(certain, ())
+        unassigned += undecided
+    else:
+        answer = LEGACY_ASSIGNORS[mode.strategy](given)
     for tp, thread in () if isinstance(answer, EqualHashes) else sorted(answer.targets.items()):
         used[thread.member] = used.get(thread.member, 0) + given.path_bytes(tp)
         if used[thread.member] > options.owner_path_bytes_max and not members[thread.member].legacy:
@@ -101,6 +121,13 @@ class LegacyGroup:
         self.problems: tuple[str, ...] = ()
         self.refusal = ""
         self.told: list[Record] = []
+        # Where not everybody is understood: the registrations and topics, and since when they are
+        # so; what of the old consumers the target was made from; and what it leaves out because it
+        # may be theirs.
+        self.moved_ms = 0
+        self.world: tuple[str, frozenset[tuple[str, int, int]]] = ("", frozenset())
+        self.seen: tuple[dict[TopicPartition, str], bool] = ({}, False)
+        self.undecided: tuple[TopicPartition, ...] = ()
         self.wakes: list[int] = []
         self.due = False
 
@@ -134,18 +161,74 @@ class LegacyGroup:
 
     def leaves_alone(self, view: GroupView) -> bool:
         """Whether nothing may be commanded: old consumers are there, and nobody said that they know
-        of ours.
+        of ours, or knows what they want.
         """
-        return bool(view.legacy) and not self.shared
+        if not view.legacy:
+            return False
+        return self.mode is None or (
+            self.mode.kind is GroupMode.MIXED
+            and self._unfollowed(view)
+            and not followed_in_part(view.members, self.mode)
+        )
 
-    def target(
-        self, now_ms: int, world: TargetInput, members: Mapping[str, Member]
-    ) -> TargetAssignment:
+    def keeps_silent(self, view: GroupView) -> bool:
+        """Whether not even a report is written: nobody said that the group is anybody's but its old
+        consumers'.
+        """
+        return self.mode is None and view.legacy > 0
+
+    def keep_out(self, view: GroupView) -> tuple[WriteOp, ...]:
+        """The write that keeps old consumers out of a coordinated group, or ends that."""
+        there = ("registration", KEEPER) in view.malformed
+        wanted = (
+            view.legacy > 0 and self.mode is not None and self.mode.kind is GroupMode.COORDINATED
+        )
+        return (KeepOut(wanted),) if wanted is not there else ()
+
+    def target(self, now_ms: int, world: TargetInput, view: GroupView) -> TargetAssignment:
         """A new target, only where the group is `shared`."""
         assert self.mode is not None
         self.disturbed(now_ms)
-        targets, self.refusal = shared_target(self.group, world, members, self.mode, self.options)
-        return targets
+        if not self._unfollowed(view):
+            targets, self.refusal = shared_target(
+                self.group, world, view.members, self.mode, self.options, {}, True
+            )
+            return targets
+        world_now = (
+            mark_of(view.members.values()),
+            frozenset((t.name, t.created, len(t.partitions)) for t in world.topics.values()),
+        )
+        if world_now != self.world:
+            self.world, self.moved_ms = world_now, now_ms
+        self.seen = owned, at_rest = self._seen(now_ms, view)
+        targets, self.refusal = shared_target(
+            self.group, world, view.members, self.mode, self.options, owned, at_rest
+        )
+        held = {tp: thread for tp, thread in view.current_owners().items() if tp in owned}
+        self.undecided = tuple(tp for tp in targets.unassigned if tp not in held)
+        return replace(targets, target={**targets.target, **held}, unassigned=self.undecided)
+
+    def _unfollowed(self, view: GroupView) -> bool:
+        return bool(view.legacy) and any(m.unfollowed for m in view.members.values())
+
+    def _seen(self, now_ms: int, view: GroupView) -> tuple[dict[TopicPartition, str], bool]:
+        """Who of the old consumers owns what, and whether they have had the time to try."""
+        owned = {
+            tp: name
+            for tp, owner in view.owners.items()
+            if isinstance(owner, Owner)
+            and (name := view.by_session.get(owner.session)) is not None
+            and view.members[name].legacy
+        }
+        return owned, now_ms >= self.moved_ms + self.options.legacy_attempts_ms
+
+    def learned(self, now_ms: int, view: GroupView) -> bool:
+        """Whether what old consumers own says more than when the target was made, in a group in
+        which not everybody is understood.
+        """
+        if not self.shared or not self._unfollowed(view) or self.leaves_alone(view):
+            return False
+        return self._seen(now_ms, view) != self.seen
 
     def disturbed(self, now_ms: int) -> None:
         """Something made the old consumers begin anew: what they own, or not, counts from now."""
@@ -160,14 +243,16 @@ class LegacyGroup:
             return told
         found = (
             self._left_alone(view)
-            if not self.shared
+            if not self.shared or self.leaves_alone(view)
             else [
-                *self._owners(now_ms, view),
+                *(self._in_part if self._unfollowed(view) else self._owners)(now_ms, view),
                 *self._foreign(now_ms, view),
                 *([self.refusal] if self.refusal else []),
             ]
         )
-        self.problems = tuple(sorted([*found, *_unreadable(view), *_wildcards(view)]))
+        self.problems = tuple(
+            sorted([*found, *_unreadable(view), *_unfollowed(view), *_wildcards(view)])
+        )
         news = [("found", p) for p in self.problems if p not in before] + [
             ("solved", p) for p in before if p not in self.problems
         ]
@@ -197,20 +282,35 @@ class LegacyGroup:
         return (Rescue(),)
 
     def _left_alone(self, view: GroupView) -> list[str]:
+        self._forget()
+        if not view.legacy:
+            return []
+        if self.mode is None:
+            return [left_alone_problem(view.legacy)]
+        if self.shared:
+            return []  # why is said of whom it is about
+        return [kept_out_problem(name) for name, member in view.members.items() if member.legacy]
+
+    def _in_part(self, now_ms: int, view: GroupView) -> list[str]:
+        """Where not everybody is understood nobody can be judged; what is given to nobody is
+        said.
+        """
+        self._forget()
+        at_rest_ms = self.moved_ms + self.options.legacy_attempts_ms
+        self.wakes += [at_rest_ms] if at_rest_ms > now_ms else []
+        if not self.undecided or at_rest_ms > now_ms:
+            return []
+        return [
+            (
+                f"{len(self.undecided)} partitions are owned by nobody, because they may be those"
+                f" of an old consumer that is not understood ({self.undecided[0]} is one)"
+            )
+        ]
+
+    def _forget(self) -> None:
         self.idle.clear()
         self.dead.clear()
         self.odd.clear()
-        mode = "it is in mode coordinated" if self.mode is not None else "it has no mode"
-        return (
-            [
-                (
-                    f"{view.legacy} old consumers are in the group and {mode}: nothing is"
-                    " commanded; say what it is with zkcoord groups mode"
-                )
-            ]
-            if view.legacy
-            else []
-        )
 
     def _owners(self, now_ms: int, view: GroupView) -> list[str]:
         """Who of the old consumers has not what its maths gives it."""
@@ -317,9 +417,42 @@ def _unreadable(view: GroupView) -> list[str]:
     return [
         f"the registration {bad.shown()['name']} cannot be used ({bad.reason}): old consumers that"
         " read it may give up until it is gone"
-        for (what, _), bad in view.malformed.items()
-        if what == "registration"
+        for (what, name), bad in view.malformed.items()
+        if what == "registration" and name != KEEPER
     ]
+
+
+def _unfollowed(view: GroupView) -> list[str]:
+    """Old consumers of which nobody here knows what they want."""
+    return [
+        unfollowed_problem(name, m.unfollowed) for name, m in view.members.items() if m.unfollowed
+    ]
+
+
+def left_alone_problem(old: int) -> str:
+    """The sentence about old consumers in a group without a mode."""
+    return (
+        f"{old} old consumers are in the group and it has no mode: nothing is commanded; say what"
+        " it is with zkcoord groups mode"
+    )
+
+
+def kept_out_problem(name: str) -> str:
+    """The sentence about an old consumer in a coordinated group."""
+    return (
+        f"{name} is an old consumer in a coordinated group, and gets nothing: stop it, or share"
+        " the group with it (zkcoord groups mode GROUP mixed)"
+    )
+
+
+def unfollowed_problem(name: str, why: str) -> str:
+    """The sentence about an old consumer that is not followed."""
+    return (
+        f"{name} is an old consumer whose registration only old consumers can read ({why}): nobody"
+        " here knows what it takes, and zkcoord's members get nothing in this group but what is"
+        " certainly not its; stop it, or have it subscribe otherwise (a white list of names that"
+        " do not begin with __, say, as black_list of __.*)"
+    )
 
 
 def _wildcards(view: GroupView) -> list[str]:

@@ -163,9 +163,7 @@ class Group:
     def _membership(
         self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], evicted: list[str]
     ) -> None:
-        """Members came, went or changed: a new target, unless they are static ones within their
-        grace.
-        """
+        """Members came, went or changed: a new target, but for static ones within their grace."""
         members = self.view.members
         left = [n for n in names if n not in members]
         joined = [n for n in names if n in members and n not in before]
@@ -202,9 +200,7 @@ class Group:
         self.records.append(Record("static", self.name, detail))
 
     def _takes_place(self, before: str, after: str) -> None:
-        """A static member is back under another name: the target, an answer that is still to come
-        and what it is to be told are about that.
-        """
+        """A static member has another name: target, pending answer and news are about that."""
         self.view.rename(before, after)
         if self.assignor_call is not None:
             self.assignor_call = self.assignor_call.renamed(before, after)
@@ -219,9 +215,7 @@ class Group:
             self.deadlines.assign_at_ms = now_ms
 
     def _mode_changed(self, now_ms: int) -> None:
-        """An operator said whose the group is. Promises to static members are not kept where old
-        consumers take part, who do not know them.
-        """
+        """An operator said whose the group is. Old consumers know no promises to static members."""
         self.records.append(self.legacy.news())
         if self.legacy.shared:
             self.static_members.promises.clear()
@@ -331,11 +325,12 @@ class Group:
         removed = self._remove(now_ms)
         if removed:
             return removed
+        left_alone = self.legacy.leaves_alone(self.view)
         self._time_passed(now_ms)
-        self._assign_when_due(now_ms)
-        sends = self._commands(now_ms)
+        self._assign_when_due(now_ms, left_alone)
+        sends = self._commands(now_ms, left_alone)
         state = next_state(
-            self.state, need_of(self.view, self.quarantine.quarantined, self._settled)
+            self.state, need_of(self.view, self.quarantine.quarantined, self._settled, left_alone)
         )
         if state is not self.state:
             self.log.state(now_ms, state, self.view, self.result)
@@ -344,8 +339,7 @@ class Group:
             not self._settled
             or self.quarantine.quarantined
             or self.view.live
-            or self.view.to_revoke
-            or self.view.assignable
+            or ((self.view.to_revoke or self.view.assignable) and not left_alone)
         )
         self.quarantine.rests(now_ms, not busy)
         self.records.extend(self.log.take_records(self.generation))
@@ -371,8 +365,7 @@ class Group:
             self.wants_target(now_ms, Cause("quarantine is over", ""))
             self.deadlines.assign_at_ms = now_ms
 
-    def _commands(self, now_ms: int) -> tuple[WriteOp, ...]:
-        left_alone = self.legacy.leaves_alone(self.view)
+    def _commands(self, now_ms: int, left_alone: bool) -> tuple[WriteOp, ...]:
         self.planner.seen = mark_of(self.view.members.values()) if self.legacy.shared else ""
         if left_alone or self.quarantine.quarantined:
             self.planner.pause()
@@ -388,11 +381,14 @@ class Group:
         return (
             removals.evict(now_ms)
             or removals.clean()
+            or self.legacy.keep_out(self.view)
             or (() if self.legacy.shared else removals.free_orphans(now_ms))
         )
 
-    def _assign_when_due(self, now_ms: int) -> None:
+    def _assign_when_due(self, now_ms: int, left_alone: bool) -> None:
         t = self.deadlines
+        if self.legacy.learned(now_ms, self.view):
+            t.assign_at_ms = now_ms
         if (
             t.assign_at_ms is None
             or now_ms < t.assign_at_ms
@@ -401,13 +397,14 @@ class Group:
         ):
             return
         t.assign_at_ms = t.change_first_ms = None
+        if left_alone:
+            return self.log.left_alone()
         t.assigned_ms.append(now_ms)
         now_held, fresh = self._held(), self.requests.fresh
         if self.legacy.shared:
             self.requests.assigned(fresh)
-            return self._take_target(
-                now_ms, self.legacy.target(now_ms, self.targets, self.view.members), now_held
-            )
+            target = self.legacy.target(now_ms, self.targets, self.view)
+            return self._take_target(now_ms, target, now_held)
         prepared = prepare(
             self.name,
             self.targets,
@@ -458,7 +455,9 @@ class Group:
         return self.deadlines.assign_at_ms is None and self.assignor_call is None
 
     def _put_metadata(self, beside_commands: bool) -> tuple[WriteOp, ...]:
-        """The group's report: beside commands, and when the group comes to rest."""
+        """The group's report: beside commands, and at rest."""
+        if self.legacy.keeps_silent(self.view):
+            return ()
         before = self.metadata or GroupMetadata()
         said = (self.legacy.said(), self.legacy.reported) != (before.mode, before.problems)
         if (

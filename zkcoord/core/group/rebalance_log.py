@@ -41,6 +41,10 @@ class RebalanceLog:
             self.commands = {}
             self.waited_ms = {}
 
+    def left_alone(self) -> None:
+        """Nothing may be commanded, so nothing is rebalanced."""
+        self.began_ms = None
+
     def assigned(self, now_ms: int, moved: int, result: TargetAssignment) -> None:
         """A target was computed; `moved` partitions are not where it wants them."""
         self.moved += moved

@@ -23,6 +23,7 @@ class Need(enum.Enum):
     STOPS = "partitions must be given up"
     STARTS = "partitions must be taken"
     NOTHING = "every partition is where it belongs"
+    LEFT_ALONE = "old consumers are there, and nothing may be commanded"
     FAILED = "too many failures in a row"
     DELETED = "the group was deleted"
 
@@ -37,6 +38,7 @@ STATES: dict[Need, GroupState] = {
     Need.STOPS: GroupState.PREPARING_REBALANCE,
     Need.STARTS: GroupState.COMPLETING_REBALANCE,
     Need.NOTHING: GroupState.STABLE,
+    Need.LEFT_ALONE: GroupState.STABLE,
     Need.FAILED: GroupState.QUARANTINED,
     Need.DELETED: GroupState.DEAD,
 }
@@ -49,14 +51,18 @@ def next_state(state: GroupState, need: Need) -> GroupState:
     return STATES[need]
 
 
-def need_of(view: GroupView, quarantined: bool, settled: bool) -> Need:
-    """What the group of this view needs. `settled`: no other target is on its way."""
+def need_of(view: GroupView, quarantined: bool, settled: bool, left_alone: bool = False) -> Need:
+    """What the group of this view needs. `settled`: no other target is on its way; `left_alone`:
+    none may be.
+    """
     if not view.members:
         return Need.NOBODY
     if quarantined:
         return Need.FAILED
     if not settled:
         return Need.TARGET
+    if left_alone:
+        return Need.LEFT_ALONE
     options = {c.option for nodes in view.live.values() for c in nodes.values()}
     if (
         view.to_revoke

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Set
 
-from zkcoord.core.events import GroupDelta
+from zkcoord.core.events import KEEPS_OUT, GroupDelta
 from zkcoord.core.model import (
     Command,
     Malformed,
@@ -184,7 +184,7 @@ class GroupView:
     def take_malformed(self) -> list[Malformed]:
         """What became malformed since the last call, sorted."""
         found, self.malformed_since = self.malformed_since, []
-        return sorted(found, key=lambda bad: (bad.what, bad.name))
+        return sorted(set(found) - {KEEPS_OUT}, key=lambda bad: (bad.what, bad.name))
 
     def _take_member(self, name: str, member: Member | Malformed | None) -> bool:
         """Store one registration; True when the target may have to change."""

@@ -67,6 +67,18 @@ class SyncClient:
         self._closing = False
         self._over = threading.Event()
 
+    @property
+    def principal(self) -> str:
+        """Whom ZooKeeper takes this client for, for a sentence."""
+        options = self._options
+        if options.digest is not None:
+            return options.digest.username
+        if options.sasl is not None:
+            return options.sasl.username or "the principal of the Kerberos ticket"
+        if options.tls is not None and options.tls.cert:
+            return f"the certificate {options.tls.cert}"
+        return "this client, which gave no credentials,"
+
     def __enter__(self) -> Self:
         self._loop.start()
         self._loop.post(self._open)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from zkcoord.core.events import KEEPS_OUT
 from zkcoord.core.model import (
     Command,
     GroupMetadata,
@@ -369,8 +370,9 @@ def no_such_group(reader: SyncClient, layout: Layout, group: str) -> str:
     )
 
 
-def _registration(name: str, node: Node) -> Member | Malformed:
-    return codec.decode_registration(name, node.data, node.stat)
+def _registration(name: str, node: Node) -> Member | Malformed | None:
+    found = codec.decode_registration(name, node.data, node.stat)
+    return None if found == KEEPS_OUT else found
 
 
 def _owner(tp: TopicPartition, node: Node) -> Owner | Malformed:
