@@ -179,6 +179,7 @@ class NoticeKind(enum.Enum):
     GROUP_MODE = "the group's mode changed"
     RELEASING = "old consumers move: everything is given up"
     FOREIGN_OFFSET = "an offset of ours was overwritten"
+    GROUP_NOT_READY = "the group's nodes cannot be used yet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ class MemberThread:
             zk.acl,
             self._on_session,
             self._outage,
+            zk.roles,
         )
 
     def start(self) -> None:

@@ -25,8 +25,10 @@ def test_members_prove_claim_and_commit_and_cannot_command(layout: Layout) -> No
     """By the builders that the product uses."""
     for path, may in (
         (layout.leader, "r"),
-        (layout.epoch, "rc"),
-        (layout.group("g"), "rc"),
+        (layout.epoch, "r"),
+        (layout.asks, "rcd"),
+        (layout.ask("g"), "r"),
+        (layout.group("g"), "r"),
         (layout.mode("g"), "r"),
         (layout.ids("g"), "rcd"),
         (layout.registration("g", "m"), "r"),
@@ -46,8 +48,8 @@ def test_members_prove_claim_and_commit_and_cannot_command(layout: Layout) -> No
         (layout.offsets("g"), "rc"),
         (layout.offset_topic("g", "orders"), "rwc"),
         (layout.offset("g", TP), "rw"),
-        (CONSUMERS, "rc"),
-        (f"{CONSUMERS}/g", "rc"),
+        (CONSUMERS, "r"),
+        (f"{CONSUMERS}/g", "r"),
         (layout.rescue("g"), "r"),
         ("/brokers/topics/orders", "r"),
         ("/", "r"),

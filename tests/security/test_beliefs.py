@@ -1,0 +1,214 @@
+"""Who could have made a node decides whether it is believed: what members and strangers made where
+an older version let them, on a real server, before and after `zkcoord acl apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import ACL, make_acl, make_digest_acl_credential
+
+from consumer.core import messages as msg
+from tests.harness.zookeeper import disconnect
+from tests.protocol.rig import GROUP, Coordinator, Rig, rigged, tps
+from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest, flags
+from zkcoord.cli.main import main
+from zkcoord.coordinator.acl_check import look_at_acls
+from zkcoord.core.model import GroupMode, Mode, Request, RequestKind
+from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.table import ALL, Roles, bits
+from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes import codec
+from zkcoord.znodes.paths import CONSUMERS, Layout, parents
+
+BOTH = pytest.mark.parametrize(
+    "layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name
+)
+T0, T1 = tps("t", 0, 1)
+OPEN = [make_acl("world", "anyone", all=True)]
+
+
+def acl_of(members: str) -> list[ACL]:
+    """Coordinators everything, readers reading, members these letters."""
+    given = ((ROLES.coordinators, ALL), (ROLES.members, members), (ROLES.readers, "r"))
+    return [ACL(bits(may), p) for who, may in given for p in map(_id, who)]
+
+
+def _id(principal: object) -> object:
+    made = make_acl(principal.scheme, principal.id)  # type: ignore[attr-defined]  # a Principal
+    return made.id
+
+
+@pytest.fixture
+def rig(zk_hosts: str, layout: Layout) -> Iterator[Rig]:
+    """Everybody has credentials; the rig's own client is an operator's."""
+    with rigged(zk_hosts, layout) as rig:
+        rig.zk.add_auth("digest", f"coord:{PASSWORDS['coord']}")
+        roles: Roles = ROLES
+        rig.credentials = {
+            "Coordinator": {"digest": digest("coord"), "roles": roles},
+            "Member": {"digest": digest("app"), "roles": roles},
+        }
+        yield rig
+
+
+@pytest.fixture
+def app(rig: Rig) -> Iterator[KazooClient]:
+    """A member of another application."""
+    client = client_as(rig.hosts, "app")
+    yield client
+    disconnect(client)
+
+
+def older(rig: Rig) -> None:
+    """The roots as an older version made them: members may create groups."""
+    for path in dict.fromkeys(
+        (CONSUMERS, *parents(rig.layout.leader), rig.layout.epoch, *parents(rig.layout.leader))
+    ):
+        closed = path not in (CONSUMERS, rig.layout.epoch)
+        rig.zk.create(path, b"", acl=acl_of("r" if closed else "rc"))
+
+
+def made_by(client: KazooClient, rig: Rig, acl: list[ACL] | None = None) -> None:
+    """A group's nodes, as a member of an older version makes them, or with this ACL."""
+    layout = rig.layout
+    for path in (*layout.above_parts(GROUP), layout.ids(GROUP), layout.owners(GROUP)):
+        letters = "rcd" if path.endswith("/ids") else "rc"
+        client.create(path, b"", acl=acl or acl_of(letters))
+    for path in (layout.channels(GROUP), layout.offsets(GROUP)):
+        client.create(path, b"", acl=acl or acl_of("rc"))
+
+
+def apply(rig: Rig) -> int:
+    """`zkcoord acl apply --execute`, by an operator."""
+    who = ("--zookeeper-user", "coord", "--zookeeper-password", PASSWORDS["coord"])
+    return main(["acl", "apply", "--execute", "--zookeeper", rig.hosts, *who, *flags()])
+
+
+def named(c: Coordinator, what: str) -> list[str]:
+    """Why nodes of this kind are not used."""
+    return [str(r["reason"]) for r in c.records("malformed") if r["what"] == what]
+
+
+@BOTH
+def test_a_group_that_a_stranger_may_use_is_left_alone_until_it_is_mended(
+    rig: Rig, app: KazooClient
+) -> None:
+    """Another application made it, open to everybody, before its members came: they wait, nobody
+    can take their channel, and coordinator and members say why.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig, OPEN)
+    c = rig.coordinator(left_alone_retry_ms=200)
+    m = rig.member("m", "t")
+    m.wait(lambda: m.notices(msg.NoticeKind.GROUP_NOT_READY), "that it waits")
+    assert "world:anyone" in str(m.notices(msg.NoticeKind.GROUP_NOT_READY)[0].detail["reason"])
+    c.wait(lambda: named(c, "group"), "the group's name")
+    assert "world:anyone" in named(c, "group")[0] and "zkcoord acl apply" in named(c, "group")[0]
+    assert rig.names(rig.layout.ids(GROUP)) == [] and not m.said(msg.Failed)
+    assert apply(rig) == 0
+    m.fetches(T0, T1)
+    stranger = client_as(rig.hosts, STRANGER)
+    with pytest.raises(NoAuthError):
+        stranger.delete(rig.layout.channel(GROUP, m.member))
+    disconnect(stranger)
+
+
+@BOTH
+@pytest.mark.parametrize("acl", [OPEN, acl_of("r")], ids=["open", "as it should be"])
+def test_a_mode_that_a_member_can_have_made_is_nobodys_word(
+    rig: Rig, app: KazooClient, acl: list[ACL], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever makes a node chooses its ACL, so that of the node above counts, too. Else it would
+    throw all members out; `acl apply` names it, since from then on it is believed.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    legacy = codec.encode_mode(Mode(GroupMode.LEGACY))
+    app.create(rig.layout.mode(GROUP), legacy, acl=acl)
+    c = rig.coordinator()
+    a = rig.member("a", "t").fetches(T0, T1)
+    c.wait(lambda: named(c, "mode"), "its name")
+    b = rig.member("b", "t").joined()
+    b.wait(lambda: len(b.fetching()) == 1, "its share")
+    assert not a.said(msg.Failed) and not b.said(msg.Failed)
+    report = codec.decode_metadata(GROUP, rig.node(rig.layout.group(GROUP))[0])  # type: ignore[index]  # it is there
+    assert any("mode" in problem for problem in report.problems)  # type: ignore[union-attr]  # a report
+    assert apply(rig) == 0
+    said = capsys.readouterr().out
+    assert rig.layout.mode(GROUP) in said and "others than coordinators could make it" in said
+
+
+@BOTH
+def test_a_request_that_a_member_can_have_made_is_not_taken_up(rig: Rig, app: KazooClient) -> None:
+    """Neither before the coordinator came nor after; an operator's is, once the group is closed."""
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    ask = codec.encode_request(Request(RequestKind.REBALANCE, True, "operator"))
+    app.create(rig.layout.requests(GROUP), b"", acl=[*acl_of("r"), OPEN[0]])
+    app.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
+    c = rig.coordinator()
+    rig.member("m", "t").fetches(T0, T1)
+    c.wait(lambda: named(c, "request"), "its name")
+    app.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
+    c.wait(lambda: len(named(c, "request")) == 2, "the name of the later one")
+    assert len(rig.names(rig.layout.requests(GROUP))) == 2
+    assert not [r for r in c.records("rebalance") if r.get("cause") == "operator asked for it"]
+    for node in rig.names(rig.layout.requests(GROUP)):
+        rig.zk.delete(rig.layout.request(GROUP, node))
+    assert apply(rig) == 0
+    rig.zk.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
+    c.wait(lambda: rig.names(rig.layout.requests(GROUP)) == [], "that it is taken up")
+
+
+@BOTH
+def test_a_group_that_keeps_coordinators_out_keeps_none_from_starting(
+    rig: Rig, app: KazooClient
+) -> None:
+    """Only ZooKeeper's superuser can mend it: `acl apply` does the rest, and names it."""
+    rig.topic("t", 2)
+    older(rig)
+    mine = [make_acl("digest", make_digest_acl_credential("app", PASSWORDS["app"]), all=True)]
+    app.create(rig.layout.group("evil"), b"", acl=mine)
+    app.create(f"{rig.layout.group('evil')}/x", b"", acl=mine)
+    app.create(rig.layout.group("worse"), b"", acl=mine + OPEN)
+    zk = ZkOptions(rig.hosts, digest=digest("coord"), roles=ROLES)
+    with pytest.raises(RefusedError, match="above all groups"):
+        look_at_acls(zk, rig.layout, secure=True)
+    assert apply(rig) == 1
+    look_at_acls(zk, rig.layout, secure=True)
+    first = rig.coordinator("first")
+    m = rig.member("m", "t").fetches(T0, T1)
+    second = rig.coordinator("second", lead=False)
+    first.stop()
+    second.wait(lambda: second.leads, "the lead")
+    assert any("evil" in why for why in named(second, "group"))
+    assert m.commit({T0: 1}).outcome is msg.CommitOutcome.OK
+
+
+@pytest.mark.parametrize("layout", [Layout.ISOLATED])
+@pytest.mark.parametrize("hidden", [False, True], ids=["seen", "hidden"])
+def test_a_members_node_in_the_other_layouts_seat_keeps_nobody_from_leading(
+    rig: Rig, app: KazooClient, hidden: bool
+) -> None:
+    """Where an older version let members create below /consumers: a persistent node, or one that
+    lives and says what a leader's does.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    mine = [make_acl("digest", make_digest_acl_credential("app", PASSWORDS["app"]), all=True)]
+    path = rig.layout.other_profile().leader
+    leader = codec.encode_leader(codec.LeaderData("", "h", 1, 5, 1))
+    app.create(path, leader, ephemeral=not hidden, acl=mine if hidden else acl_of("r"))
+    first = rig.coordinator("first")
+    assert named(first, "leader")
+    rig.member("m", "t").fetches(T0, T1)
+    second = rig.coordinator("second", lead=False)
+    first.stop()
+    second.wait(lambda: second.leads, "the lead")
