@@ -95,9 +95,12 @@ class GroupNodes:
         elif asked_for and not self.by_itself:
             self._ask_and_wait()
         else:
-            self.port.multi(
-                [Create(lacking[0], b"", acl=self.acl)], lambda r: self._made(r, asked_for)
-            )
+            self.port.multi([self._create(lacking[0])], lambda r: self._made(r, asked_for))
+
+    def _create(self, path: str) -> Create:
+        if self.roles is not None and path in self.layout.above_parts(self.group):
+            return Create(path, b"", acl=self.roles.made_by_members(), own_acl=True)
+        return Create(path, b"", acl=self.acl)
 
     def ask_gone(self) -> None:
         """The coordinator answered, or somebody took the ask away."""

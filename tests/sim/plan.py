@@ -66,6 +66,8 @@ class Plan:
     failsafe_chance: float = 0.0  # of a consumer that goes on while nobody serves
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
+    roles: bool = False  # nodes have ACLs, and members ask for their groups
+    older_roles: bool = False  # an older version with roles made what is there
 
     @property
     def lease_longest_ms(self) -> int:

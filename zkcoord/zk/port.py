@@ -67,13 +67,16 @@ OPEN_ACL: tuple[AclEntry, ...] = (AclEntry(31, "world", "anyone"),)
 
 @value
 class Create:
-    """Create a node. With `sequential`, ZooKeeper appends a 10-digit suffix to `path`."""
+    """Create a node. With `sequential`, ZooKeeper appends a 10-digit suffix to `path`. Where there
+    are roles it gets the ACL of its place, but with `own_acl`.
+    """
 
     path: str
     data: bytes
     ephemeral: bool = False
     sequential: bool = False
     acl: tuple[AclEntry, ...] = OPEN_ACL
+    own_acl: bool = False
 
 
 @value

@@ -26,6 +26,7 @@ ANY = "*"
 ALL = "rwcda"
 READ = "r"
 MASK = "x"
+BY_MEMBERS = "rc"
 SCHEMES_OF_NOBODY = ("world", "auth")
 PRINCIPALS_MAX = 100
 
@@ -184,7 +185,15 @@ class Roles:
 
     def acl(self, path: str) -> tuple[AclEntry, ...]:
         """The ACL of the node at a path."""
-        may = members_may(path)
+        return self._acl(members_may(path))
+
+    def made_by_members(self) -> tuple[AclEntry, ...]:
+        """The ACL of a node that holds others of a group, where a member has to make the group by
+        itself: it could make nothing below it else.
+        """
+        return self._acl(BY_MEMBERS)
+
+    def _acl(self, may: str) -> tuple[AclEntry, ...]:
         if may not in self._acls:
             given = ((self.coordinators, ALL), (self.members, may), (self.readers, READ))
             self._acls[may] = tuple(
@@ -215,7 +224,10 @@ class Roles:
 
     def applied(self, ops: Sequence[Op]) -> list[Op]:
         """The operations, with the ACL of its place on each node that is created."""
-        return [replace(op, acl=self.acl(op.path)) if isinstance(op, Create) else op for op in ops]
+        return [
+            replace(op, acl=self.acl(op.path)) if isinstance(op, Create) and not op.own_acl else op
+            for op in ops
+        ]
 
     @property
     def all(self) -> tuple[Principal, ...]:
