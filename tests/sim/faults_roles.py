@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.sim.faults import JUNK, FaultKind
+from tests.sim.faults import JUNK, LEADER, FaultKind
 from tests.sim.rights import OPEN, OTHERS, acl_of, made_by_others
 from tests.sim.tree import parent_of
 from zkcoord.zk.port import AclEntry, Committed, Delete
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 LEGACY = b'{"version":1,"mode":"legacy","strategy":"legacy-range","by":"operator"}'
 REBALANCE = b'{"version":1,"request":"rebalance","fresh":true,"by":"operator"}'
-LEADER = b'{"version":1,"brokerid":"","host":"h","port":0,"epoch":7,"timestamp":"1700000000000"}'
-ASKS_MAX = 20
-LATE_ASKS = 8
+ASKS_MAX = 5
+LATE_ASKS = 4
 HELD_UP_MAX_MS = 30
 
 

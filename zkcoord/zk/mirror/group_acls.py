@@ -20,20 +20,20 @@ from zkcoord.znodes.paths import Layout
 PATHS_AT_ONCE = 2_000
 
 
-class ReadDelta(Protocol):
+class GroupWords(Protocol):
     """What was read of a group, as far as this looks at it."""
 
     requests: dict[str, Request | Malformed | None]
     mode: dict[str, Mode | Malformed | None]
 
 
-class ReadGroup(Protocol):
+class JudgedGroup(Protocol):
     """A group that was read, and exists."""
 
     name: str
 
     @property
-    def delta(self) -> ReadDelta:
+    def delta(self) -> GroupWords:
         """What was read."""
 
     def leave_alone(self, reason: str) -> None:
@@ -44,7 +44,7 @@ def judge_groups(
     port: Port,
     layout: Layout,
     roles: Roles,
-    groups: Sequence[ReadGroup],
+    groups: Sequence[JudgedGroup],
     done: Callable[[], None],
 ) -> None:
     """Ask, judge, then `done`. On a lost connection it simply never ends."""
@@ -70,14 +70,14 @@ def judge_groups(
     ask(0)
 
 
-def _paths(layout: Layout, group: ReadGroup) -> Iterator[str]:
+def _paths(layout: Layout, group: JudgedGroup) -> Iterator[str]:
     yield from layout.parts(group.name)
     if group.delta.mode:
         yield layout.mode(group.name)
 
 
 def _judge(
-    belief: Belief, layout: Layout, group: ReadGroup, found: Mapping[str, AclAnswer]
+    belief: Belief, layout: Layout, group: JudgedGroup, found: Mapping[str, AclAnswer]
 ) -> None:
     parts = layout.parts(group.name)
     wrong = belief.usable_group(layout, group.name, parts, [found[path] for path in parts])
