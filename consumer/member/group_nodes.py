@@ -20,6 +20,7 @@ from zkcoord.zk.port import (
     AclsDone,
     AclsResult,
     Create,
+    Delete,
     Denied,
     GetData,
     Missing,
@@ -119,14 +120,29 @@ class GroupNodes:
         self.asking = True
         self.wake_ms = self.clock() + ASK_WAIT_MS
         if self.asks <= ASKS_AT_ONCE_MAX:
+            ask = self._ask_anew if self.told and self.asks == 1 else self._ask
             self.port.watch(
-                self.layout.ask(self.group), WatchMode.PERSISTENT, lambda r: self._ask(self._asked)
+                self.layout.ask(self.group), WatchMode.PERSISTENT, lambda r: ask(self._asked)
             )
 
     def _ask(self, done: Callable[[MultiResult], None]) -> None:
-        self.port.multi(
-            [Create(self.layout.ask(self.group), b"", ephemeral=True, acl=self.acl)], done
-        )
+        self.port.multi([self._ask_node()], done)
+
+    def _ask_anew(self, done: Callable[[MultiResult], None]) -> None:
+        """An ask that nobody answered for long may have been one of too many: a new one is heard
+        of by itself.
+        """
+        gone = Delete(self.layout.ask(self.group))
+        self.port.multi([gone, self._ask_node()], lambda r: self._asked_anew(r, done))
+
+    def _ask_node(self) -> Create:
+        return Create(self.layout.ask(self.group), b"", ephemeral=True, acl=self.acl)
+
+    def _asked_anew(self, result: MultiResult, done: Callable[[MultiResult], None]) -> None:
+        if isinstance(result, Rejected) and result.error is ZkError.NO_NODE:
+            self._ask(done)
+        else:
+            done(result)
 
     def _asked(self, result: MultiResult) -> None:
         """It is asked for, perhaps by another; where it may not ask it tries at once."""

@@ -4,8 +4,6 @@ an older version let them, on a real server, before and after `zkcoord acl apply
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
@@ -13,84 +11,17 @@ from kazoo.security import ACL, make_acl, make_digest_acl_credential
 
 from consumer.core import messages as msg
 from tests.harness.zookeeper import disconnect
-from tests.protocol.rig import GROUP, Coordinator, Rig, rigged, tps
-from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest, flags
-from zkcoord.cli.main import main
+from tests.protocol.rig import GROUP, Rig, tps
+from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
+from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest
 from zkcoord.coordinator.acl_check import look_at_acls
 from zkcoord.core.model import GroupMode, Mode, Request, RequestKind
 from zkcoord.errors import RefusedError
-from zkcoord.zk.acl.table import ALL, Roles, bits
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes import codec
-from zkcoord.znodes.paths import CONSUMERS, Layout, parents
+from zkcoord.znodes.paths import Layout
 
-BOTH = pytest.mark.parametrize(
-    "layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name
-)
 T0, T1 = tps("t", 0, 1)
-OPEN = [make_acl("world", "anyone", all=True)]
-
-
-def acl_of(members: str) -> list[ACL]:
-    """Coordinators everything, readers reading, members these letters."""
-    given = ((ROLES.coordinators, ALL), (ROLES.members, members), (ROLES.readers, "r"))
-    return [ACL(bits(may), p) for who, may in given for p in map(_id, who)]
-
-
-def _id(principal: object) -> object:
-    made = make_acl(principal.scheme, principal.id)  # type: ignore[attr-defined]  # a Principal
-    return made.id
-
-
-@pytest.fixture
-def rig(zk_hosts: str, layout: Layout) -> Iterator[Rig]:
-    """Everybody has credentials; the rig's own client is an operator's."""
-    with rigged(zk_hosts, layout) as rig:
-        rig.zk.add_auth("digest", f"coord:{PASSWORDS['coord']}")
-        roles: Roles = ROLES
-        rig.credentials = {
-            "Coordinator": {"digest": digest("coord"), "roles": roles},
-            "Member": {"digest": digest("app"), "roles": roles},
-        }
-        yield rig
-
-
-@pytest.fixture
-def app(rig: Rig) -> Iterator[KazooClient]:
-    """A member of another application."""
-    client = client_as(rig.hosts, "app")
-    yield client
-    disconnect(client)
-
-
-def older(rig: Rig) -> None:
-    """The roots as an older version made them: members may create groups."""
-    for path in dict.fromkeys(
-        (CONSUMERS, *parents(rig.layout.leader), rig.layout.epoch, *parents(rig.layout.leader))
-    ):
-        closed = path not in (CONSUMERS, rig.layout.epoch)
-        rig.zk.create(path, b"", acl=acl_of("r" if closed else "rc"))
-
-
-def made_by(client: KazooClient, rig: Rig, acl: list[ACL] | None = None) -> None:
-    """A group's nodes, as a member of an older version makes them, or with this ACL."""
-    layout = rig.layout
-    for path in (*layout.above_parts(GROUP), layout.ids(GROUP), layout.owners(GROUP)):
-        letters = "rcd" if path.endswith("/ids") else "rc"
-        client.create(path, b"", acl=acl or acl_of(letters))
-    for path in (layout.channels(GROUP), layout.offsets(GROUP)):
-        client.create(path, b"", acl=acl or acl_of("rc"))
-
-
-def apply(rig: Rig) -> int:
-    """`zkcoord acl apply --execute`, by an operator."""
-    who = ("--zookeeper-user", "coord", "--zookeeper-password", PASSWORDS["coord"])
-    return main(["acl", "apply", "--execute", "--zookeeper", rig.hosts, *who, *flags()])
-
-
-def named(c: Coordinator, what: str) -> list[str]:
-    """Why nodes of this kind are not used."""
-    return [str(r["reason"]) for r in c.records("malformed") if r["what"] == what]
 
 
 @BOTH

@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 
 from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import GroupMetadata, Malformed, TopicPartition
-from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
     Children,
     Denied,
@@ -42,7 +41,7 @@ from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
 from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
-from .group_acls import judge_groups
+from .group_acls import GroupJudge
 from .pending_reads import SizeLimits
 
 BAD_NAME = "its name is not printable ASCII of a sensible length"
@@ -138,14 +137,14 @@ class FullRead:
         limits: SizeLimits,
         reads_max: int,
         done: Callable[[Mapping[str, GroupRead]], None],
-        roles: Roles | None = None,
+        judge: GroupJudge | None = None,
     ) -> None:
         self.port = port
         self.layout = layout
         self.drafts = {g: GroupDraft(g, limits) for g in groups}
         self.reads_max = reads_max
         self.done = done
-        self.roles = roles
+        self.judge = judge
         self.levels = [
             self._groups,
             self._names,
@@ -180,11 +179,10 @@ class FullRead:
                 return
             elif self.levels:
                 self.questions = iter(self.levels.pop(0)())
-            elif self.roles is None:
+            elif self.judge is None:
                 return self._end()
             else:
-                there = [draft for _, draft in self._fitting()]
-                return judge_groups(self.port, self.layout, self.roles, there, self._end)
+                return self.judge.judge([draft for _, draft in self._fitting()], self._end)
 
     def _end(self) -> None:
         self.done({g: d.read() for g, d in self.drafts.items()})

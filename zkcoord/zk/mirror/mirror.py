@@ -55,6 +55,7 @@ from zkcoord.znodes.patterns import match_patterns
 from . import answers
 from .answers import Delta
 from .full_read import BAD_NAME, FullRead, GroupRead
+from .group_acls import GroupJudge
 from .pending_reads import PendingReads, SizeLimits, Sizes, Want
 
 GROUPS_PER_SLICE = 500
@@ -102,7 +103,7 @@ class Mirror:
         self.clock = clock
         self.emit = emit
         self.related = related
-        self.roles = roles
+        self.judge = GroupJudge(port, layout, roles, self._leave_alone) if roles else None
         self.wants = PendingReads()
         self.limits = limits
         self.reads_max = reads_max
@@ -135,9 +136,7 @@ class Mirror:
         self.port.sync(self._synced)
 
     def _watched(self, _result: ReadResult) -> None:
-        """An unanswered watch means that the connection is gone: the owner hears of it as
-        `Suspended`.
-        """
+        """An unanswered one means that the connection is gone, which is heard elsewhere."""
 
     def _synced(self, result: ReadResult) -> None:
         self.busy = False
@@ -187,12 +186,10 @@ class Mirror:
 
     def _word(self, where: paths.RequestAt | paths.ModeAt, change: Change) -> None:
         """An operator's. With roles, who can have made it is asked with the whole group."""
-        if self.roles is not None and change is not Change.DELETED:
-            self._unread(where.group)
-        elif isinstance(where, paths.ModeAt):
-            self._mark(Want("mode", where.group))
-        else:
-            self._mark(Want("request", where.group, node=where.node))
+        if self.judge is not None and change is not Change.DELETED:
+            return self._unread(where.group)
+        node = where.node if isinstance(where, paths.RequestAt) else ""
+        self._mark(Want("request" if node else "mode", where.group, node=node))
 
     def _fits(
         self,
@@ -316,7 +313,7 @@ class Mirror:
                 self.limits,
                 self.reads_max,
                 self._swept,
-                self.roles,
+                self.judge,
             ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:
@@ -326,9 +323,7 @@ class Mirror:
         self._next_slice()  # it is read while this one is taken
         for group, read in groups.items():
             if read.left_alone is not None:
-                self._follow_no_more(group)
-                self.patterns.pop(group, None)
-                self.emit(GroupLeftAlone(self.clock(), group, read.left_alone))
+                self._leave_alone(group, read.left_alone)
             elif read.delta is None:
                 self._group_gone(group)
             else:
@@ -347,6 +342,12 @@ class Mirror:
                 self._unread(group)
             self.emit(Ready(self.clock()))
         self.flush()
+
+    def _leave_alone(self, group: str, why: Malformed) -> None:
+        if not self.dead and group in self.known:
+            self._follow_no_more(group)
+            self.patterns.pop(group, None)
+            self.emit(GroupLeftAlone(self.clock(), group, why))
 
     def _ask(self, wants: Sequence[Want]) -> None:
         self.busy = True
