@@ -435,7 +435,8 @@ class MemberDriver:
                 if report is not None and not isinstance(report, Malformed)
                 else "new"
             )
-            self._feed(ev.LeaderSeen(self.clock(), isinstance(leader, Node), state))
+            alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+            self._feed(ev.LeaderSeen(self.clock(), alive, state))
 
     # writes
 
