@@ -143,3 +143,27 @@ def test_a_members_node_in_the_other_layouts_seat_keeps_nobody_from_leading(
     second = rig.coordinator("second", lead=False)
     first.stop()
     second.wait(lambda: second.leads, "the lead")
+
+
+@BOTH
+@pytest.mark.parametrize("acl", [OPEN, acl_of("rd")], ids=["open", "as it should be"])
+def test_a_channel_under_a_members_name_is_used_only_if_nobody_else_may_command_in_it(
+    rig: Rig, app: KazooClient, acl: list[ACL]
+) -> None:
+    """Somebody guessed the name that it would draw. With the ACL of its place whoever made it can
+    do no more with it than the member.
+    """
+    rig.topic("t", 2)
+    rig.coordinator()
+    rig.member("other", "t").fetches(T0, T1)
+    m = rig.member("m")
+    m.names.append("g_m-1-00000000")
+    m.driver.new_id = lambda: m.member
+    app.create(rig.layout.channel(GROUP, m.member), b"", acl=acl)
+    m.subscribe("t")
+    if acl is OPEN:
+        m.wait(lambda: m.said(msg.Failed), "that it refuses it")
+        assert "somebody else made" in m.said(msg.Failed)[0].message
+        assert m.member not in rig.names(rig.layout.ids(GROUP))
+    else:
+        m.wait(lambda: len(m.fetching()) == 1, "its share")
