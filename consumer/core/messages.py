@@ -187,6 +187,7 @@ class NoticeKind(enum.Enum):
     RELEASING = "old consumers move: everything is given up"
     FOREIGN_OFFSET = "an offset of ours was overwritten"
     UNREADABLE_OFFSET = "what is stored for a partition is no offset"
+    GROUP_NOT_READY = "the group's nodes cannot be used yet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from consumer.core.options import MemberOptions
 from consumer.core.phases import Phase
 from zkcoord.core.model import Malformed
 from zkcoord.core.value_type import assert_never
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.backoff import at_once_then, delay_ms
 from zkcoord.zk.port import (
     OPEN_ACL,
@@ -44,6 +45,7 @@ from zkcoord.zk.port import (
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import (
+    AskAt,
     ChannelAt,
     CommandAt,
     IdsAt,
@@ -55,6 +57,7 @@ from zkcoord.znodes.paths import (
     TopicsAt,
 )
 
+from .group_nodes import read_mode
 from .legacy_reader import LegacyGroupReader
 from .missing_nodes import make_missing, with_parents
 from .multis import MemberMulti, MemberMultis
@@ -80,7 +83,8 @@ class MemberDriver:
     """One member. `new_id()` draws a consumer id for each session; `to_fetcher` takes what the
     fetching side must hear; `on_session(session_id)` tells of a new session; `finished` becomes
     true after `Close`, when the session is closed. `outage`: where leases are prolonged while
-    nobody serves (`MemberOptions.failsafe`).
+    nobody serves (`MemberOptions.failsafe`). With `roles` a node is believed only where nobody else
+    could have written it.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class MemberDriver:
         acl: tuple[AclEntry, ...] = OPEN_ACL,
         on_session: Callable[[int], None] = lambda session_id: None,
         outage: Outage | None = None,
+        roles: Roles | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.layout = layout
@@ -108,6 +113,7 @@ class MemberDriver:
         self.acl = acl
         self.on_session = on_session
         self.outage = outage
+        self.roles = roles
         self.core = GroupMember(options)
         self.multis = MemberMultis(layout, options, acl, wall_clock)
         self.reopen_at_ms: int | None = None
@@ -120,6 +126,7 @@ class MemberDriver:
         self.session_id = 0
         self.name = ""
         self.connected = False
+        self.joining: Registration | None = None
         # Topics whose parents exist: of owners and offsets, and of what is beside offsets.
         self.made: set[str] = set()
         self.made_metadata: set[str] = set()
@@ -138,13 +145,16 @@ class MemberDriver:
         now = self.clock()
         if self.reopen_at_ms is not None and now >= self.reopen_at_ms:
             self._open()
+        if self.joining is not None:
+            self.joining.tick()
         wake = self.core.next_wake_ms()
         if wake is not None and now >= wake:
             self._feed(ev.MemberTick(now))
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do; None = only after an event."""
-        times = [t for t in (self.reopen_at_ms, self.core.next_wake_ms()) if t is not None]
+        joins = self.joining.wake_ms if self.joining is not None else None
+        times = [t for t in (self.reopen_at_ms, joins, self.core.next_wake_ms()) if t is not None]
         return min(times) if times else None
 
     @property
@@ -207,7 +217,7 @@ class MemberDriver:
         self.port = port
 
     def _close(self) -> None:
-        self.connected = False
+        self.connected, self.joining = False, None
         self._looks_no_more()
         if self.port is not None:
             self.port.close()
@@ -223,7 +233,7 @@ class MemberDriver:
             case Connected():
                 self._connected(event)
             case Suspended():
-                self.connected = False
+                self.connected, self.joining = False, None
                 self._feed(ev.SessionSuspended(now))
                 if self.outage is not None and self.core.session.proof_ms is not None:
                     self.outage.begin(self._nobody_serves)
@@ -288,6 +298,9 @@ class MemberDriver:
             self._feed(ev.RegistrationTouched(now))
         elif isinstance(where, (IdsAt, TopicsAt, TopicAt)):
             self._feed(ev.LegacyGroupTouched(now))
+        elif isinstance(where, AskAt) and event.change is Change.DELETED:
+            if self.joining is not None:
+                self.joining.ask_gone()
         elif isinstance(where, ModeAt) and self.port is not None:
             self._read_mode(self.port)
         elif isinstance(where, LeaderAt) and event.change in (Change.CREATED, Change.DELETED):
@@ -343,7 +356,7 @@ class MemberDriver:
         return answered
 
     def _join(self, port: Port, join: ev.Join) -> None:
-        Registration(
+        self.joining = Registration(
             port,
             self.session_id,
             self.layout,
@@ -353,10 +366,16 @@ class MemberDriver:
             self.clock,
             self._when(port, self._joined),
             self.acl,
-        ).begin()
+            self.roles,
+            self._waits,
+        )
+        self.joining.begin()
+
+    def _waits(self, reason: str) -> None:
+        self._act(ev.SendMessage(msg.Notice(msg.NoticeKind.GROUP_NOT_READY, {"reason": reason})))
 
     def _joined(self, ended: Ended) -> None:
-        now = self.clock()
+        now, self.joining = self.clock(), None
         if not isinstance(ended, Joined):
             self._feed(ev.JoinFailed(now, ended.code, ended.message))
             return
@@ -370,17 +389,8 @@ class MemberDriver:
             self._act(ev.SendMessage(msg.Notice(msg.NoticeKind.TOPIC_MISSING, {"topic": topic})))
 
     def _read_mode(self, port: Port) -> None:
-        def read(result: ReadResult) -> None:
-            if isinstance(result, ReadDone):
-                node = result.answers[0]
-                self._feed(
-                    ev.ModeRead(
-                        self.clock(),
-                        codec.decode_mode(node.data) if isinstance(node, Node) else None,
-                    )
-                )
-
-        port.read([GetData(self.layout.mode(self.options.group))], self._when(port, read))
+        take = self._when(port, lambda mode: self._feed(ev.ModeRead(self.clock(), mode)))
+        read_mode(port, self.layout, self.options.group, self.roles, take)
 
     def _read_command(self, node: str) -> None:
         assert self.port is not None
@@ -433,7 +443,8 @@ class MemberDriver:
                 if report is not None and not isinstance(report, Malformed)
                 else "new"
             )
-            self._feed(ev.LeaderSeen(self.clock(), isinstance(leader, Node), state))
+            alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+            self._feed(ev.LeaderSeen(self.clock(), alive, state))
 
     # writes
 

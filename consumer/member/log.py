@@ -44,6 +44,9 @@ _SENTENCES = {
         " somebody deleted its node): joining again"
     ),
     NoticeKind.COORDINATOR_BACK: "a coordinator is alive again",
+    NoticeKind.GROUP_NOT_READY: (
+        "its nodes in ZooKeeper cannot be used yet, so this consumer waits: {reason}"
+    ),
     NoticeKind.REBALANCE_OVER: "the group is rebalanced again",
     NoticeKind.GROUP_MODE: "it is in mode {mode} now (zkcoord groups mode)",
     NoticeKind.RELEASING: (

@@ -3,10 +3,10 @@
 Watch first: its own channel, its own registration, the leader node. Then look (one multiRead): is
 this ensemble used with the other layout, is the chosen consumer id taken, what are epoch and lease,
 does every subscribed topic exist, how many members are there; only a member with an id or an
-instance of its own lists them. Then make what is missing above, and channel and registration in ONE
-multi; then read the registration back for its incarnation. A registration that exists already and
-belongs to this session is ours (an answer was lost); one that belongs to another session is not,
-and the name is drawn anew.
+instance of its own lists them. Then have what is missing above made (`group_nodes`), and make
+channel and registration in ONE multi; then read the registration back for its incarnation. A
+registration that exists already and belongs to this session is ours (an answer was lost); one that
+belongs to another session is not, and the name is drawn anew.
 
 A static member is alone with its instance id: a consumer that registers for the first time deletes
 the registration of the process before it in the multi that makes its own; one that comes back finds
@@ -16,17 +16,22 @@ replaced in any case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from consumer.core.events import Join
 from consumer.core.messages import FailureCode
 from consumer.core.options import MemberOptions
 from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
+from zkcoord.zk.acl.belief import Belief, judge_other_leader
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.election import leads
 from zkcoord.zk.port import (
     OPEN_ACL,
     READS_PER_REQUEST_MAX,
     AclEntry,
+    AclsDone,
+    AclsResult,
     Check,
     Children,
     Create,
@@ -49,7 +54,9 @@ from zkcoord.zk.port import (
 )
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData
-from zkcoord.znodes.paths import Layout, parents
+from zkcoord.znodes.paths import Layout
+
+from .group_nodes import GroupNodes, believe_mode
 
 JOIN_ROUNDS_MAX = 50
 TOPICS_LOOKED_AT_MAX = 200
@@ -87,7 +94,8 @@ Ended = Joined | NotJoined
 
 class Registration:
     """One attempt to join under one name. `done` is called once, or never when the connection is
-    lost.
+    lost; `waits` is told why it takes longer. With `roles` it matters who could have made what the
+    group consists of. `tick` is due at `wake_ms`.
     """
 
     def __init__(
@@ -101,6 +109,8 @@ class Registration:
         clock: Callable[[], int],
         done: Callable[[Ended], None],
         acl: tuple[AclEntry, ...] = OPEN_ACL,
+        roles: Roles | None = None,
+        waits: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.port = port
         self.session_id = session_id
@@ -112,6 +122,18 @@ class Registration:
         self.clock = clock
         self.done = done
         self.acl = acl
+        self.roles = roles
+        self.nodes = GroupNodes(
+            port,
+            layout,
+            options.group,
+            acl,
+            roles,
+            clock,
+            self._look,
+            lambda message: self._fail(FailureCode.REFUSED, message),
+            waits,
+        )
         self.rounds = 0
         self.sent_ms = 0
         self.seen: Joined | None = None
@@ -132,6 +154,21 @@ class Registration:
             # who else has the instance must not be read from the past
             self.port.sync(lambda result: self._look() if isinstance(result, ReadDone) else None)
 
+    @property
+    def wake_ms(self) -> int | None:
+        """When `tick` has something to do; None: never."""
+        return self.nodes.wake_ms
+
+    def tick(self) -> None:
+        """Time passed."""
+        if self.wake_ms is not None:
+            self.rounds = 0
+            self.nodes.tick()
+
+    def ask_gone(self) -> None:
+        """The ask for the group was deleted."""
+        self.nodes.ask_gone()
+
     def _look(self) -> None:
         self.rounds += 1
         if self.rounds > JOIN_ROUNDS_MAX:
@@ -143,7 +180,6 @@ class Registration:
         group, lay = self.options.group, self.layout
         other = lay.other_profile()
         topics = tuple(sorted(self.join.subscription.topics))[:TOPICS_LOOKED_AT_MAX]
-        above = self._above()
         reads = [
             GetData(lay.epoch),
             GetData(lay.leader),
@@ -153,36 +189,23 @@ class Registration:
             GetData(lay.group(group)),
             GetData(lay.mode(group)),
             *(GetData(lay.topic(t)) for t in topics),
-            *(GetData(p) for p in above),
+            *(GetData(p) for p in self.nodes.paths),
         ]
-        self.port.read(reads, lambda result: self._looked(topics, above, result))
+        self.port.read(reads, lambda result: self._looked(topics, result))
 
-    def _above(self) -> tuple[str, ...]:
-        """What must exist before channel and registration, from the root down."""
-        group, lay = self.options.group, self.layout
-        wanted = [
-            *parents(lay.channel(group, "c")),
-            *parents(lay.registration(group, "c")),
-            lay.owners(group),
-            lay.offsets(group),
-        ]
-        wanted += [p for path in (lay.owners(group), lay.offsets(group)) for p in parents(path)]
-        return tuple(sorted(dict.fromkeys(wanted), key=lambda p: (p.count("/"), p)))
-
-    def _looked(self, topics: tuple[str, ...], above: tuple[str, ...], result: ReadResult) -> None:
+    def _looked(self, topics: tuple[str, ...], result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return
         epoch, leader, other_leader, ids, other_ids, group_node, mode_node, *rest = result.answers
-        denied = next((a for a in result.answers if isinstance(a, Denied)), None)
+        # what may not be read there is nobody's word, and keeps nobody out
+        judged = (epoch, leader, ids, other_ids, group_node, *rest)
+        denied = next((a for a in judged if isinstance(a, Denied)), None)
         if denied is not None:
             return self._fail(
                 FailureCode.REFUSED,
                 f"ZooKeeper does not let this consumer read the nodes of group {self.options.group}"
                 f" ({denied.error.value}): give it credentials that may",
             )
-        problem = self._conflict(other_leader, other_ids)
-        if problem is not None:
-            return self.done(problem)
         value = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         known = value if isinstance(value, EpochData) else EpochData(0, 0, 0)
         report = (
@@ -192,30 +215,41 @@ class Registration:
         )
         state = report.state.value if isinstance(report, GroupMetadata) else "new"
         missing = tuple(t for t, a in zip(topics, rest, strict=False) if isinstance(a, Missing))
-        mode = codec.decode_mode(mode_node.data) if isinstance(mode_node, Node) else None
-        if isinstance(mode, Mode) and mode.kind is GroupMode.LEGACY:
+        alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+        seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
+        nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
+        size = ids.stat.num_children if isinstance(ids, Node) else 0
+        port, layout, group = self.port, self.layout, self.options.group
+        self._if_not_led_elsewhere(
+            other_leader,
+            lambda: self._if_not_used_elsewhere(
+                other_ids,
+                lambda: believe_mode(
+                    port,
+                    layout,
+                    group,
+                    self.roles,
+                    mode_node,
+                    lambda mode: self._judged(replace(seen, mode=mode), nodes, size),
+                ),
+            ),
+        )
+
+    def _judged(self, seen: Joined, nodes: Mapping[str, ReadAnswer], size: int) -> None:
+        """Nothing is in the way elsewhere."""
+        self.seen = seen
+        if isinstance(seen.mode, Mode) and seen.mode.kind is GroupMode.LEGACY:
             return self._fail(
                 FailureCode.REJECTED,
                 f"group {self.options.group} belongs to its old consumers (mode legacy), whom"
                 " another registration would disturb: let both share it with `zkcoord groups mode"
                 f" {self.options.group} mixed` first",
             )
-        there = ids.stat.num_children if isinstance(ids, Node) else 0
-        nobodys = mode is None and state in ("new", EMPTY) and not self.among_ours
-        if nobodys and 0 < there <= REGISTRATIONS_LISTED_MAX:
+        nobodys = seen.mode is None and seen.group_state in ("new", EMPTY) and not self.among_ours
+        if nobodys and 0 < size <= REGISTRATIONS_LISTED_MAX:
             return self._see_whose()
-        self.seen = Joined(
-            0, known.epoch, known.lease_max_ms, 0, isinstance(leader, Node), state, missing, mode
-        )
-        lacking = [
-            p for p, a in zip(above, rest[len(topics) :], strict=False) if isinstance(a, Missing)
-        ]
-        if lacking:
-            self.port.multi([Create(lacking[0], b"", acl=self.acl)], self._made)
-        elif self.options.instance is None and self.options.consumer_id is None:
-            self._register()
-        else:
-            self._list(ids.stat.num_children if isinstance(ids, Node) else 0)
+        listed = self.options.instance is not None or self.options.consumer_id is not None
+        self.nodes.arrange(nodes, lambda: self._list(size) if listed else self._register())
 
     def _see_whose(self) -> None:
         """Nobody has assigned this group, nobody said whose it is, and somebody is registered: old
@@ -323,23 +357,61 @@ class Registration:
 
         self.port.read([GetData(path) for path in paths], answered)
 
-    def _conflict(self, other_leader: ReadAnswer, other_ids: ReadAnswer) -> NotJoined | None:
-        """The other layout must not be in use for this group."""
+    def _if_not_led_elsewhere(self, leader: ReadAnswer, then: Callable[[], None]) -> None:
+        """A coordinator of the other layout must not lead."""
         other = self.layout.other_profile()
-        if isinstance(other_leader, Node):
-            return NotJoined(
-                FailureCode.OTHER_LAYOUT,
-                f"a coordinator with layout {other.name} leads on this ensemble: set"
-                f" zookeeper_layout={other.name!r}",
+        problem = NotJoined(
+            FailureCode.OTHER_LAYOUT,
+            f"a coordinator with layout {other.name} leads on this ensemble: set"
+            f" zookeeper_layout={other.name!r}",
+        )
+        if not leads(leader):
+            return then()
+        if self.roles is None:
+            return self.done(problem)
+
+        def judged(why: str | None) -> None:
+            if why is not None:
+                then() if why else self.done(problem)
+
+        judge_other_leader(self.port, self.roles, self.layout, judged)
+
+    def _if_not_used_elsewhere(self, ids: ReadAnswer, then: Callable[[], None]) -> None:
+        """The other layout must not have members of this group: what is persistent is none."""
+        other, group = self.layout.other_profile(), self.options.group
+        problem = NotJoined(
+            FailureCode.OTHER_LAYOUT,
+            f"group {group} has members under {other.ids(group)} (layout {other.name}, or old"
+            f" consumers): use zookeeper_layout={other.name!r}, or another group_id",
+        )
+        if not isinstance(ids, Node) or not ids.stat.num_children:
+            return then()
+        if ids.stat.num_children > REGISTRATIONS_LISTED_MAX:
+            return self.done(problem)
+
+        def look(names: Sequence[str]) -> None:
+            part, rest = names[:READS_PER_REQUEST_MAX], names[READS_PER_REQUEST_MAX:]
+            if part:
+                reads = [GetData(other.registration(group, name)) for name in part]
+                self.port.read(reads, lambda result: found(result, rest))
+            else:
+                then()
+
+        def found(result: ReadResult, rest: Sequence[str]) -> None:
+            if not isinstance(result, ReadDone):
+                return
+            alive = any(
+                isinstance(a, Denied) or (isinstance(a, Node) and a.stat.ephemeral_owner)
+                for a in result.answers
             )
-        if isinstance(other_ids, Node) and other_ids.stat.num_children:
-            return NotJoined(
-                FailureCode.OTHER_LAYOUT,
-                f"group {self.options.group} has members under {other.ids(self.options.group)}"
-                f" (layout {other.name}, or old consumers): use zookeeper_layout={other.name!r}, or"
-                " another group_id",
-            )
-        return None
+            self.done(problem) if alive else look(rest)
+
+        def listed(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                answer = result.answers[0]
+                look(answer.names if isinstance(answer, Children) else ())
+
+        self.port.read([GetChildren(other.ids(group))], listed)
 
     def _taken(self, members: Sequence[str]) -> NotJoined | None:
         """A consumer id that the user chose is for one process at a time."""
@@ -355,21 +427,6 @@ class Registration:
                     " process has just died, its session must end first",
                 )
         return None
-
-    def _made(self, result: MultiResult) -> None:
-        if isinstance(result, Unanswered):
-            return
-        if isinstance(result, Rejected) and result.error not in (
-            ZkError.NODE_EXISTS,
-            ZkError.NO_NODE,
-        ):
-            return self._fail(
-                FailureCode.REFUSED,
-                "ZooKeeper does not let this consumer create the nodes of group"
-                f" {self.options.group} ({result.error.value}): start a coordinator first, which"
-                " makes what is above them, or give it credentials that may",
-            )
-        self._look()
 
     def _register(self) -> None:
         self.port.multi(
@@ -431,7 +488,7 @@ class Registration:
                 )
             )
         if exists and isinstance(answer, Missing):
-            return self._only_registration()
+            return self._believe_channel(self._only_registration)
         if isinstance(answer, Missing):
             return self._fail(
                 FailureCode.REFUSED,
@@ -442,13 +499,35 @@ class Registration:
             f"another session registered the name {self.name}: start this consumer again",
         )
 
+    def _believe_channel(self, then: Callable[[], None]) -> None:
+        """A channel is there under this name: nobody but coordinators may make commands in it."""
+        path = self.layout.channel(self.options.group, self.name)
+        if self.roles is None:
+            return then()
+        roles = self.roles
+
+        def answered(result: AclsResult) -> None:
+            if isinstance(result, AclsDone):
+                root, channel = result.answers
+                wrong = Belief(roles, root).usable(path, channel)
+                if wrong:
+                    self._fail(FailureCode.REFUSED, f"somebody else made {path}: {wrong}")
+                else:
+                    then()
+
+        self.port.acls([self.layout.epoch, path], answered)
+
     def _only_registration(self) -> None:
         """The channel exists (an earlier answer was lost, or the registration was refused then),
         the registration does not.
         """
         ops = self._ops(Check(self.layout.channel(self.options.group, self.name), 0))
         self.rounds += 1
-        self.port.multi(ops, self._registered if self.rounds <= JOIN_ROUNDS_MAX else self._made)
+        self.port.multi(ops, self._registered if self.rounds <= JOIN_ROUNDS_MAX else self._again)
+
+    def _again(self, result: MultiResult) -> None:
+        if not isinstance(result, Unanswered):
+            self._look()
 
     def _fail(self, code: FailureCode, message: str) -> None:
         self.done(NotJoined(code, message))

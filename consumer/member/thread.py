@@ -155,6 +155,7 @@ class MemberThread:
             zk.acl,
             self._on_session,
             self._outage,
+            zk.roles,
         )
 
     def start(self) -> None:

@@ -230,6 +230,18 @@ def test_members_in_both_layouts_and_the_draft_layout_beside_old_consumers(
     assert json.loads(out)["seen"]["our_members"] == 1
 
 
+def test_what_keeps_coordinators_from_leading(here: OldWorld, zk_hosts: str, run: Run) -> None:
+    with world(zk_hosts, Layout.ISOLATED) as ours:
+        epoch = b'{"version":1,"epoch":9223372036854775807,"protocol":1,"lease_max_ms":1000}'
+        ours.put(Layout.ISOLATED.epoch, epoch)
+        ours.put(Layout.ISOLATED.leader)
+        out = run("--json")[1]
+    assert {
+        ("epoch-unusable", ""): Layout.ISOLATED.epoch,
+        ("seat-persistent", ""): Layout.ISOLATED.leader,
+    }.items() <= found(out).items()
+
+
 def examination(hosts: str, watch_s: float, rest: Callable[[float], None]) -> list[CheckFinding]:
     """With a clock of its own: each rest is a second."""
     rested: list[float] = []

@@ -4,6 +4,7 @@ traceback and no hang.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.admin.world import world
-from tests.harness.command import ROOT, environment, run
+from tests.harness.command import ROOT, Running, environment, run
 from tests.harness.proxy import Proxy
 from zkcoord import __version__
 from zkcoord.cli.main import COMMANDS, main
@@ -223,11 +224,21 @@ def test_a_broker_that_is_not_there_is_one_sentence(tmp_path: Path, zk_hosts: st
     assert_one_sentence(done, CANNOT, "broker 42 is not there", "/brokers/ids/42", "--broker-id")
 
 
-def test_a_contradictory_layout_is_one_sentence(tmp_path: Path, zk_hosts: str) -> None:
+def test_a_contradictory_layout_is_waited_for_and_said_once(tmp_path: Path, zk_hosts: str) -> None:
+    """In the log, under /ready and /groups and in the metrics; it leads once the other has gone."""
+    options = ("--zookeeper", zk_hosts, "--layout", "draft", "--http-port", "0")
     with world(zk_hosts, Layout.ISOLATED) as found:
         found.leader()
-        done = run(tmp_path, "coordinator", "--zookeeper", zk_hosts, "--layout", "draft")
-    assert_one_sentence(done, CANNOT, "--layout isolated")
+        with Running(tmp_path / "c", *options) as process:
+            process.logs("cannot lead, and waits")
+            status, said = process.get("/ready")
+            assert status == 503 and "--layout isolated" in said and "waiting: " in said
+            assert "--layout isolated" in json.loads(process.get("/groups")[1])["waiting"]
+            assert "zkcoord_waiting 1.0" in process.get("/metrics")[1]
+            found.client.delete(Layout.ISOLATED.leader)
+            process.ready("leading")
+            assert process.log.count("cannot lead, and waits") == 1
+            assert "zkcoord_waiting 0.0" in process.get("/metrics")[1]
 
 
 def test_an_unknown_variable_that_looks_like_an_option_is_refused(tmp_path: Path) -> None:

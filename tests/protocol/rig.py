@@ -74,6 +74,7 @@ class Proc:
         self.proxy = proxy
         self.loop = Loop(name)
         hosts = proxy.address + rig.chroot if proxy is not None else rig.hosts
+        self.roles = rig.credentials.get(type(self).__name__, {}).get("roles")
         self.spy = Spy(
             KazooEnsemble(
                 ZkOptions(
@@ -170,6 +171,7 @@ class Coordinator(Proc):
             on_session=self.sessions.append,
             chroot=rig.chroot,
             inputs=self.tape,
+            roles=self.roles,
         )
 
     @property
@@ -231,6 +233,7 @@ class Member(Proc):
             self.journal.append,
             rig.acl,
             on_session=self.sessions.append,
+            roles=self.roles,
         )
 
     def _new_id(self) -> str:

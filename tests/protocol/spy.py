@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import (
+    AclsResult,
     Check,
     Committed,
     Create,
@@ -152,6 +153,11 @@ class SpyPort:
         """See `Port`."""
         self.spy.sent.append(Sent("read", boot_ms(), reads=tuple(reads)))
         self.port.read(reads, done)
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """See `Port`."""
+        self.spy.sent.append(Sent("acls", boot_ms()))
+        self.port.acls(paths, done)
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""

@@ -19,16 +19,18 @@ T0, T1 = tps("t", 0, 1)
 
 
 @pytest.mark.parametrize("layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name)
-def test_a_coordinator_refuses_the_other_layout(zk_hosts: str, layout: Layout) -> None:
+def test_a_coordinator_waits_for_the_other_layouts(zk_hosts: str, layout: Layout) -> None:
+    """It says so once, and leads when that one has gone."""
     with rigged(zk_hosts, layout) as rig:
         first = rig.coordinator("first")
         late = rig.coordinator("late", layout=layout.other_profile(), lead=False)
-        late.wait(lambda: late.driver.finished, "its refusal")
-        assert (
-            late.driver.failure is not None
-            and f"--layout {layout.name} leads" in late.driver.failure
-        )
+        late.wait(lambda: late.records("waiting"), "that it waits")
+        assert f"--layout {layout.name} leads" in late.driver.waiting
+        assert late.driver.status()["waiting"] == late.driver.waiting
         assert rig.node(layout.other_profile().leader) is None and first.leads
+        first.stop()
+        late.wait(lambda: late.leads, "the lead")
+        assert not late.driver.waiting and len(late.records("waiting")) == 1
 
 
 @pytest.mark.parametrize("layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name)

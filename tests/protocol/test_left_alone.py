@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_acl
 
 from consumer.core import messages as msg
 from tests.harness.wait import wait_until
@@ -195,3 +196,40 @@ def test_a_group_with_registrations_in_the_other_layout(rig: Rig) -> None:
     assert not c.spy.multis(creates(f"/{GROUP}/channel/")) and late.name
     hand.delete(foreign)
     m.fetches(T0, T1)
+
+
+def test_a_group_that_only_its_maker_may_read_is_named(rig: Rig) -> None:
+    """Its node, or one that it consists of: what is hidden must not pass for absent. Readable
+    again, it is served.
+    """
+    rig.topic("t", 2)
+    m = rig.member("m", "t").joined()
+    hidden = [make_acl("world", "anyone", all=False, read=False, admin=True)]
+    for path in (rig.layout.group(GROUP), rig.layout.owners(GROUP)):
+        rig.zk.set_acls(path, hidden)
+        c = rig.coordinator("c", **SMALL)
+        c.wait(lambda: named(c) == [GROUP], "the group's name")
+        (why,) = [str(r["reason"]) for r in c.records("malformed")]
+        assert path in why and "NoAuth" in why
+        assert rig.member("p", "t", group="other").joined() and not c.driver.core.groups.get(GROUP)
+        rig.zk.set_acls(path, [make_acl("world", "anyone", all=True)])
+        c.wait(lambda: GROUP in c.driver.core.groups, "that it is read")
+        c.stop()
+    rig.coordinator("d", **SMALL)
+    m.fetches(T0, T1)
+
+
+def test_persistent_registrations_in_the_other_layout_keep_nobody_out(rig: Rig) -> None:
+    """They outlive whoever made them, so they are no members: new ones join and are served, and
+    the coordinator names them.
+    """
+    rig.topic("t", 2)
+    other = rig.layout.other_profile()
+    rig.zk.ensure_path(other.ids(GROUP))
+    for number in range(3):
+        rig.zk.create(other.registration(GROUP, f"old_{number}"), VALID)
+    c = rig.coordinator("c", **SMALL)
+    m = rig.member("m", "t").fetches(T0, T1)
+    c.wait(lambda: c.records("malformed"), "their name")
+    (bad,) = c.records("malformed")
+    assert bad["name"] == other.ids(GROUP) and "3 nodes" in str(bad["reason"]) and m.name

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.security.principals import ROLES
+from tests.security.test_matrix import cells
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.acl.audit import judge
@@ -25,8 +26,10 @@ def test_members_prove_claim_and_commit_and_cannot_command(layout: Layout) -> No
     """By the builders that the product uses."""
     for path, may in (
         (layout.leader, "r"),
-        (layout.epoch, "rc"),
-        (layout.group("g"), "rc"),
+        (layout.epoch, "r"),
+        (layout.asks, "rcd"),
+        (layout.ask("g"), "r"),
+        (layout.group("g"), "r"),
         (layout.mode("g"), "r"),
         (layout.ids("g"), "rcd"),
         (layout.registration("g", "m"), "r"),
@@ -46,8 +49,8 @@ def test_members_prove_claim_and_commit_and_cannot_command(layout: Layout) -> No
         (layout.offsets("g"), "rc"),
         (layout.offset_topic("g", "orders"), "rwc"),
         (layout.offset("g", TP), "rw"),
-        (CONSUMERS, "rc"),
-        (f"{CONSUMERS}/g", "rc"),
+        (CONSUMERS, "r"),
+        (f"{CONSUMERS}/g", "r"),
         (layout.rescue("g"), "r"),
         ("/brokers/topics/orders", "r"),
         ("/", "r"),
@@ -145,6 +148,7 @@ def test_the_documentation_has_the_table() -> None:
         paths = " ".join(
             f"`{path}`" for path in dict.fromkeys(rule.path(layout) for layout in BOTH)
         )
-        assert f"| {rule.what} | {paths} | {rule.members} | {rule.why} |" in text, (
-            f"| {rule.what} | {paths} | {rule.members} | {rule.why} |"
-        )
+        said = [cells(rule.path(layout)) for layout in BOTH]
+        assert said[0] == said[1], rule.what
+        row = f"| {rule.what} | {paths} | {' | '.join(said[0].values())} | {rule.why} |"
+        assert row in text, row

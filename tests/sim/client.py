@@ -17,6 +17,7 @@ from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
     READS_PER_REQUEST_MAX,
+    AclsResult,
     Change,
     Closed,
     Connected,
@@ -87,6 +88,10 @@ class SimPort:
         if len(reads) > READS_PER_REQUEST_MAX:
             self._ensemble.refusals.append(f"{self.host.name}: a multiRead of {len(reads)} reads")
         self._call("read", tuple(reads), done)
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """Read who may do what."""
+        self._call("acls", tuple(paths), done)
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """Make the serving server catch up with the leader."""

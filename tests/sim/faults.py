@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.sim.kernel import Host
 from tests.sim.tree import parent_of
 from zkcoord.zk.port import Create, Delete, SetData
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 TOPICS_MAX = 5
 PARTITIONS_MAX = 9
+FOREIGN_SESSION_MS = 10_000
+LEADER = b'{"version":1,"brokerid":"","host":"h","port":0,"epoch":7,"timestamp":"1700000000000"}'
 JUNK = (
     b"",
     b"{}",
@@ -386,16 +389,29 @@ def _foreign_owner(world: World) -> str | None:
 
 
 def _foreign_leader(world: World) -> str | None:
-    """Somebody runs a coordinator with the other layout, for a moment."""
+    """Somebody runs a coordinator with the other layout, for a moment; or something that is no
+    coordinator's lies there.
+    """
     path = world.places.other_leader
     if path in world.zk.tree.nodes or not world.kernel.chance(0.3):
         return None
     if parent_of(path) not in world.zk.tree.nodes:
         world.zk.commit([Create(parent_of(path), b"")], 0, "operator")
-    world.zk.commit([Create(path, b"{}")], 0, "operator")
-    world.later(
-        world.kernel.between(50, 1_000), lambda: world.zk.commit([Delete(path)], 0, "operator")
-    )
+    stays_ms = world.kernel.between(50, 1_000)
+    if world.kernel.chance(0.5):
+        world.zk.commit([Create(path, b"{}")], 0, "operator")
+        world.later(stays_ms, lambda: world.zk.commit([Delete(path)], 0, "operator"))
+        return f"{path}, which leads nobody"
+    host = Host(world.kernel, world.new_name("x"))
+    port = world.zk.open_for(host, FOREIGN_SESSION_MS).open(lambda event: None)
+    leads = Create(path, LEADER, ephemeral=True)
+    world.later(100, lambda: port.multi([leads], lambda result: None))
+
+    def end() -> None:
+        world.zk.end_session(port.session_id)
+        host.kill()
+
+    world.later(100 + stays_ms, end)
     return path
 
 

@@ -19,6 +19,7 @@ from tests.sim.faults_foreign import FOREIGN_FAULTS
 from tests.sim.faults_legacy import LEGACY_FAULTS
 from tests.sim.faults_moments import MOMENT_FAULTS
 from tests.sim.faults_processes import PROCESS_FAULTS
+from tests.sim.faults_roles import ROLE_FAULTS
 from tests.sim.faults_servers import SERVER_FAULTS
 from tests.sim.faults_static import STATIC_FAULTS
 from tests.sim.kernel import Kernel
@@ -39,6 +40,7 @@ KINDS: dict[str, FaultKind] = {
         *STATIC_FAULTS,
         *MOMENT_FAULTS,
         *LEGACY_FAULTS,
+        *ROLE_FAULTS,
     )
 }
 
@@ -154,6 +156,14 @@ _COMMITS = (
 _COMMITS_BESIDE = (
     "kill_coordinator grow_topic make_topic_again delete_registration never_acks flap"
     " delete_offsets_of_topic application_hangs lagging_followers"
+)
+_ROLES = (
+    "forge_mode forge_request forge_leader lock_out ask_for_junk take_ask_away erase_group join"
+    " close_consumer kill_coordinator ask_between_terms"
+)
+_ROLES_BESIDE = (
+    "kill_consumer stop_coordinator pause_leader cut_leader zombie_leader bad_weather cut_link"
+    " delete_registration request_rebalance grow_topic new_topic lossy lagging_followers"
 )
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
@@ -335,6 +345,20 @@ def _mixed(kernel: Kernel) -> Plan:
     plan.fault_every_ms = kernel.rng.choice((700, 2_000, 5_000))
     plan.safety_ms = kernel.between(15_000, 40_000)
     plan.max_poll_interval_ms = 0
+    plan.odd_chance = 0.0
+    return plan
+
+
+def _roles(kernel: Kernel) -> Plan:
+    """Nodes with ACLs: coordinators make groups that members ask for, and members of another
+    application forge what they can.
+    """
+    plan = _base(kernel, _ROLES, _ROLES_BESIDE)
+    plan.roles, plan.older_roles = True, kernel.chance(0.5)
+    plan.layout = kernel.rng.choice((Layout.DRAFT, Layout.ISOLATED))
+    plan.groups = kernel.rng.choice((1, 2, 4))
+    plan.coordinators = kernel.between(1, 3)
+    plan.fault_every_ms = kernel.rng.choice((200, 500, 1_000))
     plan.odd_chance = 0.0
     return plan
 
@@ -558,6 +582,21 @@ _MIXES = (
             "an offset of ours was overwritten": 15,
             "term elected": 1500,
             "group rows": 20,
+            "member rows": 8,
+        },
+    ),
+    Mix(
+        "roles",
+        "nodes with ACLs: groups that members ask for, made by coordinators that die and are"
+        " replaced; forged modes, requests, leaders and groups",
+        _roles,
+        tuple(_ROLES.split()),
+        {
+            "commands": 4000,
+            "group made": 1500,
+            "malformed": 500,
+            "term elected": 1500,
+            "group rows": 5,
             "member rows": 8,
         },
     ),

@@ -41,6 +41,11 @@ class Places:
         """Where a coordinator with the other layout would lead."""
         return (Places.ISOLATED if self == Places.DRAFT else Places.DRAFT).leader
 
+    @property
+    def above_asks(self) -> str:
+        """What members ask the coordinator for is below it."""
+        return f"{self.root}/coordinator"
+
     def group(self, group: str) -> str:
         """A group's node."""
         return f"{self.root}/{group}"
@@ -79,6 +84,8 @@ class Places:
             return Place("leader")
         if path == self.root:
             return Place("root")
+        if path == self.above_asks or path.startswith(f"{self.above_asks}/"):
+            return Place("other")
         parts = path.split("/")[1:]
         if (
             parts[0] == "consumers"

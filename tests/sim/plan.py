@@ -69,6 +69,8 @@ class Plan:
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
     unfollowed_chance: float = 0.0  # of an old consumer whose expression nobody else understands
+    roles: bool = False  # nodes have ACLs, and members ask for their groups
+    older_roles: bool = False  # an older version with roles made what is there
 
     @property
     def lease_longest_ms(self) -> int:

@@ -29,6 +29,7 @@ from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.zk.acl.table import Roles
 from zkcoord.znodes.paths import Layout
 
 WALL_START_MS = 1_700_000_000_000
@@ -139,6 +140,7 @@ class CoordinatorProcess(Process):
         options: CoordinatorOptions,
         layout: Layout,
         wrong_chance: Callable[[], float],
+        roles: Roles | None = None,
     ) -> None:
         super().__init__(kernel, ensemble, name, timeout_ms)
         self.driver = CoordinatorDriver(
@@ -149,6 +151,7 @@ class CoordinatorProcess(Process):
             self.wall_clock,
             self.record,
             ask=OddAssignor(kernel, self.host, wrong_chance).ask,
+            roles=roles,
         )
         self.launch()
 
@@ -230,6 +233,7 @@ class ConsumerProcess(Process):
         log: Log,
         witness: Witness,
         layout: Layout,
+        roles: Roles | None = None,
     ) -> None:
         super().__init__(kernel, ensemble, name, wishes.timeout_ms)
         self.wishes = wishes
@@ -260,6 +264,7 @@ class ConsumerProcess(Process):
             self._to_app,
             self.record,
             outage=Lookout(self, ensemble) if wishes.failsafe else None,
+            roles=roles,
         )
         self.app = Application(
             kernel,

@@ -30,6 +30,8 @@ TRIED_FIRST = {
     "no_look_back": (68,),
     "no_meaning": (37, 45, 47),
     "no_floor": (33, 39, 52),
+    "any_mode": (8, 20, 32),
+    "no_fence_for_asks": (0, 2, 9),
     "no_replaced_process": (59,),
     "no_older_lease": (98,),
     "failsafe_unproved": (37, 220),

@@ -14,13 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.sim.rights import Rights
 from zkcoord.zk.port import (
+    OPEN_ACL,
+    Acl,
+    AclAnswer,
+    AclEntry,
     Change,
     Check,
     Children,
     Create,
     Created,
     Delete,
+    Denied,
     Done,
     GetChildren,
     GetData,
@@ -38,7 +44,9 @@ from zkcoord.znodes.stat import Stat
 
 
 class Rec(NamedTuple):
-    """A node: its data and what its stat is made from. `creates` counts children ever created."""
+    """A node: its data and what its stat is made from. `creates` counts children ever created;
+    `acl` is empty where rights do not matter.
+    """
 
     data: bytes
     czxid: int
@@ -46,6 +54,7 @@ class Rec(NamedTuple):
     version: int
     creates: int
     owner: int
+    acl: tuple[AclEntry, ...] = ()
 
 
 @dataclass(slots=True)
@@ -71,9 +80,10 @@ def parent_of(path: str) -> str:
 
 
 class Tree:
-    """All nodes of one server."""
+    """All nodes of one server. With `rights` hosts may do only what the nodes' ACLs say."""
 
-    def __init__(self) -> None:
+    def __init__(self, rights: Rights | None = None) -> None:
+        self.rights = rights
         self.nodes: dict[str, Rec] = {"/": Rec(b"", 0, 0, 0, 0, 0)}
         self.children: dict[str, dict[str, None]] = {"/": {}}
 
@@ -82,10 +92,25 @@ class Tree:
         rec, count = self.nodes[path], len(self.children[path])
         return Stat(rec.czxid, rec.mzxid, rec.version, 2 * rec.creates - count, rec.owner, count)
 
-    def answer(self, read: Read) -> ReadAnswer:
+    def allows(self, host: str, rec: Rec, letter: str) -> bool:
+        """Whether a host may do this with a node."""
+        return self.rights is None or self.rights.allows(host, rec.acl, letter)
+
+    def acl(self, path: str, host: str) -> AclAnswer:
+        """Answer who may do what with a node."""
+        rec = self.nodes.get(path)
+        if rec is None:
+            return Missing()
+        if not self.allows(host, rec, "r") and not self.allows(host, rec, "a"):
+            return Denied(ZkError.NO_AUTH)
+        return Acl(rec.acl or OPEN_ACL, len(self.children[path]))
+
+    def answer(self, read: Read, host: str = "") -> ReadAnswer:
         """Answer one read from what this server holds."""
         if read.path not in self.nodes:
             return Missing()
+        if not self.allows(host, self.nodes[read.path], "r"):
+            return Denied(ZkError.NO_AUTH)
         if isinstance(read, GetData):
             return Node(self.nodes[read.path].data, self.stat(read.path))
         assert isinstance(read, GetChildren)
@@ -153,6 +178,8 @@ class _View:
         rec = self._get(op.path)
         if rec is None:
             return ZkError.NO_NODE
+        if not self._allowed(op, rec):
+            return ZkError.NO_AUTH
         if op.version not in (-1, rec.version):
             return ZkError.BAD_VERSION
         if isinstance(op, Check):
@@ -174,11 +201,19 @@ class _View:
         self._txn.events += [(Change.DELETED, op.path), (Change.CHILDREN, parent)]
         return Done()
 
+    def _allowed(self, op: Op, rec: Rec) -> bool:
+        """Deleting is a right of the node above, checking is reading."""
+        above = self._get(parent_of(op.path)) if isinstance(op, Delete) else rec
+        letter = {Delete: "d", SetData: "w"}.get(type(op), "r")
+        return above is None or self._tree.allows(self._txn.host, above, letter)
+
     def _create(self, op: Create) -> OpResult | ZkError:
         parent = parent_of(op.path)
         above = self._get(parent)
         if above is None:
             return ZkError.NO_NODE
+        if not self._tree.allows(self._txn.host, above, "c"):
+            return ZkError.NO_AUTH
         if above.owner:
             return ZkError.NO_CHILDREN_FOR_EPHEMERALS
         path = f"{op.path}{above.creates:010d}" if op.sequential else op.path
@@ -186,7 +221,9 @@ class _View:
             return ZkError.NODE_EXISTS
         zxid = self._txn.zxid
         self._put(parent, above, above._replace(creates=above.creates + 1))
-        self._put(path, None, Rec(op.data, zxid, zxid, 0, 0, self._session if op.ephemeral else 0))
+        acl = op.acl if self._tree.rights is not None else ()
+        owner = self._session if op.ephemeral else 0
+        self._put(path, None, Rec(op.data, zxid, zxid, 0, 0, owner, acl))
         self._count[parent] = self._count.get(parent, 0) + 1
         self._count[path] = (
             0 if path not in self._tree.children else -len(self._tree.children[path])

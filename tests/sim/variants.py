@@ -43,7 +43,8 @@ from zkcoord.core.group.static_members import StaticMembers
 from zkcoord.core.group.view import GroupView, PartitionPlace
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk import writer
+from zkcoord.zk import asked_groups, writer
+from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.port import (
     Check,
     Create,
@@ -96,6 +97,20 @@ class Variant:
 
 
 FOREVER_MS = 10**12
+
+
+def _nothing_wrong(original: Callable[..., str]) -> Callable[..., str]:
+    def closed(self: Belief, path: str, answer: Any) -> str:
+        return ""
+
+    return closed
+
+
+def _any_epoch(original: Callable[..., Check]) -> Callable[..., Check]:
+    def check(path: str, version: int) -> Check:
+        return original(path, -1)
+
+    return check
 
 
 def _lease_never_ends(
@@ -708,6 +723,20 @@ _ALL = (
         (Patch(Commands, "revoked", _whole_at_once),),
         "members",
         ("I13",),
+    ),
+    Variant(
+        "any_mode",
+        "a group's mode counts whoever could have made it",
+        (Patch(Belief, "closed", _nothing_wrong),),
+        "roles",
+        ("I22",),
+    ),
+    Variant(
+        "no_fence_for_asks",
+        "a coordinator makes the groups that are asked for whether it still leads or not",
+        (Patch(asked_groups, "Check", _any_epoch),),
+        "roles",
+        ("I2",),
     ),
     Variant(
         "no_generations",

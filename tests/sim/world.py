@@ -21,12 +21,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from consumer.core.messages import FailureCode
 from tests.sim.application import Application, Habits, Log
 from tests.sim.assignors import ODD
 from tests.sim.contract import Contract
 from tests.sim.faults import PARTITIONS_MAX
 from tests.sim.faults_legacy import write_mode
 from tests.sim.faults_moments import Moment, spring
+from tests.sim.faults_roles import make_older
 from tests.sim.invariants import Checker, Violation
 from tests.sim.kernel import Kernel, RunawaySimulation
 from tests.sim.legacy import LegacyMember
@@ -35,6 +37,7 @@ from tests.sim.places import Places
 from tests.sim.plan import LEASES_MS, Plan
 from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Wishes
 from tests.sim.replay import Replayed
+from tests.sim.rights import ROLES, Rights
 from tests.sim.tree import Txn
 from tests.sim.zookeeper import SimEnsemble, Weather
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
@@ -80,8 +83,12 @@ class World:
         self.plan = plan or MIXES[mix].draw(self.kernel)
         self.places = Places.ISOLATED if self.plan.layout is Layout.ISOLATED else Places.DRAFT
         self.zk = SimEnsemble(
-            self.kernel, self.plan.servers, Weather(tick_ms=self.kernel.rng.choice((100, 500)))
+            self.kernel,
+            self.plan.servers,
+            Weather(tick_ms=self.kernel.rng.choice((100, 500))),
+            Rights() if self.plan.roles else None,
         )
+        self.roles = ROLES if self.plan.roles else None
         self.log = Log(self.kernel, self.plan.rate_per_s)
         self.coordinators: list[CoordinatorProcess] = []
         self.consumers: list[ConsumerProcess] = []
@@ -172,6 +179,8 @@ class World:
         self.operator(
             Create("/brokers", b""), Create("/brokers/topics", b""), Create("/consumers", b"")
         )
+        if self.plan.older_roles:
+            make_older(self)
         for _ in range(self.plan.topics):
             self.new_topic(self.kernel.between(1, self.plan.partitions_max))
 
@@ -254,6 +263,7 @@ class World:
                 o,
                 self.plan.layout,
                 lambda: 0.0 if self.calm else p.assignor_wrong_chance,
+                self.roles,
             )
         )
         if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
@@ -341,7 +351,14 @@ class World:
         self.kernel.trace(name, f"started: {wishes.subscription} automatic={h.automatic}")
         self.consumers.append(
             ConsumerProcess(
-                self.kernel, self.zk, name, wishes, self.log, self.checker, self.plan.layout
+                self.kernel,
+                self.zk,
+                name,
+                wishes,
+                self.log,
+                self.checker,
+                self.plan.layout,
+                self.roles,
             )
         )
         self.apps.append(self.consumers[-1].app)
@@ -709,6 +726,12 @@ class World:
                     "I10",
                     f"{process.host.name} died of {type(process.host.crash).__name__}:"
                     f" {process.host.crash}",
+                )
+        for member in self.consumers if self.plan.roles else ():
+            failed = member.app.failed
+            if failed is not None and failed.code is FailureCode.REJECTED:
+                self.checker.violate(
+                    "I22", f"{member.host.name} was sent away by nobody's word: {failed.message}"
                 )
         for refusal in self.zk.refusals[:5]:
             self.checker.violate("I11", refusal)

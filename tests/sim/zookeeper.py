@@ -23,8 +23,10 @@ from dataclasses import dataclass
 
 from tests.sim.client import SimPort
 from tests.sim.kernel import Host, Kernel
+from tests.sim.rights import Rights
 from tests.sim.tree import Rec, Tree, Txn, parent_of
 from zkcoord.zk.port import (
+    AclsDone,
     Change,
     Committed,
     Denied,
@@ -124,7 +126,7 @@ class Server:
         self.ensemble = ensemble
         self.name = name
         self.leading = leading
-        self.tree = Tree()
+        self.tree = Tree(ensemble.rights)
         self.zxid = 0
         self.isolated_until_ms = 0
         self.to_leader_next_ms = 0
@@ -232,10 +234,17 @@ class SimEnsemble:
     the hosts.
     """
 
-    def __init__(self, kernel: Kernel, servers: int = 3, weather: Weather | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        servers: int = 3,
+        weather: Weather | None = None,
+        rights: Rights | None = None,
+    ) -> None:
         self.kernel = kernel
         self.weather = weather or Weather()
-        self.tree = Tree()
+        self.rights = rights
+        self.tree = Tree(rights)
         self.log: list[Txn] = []
         self.zxid = 0
         self.frozen_until_ms = 0
@@ -366,8 +375,13 @@ class SimEnsemble:
                 reply = self._lost(conn, kind, reply)
             if kind == "read":
                 assert isinstance(what, tuple)
-                answers = tuple(server.tree.answer(read) for read in what)
+                host = conn.port.host.name
+                answers = tuple(server.tree.answer(read, host) for read in what)
                 self._reply(conn, reply, ReadDone(answers))
+            elif kind == "acls":
+                assert isinstance(what, tuple)
+                found = tuple(server.tree.acl(path, conn.port.host.name) for path in what)
+                self._reply(conn, reply, AclsDone(found))
             elif kind == "watch":
                 assert isinstance(what, tuple)
                 if not conn.broken:
@@ -451,6 +465,8 @@ class SimEnsemble:
     def commit(self, ops: Sequence[Op], session: int, host: str) -> MultiResult:
         """Run a multi on the leader. Session 0 is an operator or a foreign tool."""
         self.zxid += 1
+        if self.rights is not None:
+            ops = self.rights.applied(host, ops)
         txn = Txn(self.zxid, self.kernel.now, session, host, "multi", tuple(ops))
         result = self.tree.execute(ops, session, txn)
         if isinstance(result, Rejected):

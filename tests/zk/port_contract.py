@@ -14,8 +14,12 @@ from typing import Protocol, TypeVar
 
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
+    OPEN_ACL,
     OPS_PER_MULTI_MAX,
+    Acl,
     AclEntry,
+    AclsDone,
+    AclsResult,
     Check,
     Children,
     Closed,
@@ -131,6 +135,10 @@ class Session:
     def unwatch(self, path: str) -> ReadResult:
         """Remove a watch."""
         return self._call(partial(self.port.unwatch, path), "the answer to the removal of a watch")
+
+    def acls(self, paths: Sequence[str]) -> AclsResult:
+        """Who may do what."""
+        return self._call(partial(self.port.acls, paths), "the answer about ACLs")
 
     def close(self) -> None:
         """Close and wait for `Closed`."""
@@ -644,6 +652,18 @@ def _number(result: ReadResult) -> int:
     return int(answer.data)
 
 
+def acls_are_told_in_the_order_of_their_paths(fixture: PortFixture) -> None:
+    """Of a node that is there, with how many children it has, and of one that is not."""
+    s = Session(fixture)
+    s.do(Create("/a", b""), Create("/a/x", b""))
+    asked = ["/a/x", "/none", "/a"]
+    result = s.acls(asked)
+    assert result == AclsDone((Acl(OPEN_ACL, 0), Missing(), Acl(OPEN_ACL, 1)))
+    assert s.acls([]) == AclsDone(())
+    s.close()
+    assert s.acls(asked) == Unanswered()
+
+
 CONTRACT: Sequence[Callable[[PortFixture], None]] = (
     multi_results_stand_in_order,
     multi_is_all_or_nothing,
@@ -654,6 +674,7 @@ CONTRACT: Sequence[Callable[[PortFixture], None]] = (
     stats_tell_owner_children_and_zxids,
     sequential_names_count_the_parents_creates,
     acls_are_accepted_on_create,
+    acls_are_told_in_the_order_of_their_paths,
     too_large_a_multi_is_refused_by_name,
     reads_answer_each_for_itself,
     own_writes_are_read,

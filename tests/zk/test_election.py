@@ -11,7 +11,17 @@ import pytest
 from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
-from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
+from zkcoord.zk.election import (
+    Adrift,
+    Candidate,
+    Election,
+    Free,
+    Standby,
+    Unfit,
+    Verdict,
+    Waiting,
+    Won,
+)
 from zkcoord.zk.port import (
     OPEN_ACL,
     AclEntry,
@@ -28,7 +38,7 @@ from zkcoord.zk.port import (
     WatchMode,
 )
 from zkcoord.znodes import codec
-from zkcoord.znodes.codec import EpochData, LeaderData
+from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
 
 LAY = Layout.DRAFT
@@ -310,20 +320,35 @@ def test_a_multi_that_never_arrived_is_no_win(zk_hosts: str) -> None:
     [
         b"not json",
         b'{"version":1,"epoch":"x","protocol":1,"lease_max_ms":1}',
-        b'{"version":1,"epoch":3,"protocol":99,"lease_max_ms":1000}',
+        b'{"version":1,"epoch":9223372036854775807,"protocol":1,"lease_max_ms":1000}',
+        b'{"version":1,"epoch":%d,"protocol":1,"lease_max_ms":1000}' % EPOCH_MAX,
     ],
 )
-def test_an_epoch_that_cannot_be_used_makes_unfit(fixture: RealFixture, data: bytes) -> None:
-    """One sentence for the user, and nothing is written over it."""
+def test_an_epoch_that_cannot_be_used_is_waited_for(fixture: RealFixture, data: bytes) -> None:
+    """One sentence for the user, and nothing is written over it: the one after 2^63-1 could be
+    stored, and not be read again. Once the operator has emptied the node somebody leads.
+    """
     s = Session(fixture)
     s.do(Create("/consumers", b""), Create(LAY.epoch, data))
     c = Stand(fixture)
     verdict = c.stand()
     assert (
-        isinstance(verdict, Unfit)
-        and ("cannot be read" in verdict.reason or "newer" in verdict.reason)
+        isinstance(verdict, Waiting)
+        and "cannot be used" in verdict.reason
+        and "set the node's data to nothing" in verdict.reason
         and "Traceback" not in verdict.reason
     )
+    assert s.node(LAY.epoch).data == data and s.missing(LAY.leader)
+    s.do(SetData(LAY.epoch, b"", 0))
+    assert c.stand() == Won(NOW_MS + 1, 3)
+
+
+def test_a_newer_protocol_makes_unfit(fixture: RealFixture) -> None:
+    s = Session(fixture)
+    data = b'{"version":1,"epoch":3,"protocol":99,"lease_max_ms":1000}'
+    s.do(Create("/consumers", b""), Create(LAY.epoch, data))
+    verdict = Stand(fixture).stand()
+    assert isinstance(verdict, Unfit) and "newer" in verdict.reason
     assert s.node(LAY.epoch).data == data and s.missing(LAY.leader)
 
 
@@ -333,11 +358,64 @@ def test_an_empty_epoch_is_filled_from_the_wall_clock(fixture: RealFixture) -> N
     assert Stand(fixture).stand() == Won(NOW_MS + 1, 2)
 
 
-def test_a_leader_of_the_other_layout_makes_unfit(fixture: RealFixture) -> None:
+def test_a_leader_of_the_other_layout_is_waited_for(fixture: RealFixture) -> None:
+    """And once it has gone somebody leads."""
     other = Stand(fixture, Layout.ISOLATED)
     assert isinstance(other.stand(), Won)
-    verdict = Stand(fixture).stand()
-    assert isinstance(verdict, Unfit) and "--layout isolated" in verdict.reason
+    c = Stand(fixture)
+    verdict = c.stand()
+    assert isinstance(verdict, Waiting) and "--layout isolated" in verdict.reason
+    other.s.close()
+    assert isinstance(c.stand(), Won)
+
+
+LEADER = codec.encode_leader(LeaderData("", "h", 1, 5, NOW_MS))
+
+
+@pytest.mark.parametrize(
+    ("data", "ephemeral", "acl"),
+    [
+        (LEADER, False, OPEN_ACL),
+        (b"", True, OPEN_ACL),
+        (b"{}", True, OPEN_ACL),
+        (LEADER, True, (AclEntry(8, "world", "anyone"),)),
+    ],
+    ids=["persistent", "empty", "no leader's", "hidden"],
+)
+def test_what_lies_in_the_other_layouts_seat_keeps_nobody_from_leading(
+    fixture: RealFixture, data: bytes, ephemeral: bool, acl: tuple[AclEntry, ...]
+) -> None:
+    """Anybody may have made it; it is named."""
+    s = Session(fixture)
+    path = Layout.ISOLATED.leader
+    s.do(Create("/zkcoord", b""), Create(path, data, ephemeral=ephemeral, acl=acl))
+    c = Stand(fixture)
+    assert isinstance(c.stand(), Won) and [bad.name for bad in c.election.strange] == [path]
+    late = Stand(fixture)
+    assert late.stand() == Standby() and [bad.name for bad in late.election.strange] == [path]
+
+
+def test_a_persistent_node_in_the_seat_is_replaced_by_who_wins(fixture: RealFixture) -> None:
+    """No coordinator makes such a node, so nobody leads; who only looks leaves it."""
+    s = Session(fixture)
+    s.do(Create("/consumers", b""), Create(LAY.leader, LEADER))
+    c = Stand(fixture)
+    assert c.stand(only_look=True) == Free() and s.node(LAY.leader).stat.ephemeral_owner == 0
+    assert isinstance(c.stand(), Won)
+    assert s.node(LAY.leader).stat.ephemeral_owner == c.s.session_id
+    ops = [type(op) for op in c.port.multis[-1]]
+    assert ops == [Delete, Create, SetData] and Stand(fixture).stand() == Standby()
+
+
+def test_a_persistent_node_with_children_in_the_seat_is_waited_for(fixture: RealFixture) -> None:
+    """It may be an old consumer's group of that name: nothing of it is deleted."""
+    s = Session(fixture)
+    s.do(Create("/consumers", b""), Create(LAY.leader, b""), Create(f"{LAY.leader}/ids", b""))
+    c = Stand(fixture)
+    verdict = c.stand()
+    assert isinstance(verdict, Waiting) and LAY.leader in verdict.reason
+    s.do(Delete(f"{LAY.leader}/ids"))
+    assert isinstance(c.stand(), Won)
 
 
 def test_nodes_that_may_not_be_made_make_unfit(fixture: RealFixture) -> None:
@@ -348,13 +426,23 @@ def test_nodes_that_may_not_be_made_make_unfit(fixture: RealFixture) -> None:
     assert isinstance(verdict, Unfit) and "NoAuth" in verdict.reason
 
 
-def test_nodes_that_may_not_be_read_make_unfit(fixture: RealFixture) -> None:
+def test_an_epoch_that_may_not_be_read_makes_unfit(fixture: RealFixture) -> None:
+    s = Session(fixture)
+    s.do(Create("/consumers", b""), Create(LAY.epoch, b"", acl=(AclEntry(8, "world", "anyone"),)))
+    verdict = Stand(fixture).stand()
+    assert isinstance(verdict, Unfit) and "NoAuth" in verdict.reason and LAY.epoch in verdict.reason
+
+
+def test_a_leader_that_may_not_be_read_is_waited_for(fixture: RealFixture) -> None:
     s = Session(fixture)
     s.do(Create("/consumers", b""), Create(LAY.leader, b"", acl=(AclEntry(8, "world", "anyone"),)))
-    verdict = Stand(fixture).stand()
+    c = Stand(fixture)
+    verdict = c.stand()
     assert (
-        isinstance(verdict, Unfit) and "NoAuth" in verdict.reason and LAY.leader in verdict.reason
+        isinstance(verdict, Waiting) and "NoAuth" in verdict.reason and LAY.leader in verdict.reason
     )
+    s.do(Delete(LAY.leader))
+    assert isinstance(c.stand(), Won)
 
 
 def test_its_nodes_carry_the_configured_acl(fixture: RealFixture) -> None:

@@ -17,7 +17,7 @@ from zkcoord.core.model import (
     Thread,
     TopicPartition,
 )
-from zkcoord.znodes.codec import EpochData, LeaderData
+from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData
 from zkcoord.znodes.stat import Stat
 
 INT64 = 2**63 - 1
@@ -58,7 +58,7 @@ stats = st.builds(
 )
 epochs = st.builds(
     EpochData,
-    st.integers(1, INT64),
+    st.integers(1, EPOCH_MAX),
     st.integers(1, 1_000),
     st.integers(1, 2**31 - 1),
     st.integers(0, 2**31 - 1),

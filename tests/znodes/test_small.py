@@ -148,6 +148,8 @@ def test_an_empty_epoch_node_is_vacant() -> None:
         b"7",
         b"{}",
         b'{"version":1,"epoch":0,"protocol":1,"lease_max_ms":1}',
+        b'{"version":1,"epoch":9007199254740992,"protocol":1,"lease_max_ms":1}',
+        b'{"version":1,"epoch":9223372036854775807,"protocol":1,"lease_max_ms":1}',
         b'{"version":2,"epoch":1,"protocol":1,"lease_max_ms":1}',
         b"127.0.0.1",
     ],

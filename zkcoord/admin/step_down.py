@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from zkcoord.admin.common import Progress, write_refused
 from zkcoord.core.model import Malformed
 from zkcoord.errors import RefusedError
+from zkcoord.zk.election import leads
 from zkcoord.zk.port import Check, Committed, Delete, GetData, Node, Rejected
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import LeaderData, decode_leader
@@ -51,9 +52,9 @@ def seat_now(client: SyncClient, layout: Layout) -> Leadership | None:
     leader, epoch, foreign = client.read(
         [GetData(layout.leader), GetData(layout.epoch), GetData(other.leader)]
     )
-    if isinstance(leader, Node) and isinstance(epoch, Node):
+    if isinstance(leader, Node) and leader.stat.ephemeral_owner and isinstance(epoch, Node):
         return Leadership(decode_leader(leader.data), leader.stat.czxid, epoch.stat.version)
-    if isinstance(foreign, Node):
+    if leads(foreign):
         raise RefusedError(
             f"the coordinator of this ensemble leads with the layout {other.name}: add --layout"
             f" {other.name}"

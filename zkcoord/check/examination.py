@@ -13,10 +13,11 @@ from zkcoord.check import broker_rules
 from zkcoord.check.group_rules import TRANSIENT, GroupJudgement, Topics, judge_group
 from zkcoord.check.reader import COORDINATOR, group_names, read_groups
 from zkcoord.check.rules import CheckFinding, Severity
-from zkcoord.core.model import TopicPartition
+from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.paths import CONSUMERS, Layout
+from zkcoord.znodes.codec import decode_epoch
+from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout
 
 LOOK_AGAIN_S = 3.0
 EVERY_S = 1.0
@@ -110,9 +111,21 @@ class Examination:
                     path,
                     "zkcoord's layout draft is in use beside old consumers",
                 )
+        for layout in LAYOUTS.values():
+            yield from self._seat(layout)
         yield from broker_rules.brokers(self.reader, old)
         yield from broker_rules.deletions(self.reader)
         yield from broker_rules.leaderless(self.reader, topics)
+
+    def _seat(self, layout: Layout) -> Iterator[CheckFinding]:
+        """Whether somebody can lead in a layout."""
+        leader, epoch = self.reader.read([GetData(layout.leader), GetData(layout.epoch)])
+        if isinstance(leader, Node) and not leader.stat.ephemeral_owner:
+            what = f"it is persistent and has {leader.stat.num_children} children"
+            yield CheckFinding("seat-persistent", "", layout.leader, what)
+        value = decode_epoch(epoch.data) if isinstance(epoch, Node) else None
+        if isinstance(value, Malformed):
+            yield CheckFinding("epoch-unusable", "", layout.epoch, value.reason)
 
     def _later(self, topics: Topics) -> Iterator[CheckFinding]:
         """What is seen at every look; and, while it is watched, offsets that go back."""

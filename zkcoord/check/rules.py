@@ -341,6 +341,20 @@ RULES: dict[str, CheckRule] = {
         " without --group ends there with nothing written",
         "run zkcoord with --layout isolated on this ensemble",
     ),
+    "epoch-unusable": CheckRule(
+        _E,
+        "",
+        "no coordinator leads once the present one has gone: each waits, and says so",
+        'set the node\'s data to nothing (set PATH "" in zkCli.sh); a coordinator fills it',
+    ),
+    "seat-persistent": CheckRule(
+        _W,
+        "",
+        "a coordinator's node is ephemeral, so this is none: whoever leads next deletes it, or,"
+        " where it has children, cannot lead",
+        "delete the node, unless it is the group of old consumers of that name; then run zkcoord in"
+        " the layout whose seat is free",
+    ),
     "no-offsets-node": CheckRule(
         _N,
         ALL,

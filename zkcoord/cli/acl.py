@@ -14,7 +14,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out, printable
-from zkcoord.zk.acl.audit import AclAudit, audit
+from zkcoord.zk.acl.audit import AclAudit, audit, doubtful
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import Denied
@@ -22,6 +22,10 @@ from zkcoord.zk.port import Denied
 NODES_MAX = 1_000_000
 PASSES_MAX = 5
 OK, FOUND = 0, 3
+DOUBT = (
+    "others than coordinators could make it until now, and from now on it is believed: see that it"
+    " is an operator's, or delete it"
+)
 
 EPILOG = f"""\
 examples:
@@ -78,40 +82,51 @@ def run(args: argparse.Namespace) -> int:
         if args.acl_command == "audit" or not args.execute:
             _print(found, args.json)
             return FOUND if args.acl_command == "audit" and found.findings else OK
+        whose = doubtful(client, found)
+        if not args.json:
+            out("".join(f"{path}: {DOUBT}\n" for path in whose))
         changed = _apply(client, zk.roles, found, Progress("zkcoord acl apply"))
     said = f"{changed} nodes changed"
-    out(json.dumps({"changed": changed}) + "\n" if args.json else f"{said}\n", done=said)
+    out(
+        json.dumps({"changed": changed, "doubtful": whose}) + "\n" if args.json else f"{said}\n",
+        done=said,
+    )
     return OK
 
 
 def _apply(client: AclClient, roles: Roles, found: AclAudit, progress: Progress) -> int:
     """Set what differs and look again: nodes are made meanwhile by processes that were started
-    without roles. Raises `RefusedError` where ZooKeeper refuses, or where it does not come to an
-    end.
+    without roles, and what was hidden is seen. What ZooKeeper does not let this client change is
+    left out, and named when all the rest is done. Raises `RefusedError` for that, or where it does
+    not come to an end.
     """
     changed = 0
+    denied: list[str] = []
     for _ in range(PASSES_MAX):
-        if not found.findings:
-            return changed
-        paths = [finding.path for finding in found.findings]
+        paths = [finding.path for finding in found.findings if finding.path not in denied]
+        if not paths:
+            break
         answers = client.set_acls([(path, roles.acl(path)) for path in paths])
-        denied = [
+        refused = [
             path for path, answer in zip(paths, answers, strict=False) if isinstance(answer, Denied)
         ]
-        changed += len(paths) - len(denied)
-        if denied:
-            raise RefusedError(
-                f"ZooKeeper does not let this client change {len(denied)} nodes"
-                f" ({some(denied, 3)}); {changed} were changed: give credentials that may"
-                " (acl_coordinators)"
-            )
+        denied += refused
+        changed += len(paths) - len(refused)
         progress.say(f"{changed} nodes changed")
         found = audit(client, roles, NODES_MAX)
-    raise RefusedError(
-        f"{changed} nodes were changed, and there are always new ones"
-        f" ({some([f.path for f in found.findings], 3)}): start the processes that make them with"
-        " the same roles first"
-    )
+    else:
+        raise RefusedError(
+            f"{changed} nodes were changed, and there are always new ones"
+            f" ({some([f.path for f in found.findings], 3)}): start the processes that make them"
+            " with the same roles first"
+        )
+    if denied:
+        raise RefusedError(
+            f"ZooKeeper does not let this client change {len(denied)} nodes"
+            f" ({some(denied, 3)}); {changed} were changed: give credentials that may"
+            " (acl_coordinators), or have ZooKeeper's superuser delete what somebody else made"
+        )
+    return changed
 
 
 def _print(found: AclAudit, as_json: bool) -> None:

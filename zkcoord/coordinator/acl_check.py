@@ -9,6 +9,7 @@ from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.audit import audit
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
 
@@ -16,10 +17,11 @@ NODES_LOOKED_AT_MAX = 10_000
 FINDINGS_LOGGED_MAX = 20
 
 
-def look_at_acls(zk: ZkOptions, secure: bool) -> None:
-    """Say in the log what is not as it should be; nothing where no roles are given. Raises
-    `RefusedError` where `secure` and somebody may do more than it may, `UnavailableError` where
-    ZooKeeper does not answer.
+def look_at_acls(zk: ZkOptions, layout: Layout, secure: bool) -> None:
+    """Say in the log what is not as it should be; nothing where no roles are given. A group that is
+    wrong is left alone when it is read: it keeps no coordinator from serving the others. Raises
+    `RefusedError` where `secure` and somebody may do more with a root than it may,
+    `UnavailableError` where ZooKeeper does not answer.
     """
     if zk.roles is None:
         return
@@ -40,8 +42,10 @@ def look_at_acls(zk: ZkOptions, secure: bool) -> None:
             }
         },
     )
-    if secure and found.open:
+    roots = [finding for finding in found.open if finding.path in layout.roots()]
+    if secure and roots:
         raise RefusedError(
-            f"{len(found.open)} nodes may be used by others than allowed ({some(found.open, 3)}):"
-            " look with zkcoord acl audit, mend it with zkcoord acl apply, then start again"
+            f"{len(roots)} nodes above all groups may be used by others than allowed"
+            f" ({some(roots, 3)}): look with zkcoord acl audit, mend it with zkcoord acl apply,"
+            " then start again"
         )

@@ -35,9 +35,21 @@ from zkcoord.core.events import (
 from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.value_type import assert_never
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.asked_groups import AskedGroups
 from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.contact_clock import ContactClockPort
-from zkcoord.zk.election import Adrift, Candidate, Election, Free, Standby, Unfit, Verdict, Won
+from zkcoord.zk.election import (
+    Adrift,
+    Candidate,
+    Election,
+    Free,
+    Standby,
+    Unfit,
+    Verdict,
+    Waiting,
+    Won,
+)
 from zkcoord.zk.mirror.mirror import GROUPS_PER_SLICE, Mirror
 from zkcoord.zk.mirror.pending_reads import SizeLimits
 from zkcoord.zk.port import (
@@ -57,7 +69,7 @@ from zkcoord.zk.port import (
     fewer_reads,
 )
 from zkcoord.zk.writer import TermWriter
-from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.paths import AskAt, Layout
 
 REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
@@ -72,7 +84,9 @@ class CoordinatorDriver:
     session (the guardian's cue); `failure` is a sentence when it cannot go on. `chroot` only counts
     in the cap on owner paths. `inputs` records what the core is told. `ask(group, assignor, input,
     done)` has a custom assignor compute, and calls `done` later, on the loop's thread
-    (`zkcoord.assignors.pool`); it is needed where the options name any.
+    (`zkcoord.assignors.pool`); it is needed where the options name any. With `roles` a node is
+    believed only where nobody else could have written it. `waiting` says what keeps this
+    coordinator from leading, "" where nothing does.
     """
 
     def __init__(
@@ -89,6 +103,7 @@ class CoordinatorDriver:
         chroot: str = "",
         inputs: Inputs | None = None,
         ask: AskAssignor | None = None,
+        roles: Roles | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.layout = layout
@@ -105,6 +120,9 @@ class CoordinatorDriver:
         self.on_session = on_session
         self.inputs = inputs
         self.ask = ask
+        self.roles = roles
+        self.waiting = ""
+        self.told: set[tuple[str, str]] = set()
         self.core = Coordinator(self.options)
         self.failure: str | None = None
         self.stopping = False
@@ -129,6 +147,7 @@ class CoordinatorDriver:
         self.mirror: Mirror | None = None
         self.previous: Mirror | None = None
         self.writer: TermWriter | None = None
+        self.asked: AskedGroups | None = None
 
     # life
 
@@ -159,6 +178,7 @@ class CoordinatorDriver:
                 self.inputs.ended(reason)
         self.core = Coordinator(self.options)
         self.writer = None
+        self._serve_no_asks()
         if self.mirror is not None:
             self.mirror.lost()
         self.mirror = self.previous = None
@@ -215,6 +235,7 @@ class CoordinatorDriver:
             self.wall_clock,
             self._decided,
             self.epoch_seen,
+            self.roles,
         )
         self._stand()
 
@@ -232,6 +253,7 @@ class CoordinatorDriver:
         self.connected = False
         self.election = None
         self.restand_at_ms = None
+        self._serve_no_asks()
         if self.mirror is not None:
             self.mirror.lost()
             if self.mirror.begun or self.previous is None:
@@ -245,6 +267,10 @@ class CoordinatorDriver:
     def _fired(self, event: Fired) -> None:
         if event.path == self.layout.leader:
             self._stand()
+        elif self.asked is not None and event.path.startswith(f"{self.layout.asks}/"):
+            where = self.layout.locate(event.path)
+            if isinstance(where, AskAt):
+                self.asked.fired(where, event.change)
         elif self.mirror is not None:
             self.mirror.fired(event)
 
@@ -256,13 +282,15 @@ class CoordinatorDriver:
         self.epoch_seen = max(
             self.epoch_seen, self.election.epoch_seen if self.election is not None else 0
         )
+        if not isinstance(verdict, Adrift):
+            self._tell(verdict)
         if isinstance(verdict, Won):
             self._won(verdict)
         elif isinstance(verdict, Unfit):
             self.failure = verdict.reason
             self._close(verdict.reason)
         elif self.core.leading or self.writer is not None:
-            if isinstance(verdict, (Standby, Free)):
+            if isinstance(verdict, (Standby, Free, Waiting)):
                 self.yields_until_ms = (
                     self.clock() + YIELD_MS if isinstance(verdict, Free) else None
                 )
@@ -271,7 +299,22 @@ class CoordinatorDriver:
             self.restand_at_ms = self.yields_until_ms
         else:
             self.yields_until_ms = None if isinstance(verdict, Standby) else self.yields_until_ms
-            self.restand_at_ms = self.clock() + RESTAND_MS if isinstance(verdict, Adrift) else None
+            stands_again = isinstance(verdict, (Adrift, Waiting))
+            self.restand_at_ms = self.clock() + RESTAND_MS if stands_again else None
+
+    def _tell(self, verdict: Verdict) -> None:
+        """Say once what is in the way, and what lies where a leader's node is to be."""
+        self.waiting = verdict.reason if isinstance(verdict, Waiting) else ""
+        strange = self.election.strange if self.election is not None else ()
+        now = {(bad.name, bad.reason) for bad in strange} | (
+            {("", self.waiting)} if self.waiting else set()
+        )
+        for bad in strange:
+            if (bad.name, bad.reason) not in self.told:
+                self._record(Record("malformed", "", bad.shown()))
+        if self.waiting and ("", self.waiting) not in self.told:
+            self._record(Record("waiting", "", {"reason": self.waiting}))
+        self.told = now
 
     def _won(self, won: Won) -> None:
         assert self.port is not None
@@ -298,8 +341,25 @@ class CoordinatorDriver:
             SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max),
             self.reads_max,
             self.groups_per_slice,
+            self.roles,
         )
         self.mirror.begin()
+        if self.roles is not None:
+            self.asked = AskedGroups(
+                self.port,
+                self.layout,
+                won.fence,
+                self.acl,
+                self.roles,
+                lambda: len(self.core.groups),
+                self._record,
+            )
+            self.asked.begin()
+
+    def _serve_no_asks(self) -> None:
+        if self.asked is not None:
+            self.asked.lost()
+        self.asked = None
 
     def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:
         """What changes together with a command or a registration."""
@@ -434,4 +494,5 @@ class CoordinatorDriver:
             "session_id": self.session_id,
             "contact_age_ms": contact,
             "failure": self.failure or "",
+            "waiting": self.waiting,
         }

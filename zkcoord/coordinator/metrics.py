@@ -64,6 +64,11 @@ class Metrics:
         self.connected = Gauge(
             "zkcoord_connected", "1 while the ZooKeeper session is connected.", registry=registry
         )
+        self.waiting = Gauge(
+            "zkcoord_waiting",
+            "1 while something keeps this process from leading; /ready and the log say what.",
+            registry=registry,
+        )
         self.epoch = Gauge(
             "zkcoord_epoch", "Epoch of the present term; 0 while not leading.", registry=registry
         )
@@ -200,6 +205,7 @@ class Metrics:
         leading = bool(status.get("leading"))
         self.leader.set(leading)
         self.connected.set(bool(status.get("connected")))
+        self.waiting.set(bool(status.get("waiting")))
         self.epoch.set(_number(status, "epoch") if leading else 0)
         age_ms = _number(status, "contact_age_ms")
         self.contact_age.set(age_ms / 1000 if age_ms >= 0 else -1)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zkcoord.zk.port import (
+    AclsResult,
     Check,
     Closed,
     Committed,
@@ -118,6 +119,10 @@ class MonitoredPort:
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
         self.inner.read(reads, done)
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """See `Port`."""
+        self.inner.acls(paths, done)
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""

@@ -115,6 +115,7 @@ class CoordinatorService:
             settings.zk.chroot,
             self.inputs,
             self.assignors.submit,
+            settings.zk.roles,
         )
 
     def run(self) -> int:
@@ -308,6 +309,8 @@ class CoordinatorService:
         driver = self.driver
         if not driver.connected or driver.closing:
             return "not connected to ZooKeeper"
+        if driver.waiting:
+            return f"waiting: {driver.waiting}"
         if driver.core.leading:
             return LEADING if driver.core.ready else "reading the groups"
         settled = (
@@ -323,6 +326,7 @@ class CoordinatorService:
         return {
             "leading": core.leading,
             "epoch": core.epoch if core.leading else 0,
+            "waiting": self.driver.waiting,
             "groups": [group_summary(core.groups[name]) for name in names[:GROUPS_SHOWN_MAX]],
             "left_off": max(0, len(names) - GROUPS_SHOWN_MAX),
         }
@@ -335,6 +339,7 @@ LOGGED = {
     "rebalance": (logging.INFO, "rebalanced"),
     "evicted": (logging.WARNING, "member evicted"),
     "malformed": (logging.WARNING, "malformed node left out"),
+    "waiting": (logging.WARNING, "cannot lead, and waits"),
     "quarantined": (logging.WARNING, "group quarantined"),
     "released": (logging.INFO, "quarantine over"),
 }
@@ -366,7 +371,7 @@ def serve(settings: CoordinatorSettings) -> int:
     logs = Logs(settings.logs)
     gc_policy.collect_seldom()
     try:
-        look_at_acls(settings.zk, settings.secure)
+        look_at_acls(settings.zk, settings.layout, settings.secure)
         return CoordinatorService(settings).run()
     finally:
         logs.stop()

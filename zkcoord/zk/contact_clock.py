@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .port import MultiResult, Op, Port, Read, ReadResult, Unanswered, WatchMode
+from .port import AclsResult, MultiResult, Op, Port, Read, ReadResult, Unanswered, WatchMode
 
 
 class ContactClockPort:
@@ -30,6 +30,11 @@ class ContactClockPort:
         """See `Port`."""
         assert self.port is not None
         self.port.read(reads, self._timed(done))
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """See `Port`."""
+        assert self.port is not None
+        self.port.acls(paths, self._timed(done))
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
@@ -57,11 +62,14 @@ class ContactClockPort:
         self.port.close()
 
     def _timed(
-        self, done: Callable[[MultiResult], None] | Callable[[ReadResult], None]
-    ) -> Callable[[MultiResult | ReadResult], None]:
+        self,
+        done: Callable[[MultiResult], None]
+        | Callable[[ReadResult], None]
+        | Callable[[AclsResult], None],
+    ) -> Callable[[MultiResult | ReadResult | AclsResult], None]:
         sent = self.sent_ms = self.clock()
 
-        def answered(result: MultiResult | ReadResult) -> None:
+        def answered(result: MultiResult | ReadResult | AclsResult) -> None:
             if not isinstance(result, Unanswered):
                 self.contact_ms = max(self.contact_ms, sent)
             done(result)  # type: ignore[arg-type]  # a result goes to who asked for its kind

@@ -13,23 +13,33 @@ leader node is this session's AND the epoch node holds the epoch that was writte
 empty epoch node is filled by a coordinator only, with the wall clock's ms as epoch, so that epochs
 go on rising. An epoch lower than one that this process has seen means that ZooKeeper was restored
 from an older state: it refuses to lead there, and whoever starts it again accepts what was lost.
+
+What lies where a leader's node is to be leads only if it is ephemeral: no coordinator makes
+another. In the own seat a persistent node is deleted in the multi that wins; one that cannot be (it
+has children, it may not be read) is waited for. A leader of the other layout counts only where its
+node can be read, too, and, with roles, where nobody but coordinators could have made it. Whatever
+keeps a coordinator from leading and can be taken away is waited for and named: the process does not
+end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import codec
-from zkcoord.znodes.codec import EpochData, LeaderData, Vacant
+from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData, Vacant
 from zkcoord.znodes.paths import Layout, parents
 from zkcoord.znodes.stat import Stat
 
+from .acl.belief import judge_other_leader
+from .acl.table import Roles
 from .port import (
     AclEntry,
     Committed,
     Create,
+    Delete,
     Denied,
     GetData,
     Missing,
@@ -48,6 +58,13 @@ from .port import (
 )
 
 PROTOCOL_VERSION = 1
+NO_LEADER = "it is no coordinator's node (they are ephemeral and can be read), so it does not count"
+SOMEBODY_ELSE_MOVED = (
+    ZkError.NODE_EXISTS,
+    ZkError.BAD_VERSION,
+    ZkError.NO_NODE,
+    ZkError.NOT_EMPTY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,15 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something stands in the way that somebody may take away: one sentence for the user. Call
+    `Election.stand` again after a while.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unfit:
     """This coordinator must not lead here: one sentence for the user."""
 
@@ -93,12 +119,14 @@ class Adrift:
     """The connection failed in between; a new attempt follows the next `Connected`."""
 
 
-Verdict = Won | Standby | Free | Unfit | Adrift
+Verdict = Won | Standby | Free | Waiting | Unfit | Adrift
 
 
 class Election:
     """One session's attempts to lead. One attempt at a time; `decided` gets the verdict of each.
-    `epoch_seen` is the highest epoch that this process knows of.
+    `epoch_seen` is the highest epoch that this process knows of. With `roles` it matters who could
+    have made the other layout's leader node. `strange` are nodes that lie where a leader's is to be
+    and were not believed at the last attempt.
     """
 
     def __init__(
@@ -111,6 +139,7 @@ class Election:
         wall_clock: Callable[[], int],
         decided: Callable[[Verdict], None],
         epoch_seen: int = 0,
+        roles: Roles | None = None,
     ) -> None:
         self.port = port
         self.session_id = session_id
@@ -120,6 +149,8 @@ class Election:
         self.wall_clock = wall_clock
         self.decided = decided
         self.epoch_seen = epoch_seen
+        self.roles = roles
+        self.strange: tuple[Malformed, ...] = ()
         self.busy = False
         self.only_look = False
 
@@ -129,7 +160,7 @@ class Election:
         """
         if self.busy:
             return
-        self.busy, self.only_look = True, only_look
+        self.busy, self.only_look, self.strange = True, only_look, ()
         self.port.watch(self.layout.leader, WatchMode.PERSISTENT, lambda r: None)
         self.port.sync(self._synced)
 
@@ -153,30 +184,81 @@ class Election:
         if not isinstance(result, ReadDone):
             return self._end(Adrift())
         leader, epoch, other, *above = result.answers
-        denied = next((a for a in result.answers if isinstance(a, Denied)), None)
+        denied = next((a for a in (epoch, *above) if isinstance(a, Denied)), None)
         if denied is not None:
             return self._end(
                 Unfit(
-                    f"ZooKeeper does not let this coordinator read {self.layout.leader} or"
-                    f" {self.layout.epoch} ({denied.error.value}): give it credentials that may"
+                    f"ZooKeeper does not let this coordinator read {self.layout.epoch} or what is"
+                    f" above it ({denied.error.value}): give it credentials that may"
                 )
             )
-        if isinstance(other, Node):
+        verdict = self._seat_taken(leader, epoch) if _leads(leader) else None
+        if isinstance(verdict, Won):
+            return self._end(verdict)
+
+        def seen(elsewhere: Waiting | None) -> None:
+            if elsewhere is not None or verdict is not None:
+                return self._end(elsewhere or verdict or Adrift())
+            self._nobody_leads(leader, epoch, above)
+
+        self._other_layout(other, seen)
+
+    def _other_layout(self, other: ReadAnswer, seen: Callable[[Waiting | None], None]) -> None:
+        """Whether a coordinator of the other layout leads."""
+        lay = self.layout.other_profile()
+        if isinstance(other, Missing):
+            return seen(None)
+        if not leads(other):
+            self._name(lay.leader, NO_LEADER)
+            return seen(None)
+        waiting = Waiting(
+            f"a coordinator with --layout {lay.name} leads on this ensemble ({lay.leader}): start"
+            " this one with the same layout, or stop that one"
+        )
+        if self.roles is None:
+            return seen(waiting)
+
+        def judged(why: str | None) -> None:
+            if why is None:
+                return self._end(Adrift())
+            if why:
+                self._name(lay.leader, f"a leader of the layout {lay.name} is not believed: {why}")
+            seen(None if why else waiting)
+
+        judge_other_leader(self.port, self.roles, self.layout, judged)
+
+    def _name(self, path: str, reason: str) -> None:
+        bad = Malformed("leader", path, reason)
+        self.strange = (*(known for known in self.strange if known != bad), bad)
+
+    def _nobody_leads(
+        self, leader: ReadAnswer, epoch: ReadAnswer, above: Sequence[ReadAnswer]
+    ) -> None:
+        """Nobody does, though something may lie in the seat."""
+        path = self.layout.leader
+        if isinstance(leader, Denied):
             return self._end(
-                Unfit(
-                    f"a coordinator with --layout {self.layout.other_profile().name} leads on this"
-                    f" ensemble ({self.layout.other_profile().leader}): start this one with the"
-                    " same layout"
+                Waiting(
+                    f"ZooKeeper does not let this coordinator read {path} ({leader.error.value}),"
+                    " which no coordinator made: delete it, or give this one credentials that may"
                 )
             )
         if isinstance(leader, Node):
-            return self._end(self._seat_taken(leader, epoch))
+            if leader.stat.num_children:
+                return self._end(
+                    Waiting(
+                        f"{path} is a persistent node with children, where the leader's ephemeral"
+                        " one is to be: delete it with all that is below it"
+                    )
+                )
+            self._name(path, NO_LEADER)
         if self.only_look:
             return self._end(Free())
-        self._seat_free(epoch, above)
+        self._seat_free(leader, epoch, above)
 
-    def _seat_taken(self, leader: Node, epoch: ReadAnswer) -> Verdict:
+    def _seat_taken(self, leader: ReadAnswer, epoch: ReadAnswer) -> Verdict:
         """Somebody leads; it is this session where an answer was lost, or after a reconnect."""
+        assert isinstance(leader, Node)
         now = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         if isinstance(epoch, Node) and isinstance(now, EpochData):
             self.epoch_seen = max(self.epoch_seen, now.epoch)
@@ -189,7 +271,9 @@ class Election:
                 return Won(now.epoch, epoch.stat.version, now.older_lease_ms)
         return Standby()
 
-    def _seat_free(self, epoch: ReadAnswer, above: list[ReadAnswer]) -> None:
+    def _seat_free(
+        self, leader: ReadAnswer, epoch: ReadAnswer, above: Sequence[ReadAnswer]
+    ) -> None:
         missing = [
             p
             for p, a in zip(parents(self.layout.leader), above, strict=False)
@@ -219,11 +303,12 @@ class Election:
                     )
                 ]
             )
-        if isinstance(value, Malformed):
+        if isinstance(value, Malformed) or value.epoch == EPOCH_MAX:
+            reason = value.reason if isinstance(value, Malformed) else "it has no successor"
             return self._end(
-                Unfit(
-                    f"the epoch in {self.layout.epoch} cannot be read ({value.reason}): set the"
-                    " node's data to nothing, and a coordinator fills it"
+                Waiting(
+                    f"the epoch in {self.layout.epoch} cannot be used ({reason}): set the node's"
+                    " data to nothing, and a coordinator fills it"
                 )
             )
         if value.protocol > PROTOCOL_VERSION:
@@ -242,7 +327,7 @@ class Election:
                     " again to accept that"
                 )
             )
-        self._run(value, epoch.stat.version)
+        self._run(leader, value, epoch.stat.version)
 
     def _epoch_data(self, epoch: int, older_lease_ms: int = 0) -> bytes:
         return codec.encode_epoch(
@@ -269,7 +354,7 @@ class Election:
             )
         self._synced(ReadDone(()))
 
-    def _run(self, seen: EpochData, version: int) -> None:
+    def _run(self, there: ReadAnswer, seen: EpochData, version: int) -> None:
         epoch, older_ms = seen.epoch + 1, seen.older_than(self.candidate.lease_max_ms)
         c = self.candidate
         leader = LeaderData(
@@ -279,7 +364,9 @@ class Election:
             epoch,
             self.wall_clock(),
         )
+        away = [Delete(self.layout.leader, there.stat.version)] if isinstance(there, Node) else []
         ops: list[Op] = [
+            *away,
             Create(self.layout.leader, codec.encode_leader(leader), ephemeral=True, acl=self.acl),
             SetData(self.layout.epoch, self._epoch_data(epoch, older_ms), version),
         ]
@@ -287,14 +374,28 @@ class Election:
 
     def _ran(self, epoch: int, older_lease_ms: int, result: MultiResult) -> None:
         if isinstance(result, Committed):
-            stat = result.results[1]
+            stat = result.results[-1]
             assert isinstance(stat, Stat)
             self.epoch_seen = epoch
             return self._end(Won(epoch, stat.version, older_lease_ms))
         if isinstance(result, Unanswered):
             return self._end(Adrift())
-        if result.error in (ZkError.NODE_EXISTS, ZkError.BAD_VERSION):
+        if result.error in SOMEBODY_ELSE_MOVED:
             return self._synced(ReadDone(()))
         self._end(
             Unfit(f"ZooKeeper refused the leader node {self.layout.leader}: {result.error.value}")
         )
+
+
+def leads(answer: ReadAnswer) -> bool:
+    """Whether this is the node of a coordinator of any layout: ephemeral, and it can be read."""
+    return (
+        isinstance(answer, Node)
+        and answer.stat.ephemeral_owner != 0
+        and isinstance(codec.decode_leader(answer.data), LeaderData)
+    )
+
+
+def _leads(answer: ReadAnswer) -> bool:
+    """In the own seat nothing else counts: what is ephemeral ends by itself."""
+    return isinstance(answer, Node) and answer.stat.ephemeral_owner != 0

@@ -67,13 +67,16 @@ OPEN_ACL: tuple[AclEntry, ...] = (AclEntry(31, "world", "anyone"),)
 
 @value
 class Create:
-    """Create a node. With `sequential`, ZooKeeper appends a 10-digit suffix to `path`."""
+    """Create a node. With `sequential`, ZooKeeper appends a 10-digit suffix to `path`. Where there
+    are roles it gets the ACL of its place, but with `own_acl`.
+    """
 
     path: str
     data: bytes
     ephemeral: bool = False
     sequential: bool = False
     acl: tuple[AclEntry, ...] = OPEN_ACL
+    own_acl: bool = False
 
 
 @value
@@ -202,6 +205,29 @@ class ReadDone:
 ReadResult = ReadDone | Unanswered
 
 
+@value
+class Acl:
+    """A node's ACL, and how many children the node has."""
+
+    entries: tuple[AclEntry, ...]
+    num_children: int
+
+
+AclAnswer = Acl | Missing | Denied
+
+
+@value
+class AclsDone:
+    """The answers to `Port.acls`, in the order of its paths. They are no snapshot: each is as its
+    node was at some moment in between.
+    """
+
+    answers: tuple[AclAnswer, ...]
+
+
+AclsResult = AclsDone | Unanswered
+
+
 class WatchMode(enum.Enum):
     """`PERSISTENT`: this node and its list of children. `RECURSIVE`: this node and everything below
     it, without lists of children.
@@ -277,6 +303,9 @@ class Port(Protocol):
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """Run `reads` (at most `READS_PER_REQUEST_MAX`) as one multiRead."""
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """Read who may do what with these nodes: a request for each, all sent at once."""
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """Make the server that answers this session catch up with the leader; answers

@@ -24,6 +24,7 @@ from zkcoord.znodes.legacy_json import LegacyDocument, decode_legacy_document
 from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
 from zkcoord.znodes.mode import decode_mode, encode_mode
 from zkcoord.znodes.owner_offset_epoch import (
+    EPOCH_MAX,
     EpochData,
     LeaderData,
     OffsetsOf,
@@ -51,6 +52,7 @@ from zkcoord.znodes.replayed_plan import (
 from zkcoord.znodes.request import decode_request, encode_request
 
 __all__ = [
+    "EPOCH_MAX",
     "BrokerData",
     "CommitMetadata",
     "EpochData",

@@ -21,6 +21,12 @@ from zkcoord.znodes.strict_json import (
 )
 
 OFFSET_MAX = INT64_MAX
+EPOCH_MAX = 2**53 - 1
+"""An epoch begins at the wall clock's milliseconds and rises by one with each election: this is
+beyond any. A larger one, somebody's mistake or malice, must not be gone on from: its successors
+could not be stored.
+"""
+
 LEASE_MS_MAX = 2**31 - 1
 PORT_MAX = 65_535
 TEXT_CHARS_MAX = 255
@@ -203,7 +209,7 @@ def _epoch(document: JsonObject) -> EpochData:
         integer(document, "older_lease_ms", 0, LEASE_MS_MAX) if "older_lease_ms" in document else 0
     )
     return EpochData(
-        integer(document, "epoch", 1),
+        integer(document, "epoch", 1, EPOCH_MAX),
         integer(document, "protocol", 1),
         integer(document, "lease_max_ms", 1, LEASE_MS_MAX),
         older,

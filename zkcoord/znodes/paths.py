@@ -33,6 +33,13 @@ class EpochAt:
 
 
 @dataclass(frozen=True, slots=True)
+class AskAt:
+    """A member asks for the nodes of a group."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupAt:
     """A group's node: its data is the metadata."""
 
@@ -157,6 +164,7 @@ class Elsewhere:
 
 Where = (
     LeaderAt
+    | AskAt
     | EpochAt
     | GroupAt
     | ModeAt
@@ -198,6 +206,47 @@ class Layout:
         root.
         """
         return self.groups_root
+
+    @property
+    def asks(self) -> str:
+        """The root of asks. No group can have the name above it, and older coordinators pass over
+        it.
+        """
+        return f"{self.groups_root}/coordinator/asks"
+
+    def ask(self, group: str) -> str:
+        """What a member makes that misses nodes of this group."""
+        return f"{self.asks}/{group}"
+
+    def roots(self) -> tuple[str, ...]:
+        """What is above all groups, from the root down."""
+        return tuple(
+            dict.fromkeys(
+                (CONSUMERS, *parents(self.leader), self.epoch, parents(self.asks)[-1], self.asks)
+            )
+        )
+
+    def above_parts(self, group: str) -> tuple[str, ...]:
+        """The nodes of a group that only hold others of it."""
+        return tuple(dict.fromkeys((*self.group_roots(group), f"{CONSUMERS}/{group}")))
+
+    def parts(self, group: str) -> tuple[str, ...]:
+        """Every node that a group is made with, those above first."""
+        return tuple(
+            dict.fromkeys(
+                (
+                    *self.above_parts(group),
+                    self.ids(group),
+                    self.owners(group),
+                    self.channels(group),
+                    self.publications(group),
+                    self.replayed_plans(group),
+                    self.requests(group),
+                    self.offsets(group),
+                    self.commit_metadata_root(group),
+                )
+            )
+        )
 
     def group(self, group: str) -> str:
         """The group's node: metadata, channels."""
@@ -361,6 +410,9 @@ class Layout:
             return LeaderAt()
         if path == self.groups_root:
             return EpochAt()
+        if path.startswith(f"{self.asks}/"):
+            group = path[len(self.asks) + 1 :]
+            return AskAt(group) if names.is_group(group) else Elsewhere(path)
         for root in (self.groups_root, self.home, TOPICS, BROKERS):
             if path == root or path.startswith(f"{root}/"):
                 parts = path[len(root) + 1 :].split("/") if path != root else []

@@ -120,6 +120,7 @@ class LegacyGroup:
         self.rescues = 0
         self.problems: tuple[str, ...] = ()
         self.refusal = ""
+        self.unusable = ""
         self.told: list[Record] = []
         # Where not everybody is understood: the registrations and topics, and since when they are
         # so; what of the old consumers the target was made from; and what it leaves out because it
@@ -138,10 +139,17 @@ class LegacyGroup:
 
     def take(self, read: Mapping[str, Mode | Malformed | None], full: bool) -> bool:
         """The mode node was read, perhaps. True: it says something else than before. One that
-        cannot be read changes nothing.
+        cannot be used changes nothing, and is named.
         """
         found = read.get("mode", None if full else self.mode)
-        if isinstance(found, Malformed) or found == self.mode:
+        if isinstance(found, Malformed):
+            if found.reason != self.unusable:
+                self.told.append(Record("malformed", self.group, found.shown()))
+            self.unusable = found.reason
+            return False
+        if full or "mode" in read:
+            self.unusable = ""
+        if found == self.mode:
             return False
         self.mode = found
         return True
@@ -239,7 +247,7 @@ class LegacyGroup:
         """Judge what is there now: `problems`, `due` (a rescue), `wakes`. Returns what is news."""
         before, self.wakes, self.due = self.problems, [], False
         told, self.told = self.told, []
-        if not self.shared and not view.legacy and not before:
+        if not self.shared and not view.legacy and not before and not self.unusable:
             return told
         found = (
             self._left_alone(view)
@@ -250,6 +258,10 @@ class LegacyGroup:
                 *([self.refusal] if self.refusal else []),
             ]
         )
+        if self.unusable:
+            found.append(
+                f"the group's mode cannot be used, so it counts for nothing: {self.unusable}"
+            )
         self.problems = tuple(
             sorted([*found, *_unreadable(view), *_unfollowed(view), *_wildcards(view)])
         )
@@ -397,7 +409,7 @@ class LegacyGroup:
         """The problems, for the group's report: a group that nobody said anything of is not written
         for them.
         """
-        return self.problems if self.mode is not None else ()
+        return self.problems if self.mode is not None or self.unusable else ()
 
 
 def _whose(view: GroupView, tp: TopicPartition) -> str:
@@ -418,7 +430,7 @@ def _unreadable(view: GroupView) -> list[str]:
         f"the registration {bad.shown()['name']} cannot be used ({bad.reason}): old consumers that"
         " read it may give up until it is gone"
         for (what, name), bad in view.malformed.items()
-        if what == "registration" and name != KEEPER
+        if what == "registration" and name != KEEPER and "/" not in bad.name
     ]
 
 

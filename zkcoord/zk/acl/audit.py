@@ -11,16 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zkcoord.zk.port import AclEntry, Children, Denied, GetChildren, Missing
+from zkcoord.zk.port import (
+    Acl,
+    AclAnswer,
+    AclEntry,
+    Children,
+    Denied,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+)
 from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, parents
 
-from .client import Acl, AclAnswer, AclClient
+from .client import AclClient
 from .table import Roles, letters
 
 ROOTS = tuple(sorted({CONSUMERS, *(parents(layout.leader)[0] for layout in LAYOUTS.values())}))
 CHILDREN_LISTED_MAX = 20_000
 LOOKED_AT_ONCE = 1_000
-MASK = "x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class AclAudit:
 
 def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | None:
     """Compare a node's ACL with what its place says; None where they are equal."""
-    entries = [_unmasked(roles, entry) for entry in entries]
+    entries = [roles.unmasked(entry) for entry in entries]
     now, wanted = _granted(entries), _granted(roles.acl(path))
     more = tuple(
         (entry.who, letters(perms & ~wanted.get(key, 0)))
@@ -76,19 +85,6 @@ def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | 
         if perms & ~now.get(key, 0)
     )
     return AclFinding(path, more, less) if more or less else None
-
-
-def _unmasked(roles: Roles, entry: AclEntry) -> AclEntry:
-    """Who may not change an ACL is shown `x` for a digest's hash: then it is taken for that of the
-    user of this name.
-    """
-    name, _, hashed = entry.id.partition(":")
-    known = (
-        next((p for p in roles.all if p.scheme == "digest" and p.id.startswith(f"{name}:")), None)
-        if (entry.scheme, hashed) == ("digest", MASK)
-        else None
-    )
-    return entry if known is None else AclEntry(entry.perms, known.scheme, known.id)
 
 
 def _granted(entries: Sequence[AclEntry]) -> dict[tuple[str, str], int]:
@@ -133,6 +129,29 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
             return AclAudit(tuple(findings), looked_at, left_off or bool(with_children))
         level = _below(client, listed)
     return AclAudit(tuple(findings), looked_at, left_off)
+
+
+def doubtful(client: AclClient, found: AclAudit) -> tuple[str, ...]:
+    """Operators' and coordinators' words that somebody else could have made, because the node above
+    lets others create: nothing says who did. Ask before the ACLs are mended. Raises
+    `UnavailableError`.
+    """
+    places: list[str] = []
+    for finding in found.findings:
+        above, name = parents(f"{finding.path}/x")[-1], finding.path.rpartition("/")[2]
+        if not any("c" in may for _, may in finding.more):
+            continue
+        for layout in LAYOUTS.values():
+            if layout.group(name) == above:
+                places += [layout.mode(name), layout.requests(name)]
+            elif parents(layout.leader)[-1] == above:
+                places.append(layout.leader)
+    nodes = zip(places, client.nodes.read([GetData(path) for path in places]), strict=True)
+    return tuple(
+        path
+        for path, node in dict(nodes).items()
+        if isinstance(node, Denied) or (isinstance(node, Node) and not node.stat.ephemeral_owner)
+    )
 
 
 def _finding(roles: Roles, path: str, answer: AclAnswer) -> AclFinding | None:

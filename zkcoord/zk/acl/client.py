@@ -8,7 +8,6 @@ answers in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
@@ -17,46 +16,17 @@ from kazoo.security import ACL, Id
 
 from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.kazoo_port.wire_requests import (
-    NO_NODE,
-    UNANSWERED_CODES,
     WireRequest,
     absolute,
-    error_of,
+    get_acl_request,
+    refused_acl,
 )
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import AclEntry, Denied, Missing, Unanswered
+from zkcoord.zk.port import Acl, AclAnswer, AclEntry, Unanswered
 from zkcoord.zk.sync.client import SyncClient
 
 REQUESTS_AT_ONCE_MAX = 500
 ANY_VERSION = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Acl:
-    """A node's ACL, and how many children the node has."""
-
-    entries: tuple[AclEntry, ...]
-    num_children: int
-
-
-AclAnswer = Acl | Missing | Denied
-
-
-def get_acl_request(chroot: str, path: str) -> WireRequest:
-    """Answer: an `AclAnswer`, or `Unanswered`."""
-
-    def decode(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
-        if err:
-            return _refused(err)
-        entries, stat = wire.GetACL.deserialize(body, offset)
-        return Acl(
-            tuple(AclEntry(entry.perms, entry.id.scheme, entry.id.id) for entry in entries),
-            stat.numChildren,
-        )
-
-    return WireRequest(
-        wire.GetACL.type, bytes(wire.GetACL(absolute(chroot, path)).serialize()), decode
-    )
 
 
 def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> WireRequest:
@@ -65,7 +35,7 @@ def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> Wire
 
     def decode(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
         return (
-            _refused(err)
+            refused_acl(err)
             if err
             else Acl(tuple(entries), wire.SetACL.deserialize(body, offset).numChildren)
         )
@@ -75,12 +45,6 @@ def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> Wire
         bytes(wire.SetACL(absolute(chroot, path), acls, ANY_VERSION).serialize()),
         decode,
     )
-
-
-def _refused(err: int) -> Missing | Denied | Unanswered:
-    if err in UNANSWERED_CODES:
-        return Unanswered()
-    return Missing() if err == NO_NODE else Denied(error_of(err))
 
 
 class AclClient:

@@ -25,6 +25,8 @@ from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout, parents
 ANY = "*"
 ALL = "rwcda"
 READ = "r"
+MASK = "x"
+BY_MEMBERS = "rc"
 SCHEMES_OF_NOBODY = ("world", "auth")
 PRINCIPALS_MAX = 100
 
@@ -43,22 +45,18 @@ class AclRule:
 
 MATRIX: tuple[AclRule, ...] = (
     AclRule("leader", lambda lay: lay.leader, "r", "see that somebody leads"),
-    AclRule(
-        "epoch and groups' root", lambda lay: lay.epoch, "rc", "read epoch and lease, make a group"
-    ),
-    AclRule("root of offsets", lambda lay: CONSUMERS, "rc", "make a group's node there"),
+    AclRule("epoch and groups' root", lambda lay: lay.epoch, "r", "read epoch and lease"),
+    AclRule("root of offsets", lambda lay: CONSUMERS, "r", "nothing"),
     AclRule(
         "root above leader and epoch",
         lambda lay: parents(lay.leader)[0],
         "r",
         "nothing (with the layout `draft` it is the root of offsets)",
     ),
-    AclRule(
-        "group",
-        lambda lay: lay.group(ANY),
-        "rc",
-        "read the report; make ids, channel, owners, publish, plans",
-    ),
+    AclRule("root above the asks", lambda lay: parents(lay.asks)[-1], "r", "nothing"),
+    AclRule("asks", lambda lay: lay.asks, "rcd", "ask for the nodes of a group"),
+    AclRule("ask", lambda lay: lay.ask(ANY), "r", "see that it is answered"),
+    AclRule("group", lambda lay: lay.group(ANY), "r", "read the report"),
     AclRule("mode", lambda lay: lay.mode(ANY), "r", "see whom the group belongs to"),
     AclRule(
         "registrations",
@@ -107,8 +105,8 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule(
         "group's node above its offsets",
         lambda lay: f"{CONSUMERS}/{ANY}",
-        "rc",
-        "make offsets (and, with the layout `isolated`, ids and owners)",
+        "r",
+        "nothing",
     ),
     AclRule("offsets", lambda lay: lay.offsets(ANY), "rc", "make a topic's node"),
     AclRule(
@@ -202,7 +200,15 @@ class Roles:
 
     def acl(self, path: str) -> tuple[AclEntry, ...]:
         """The ACL of the node at a path."""
-        may = members_may(path)
+        return self._acl(members_may(path))
+
+    def made_by_members(self) -> tuple[AclEntry, ...]:
+        """The ACL of a node that holds others of a group, where a member has to make the group by
+        itself: it could make nothing below it else.
+        """
+        return self._acl(BY_MEMBERS)
+
+    def _acl(self, may: str) -> tuple[AclEntry, ...]:
         if may not in self._acls:
             given = ((self.coordinators, ALL), (self.members, may), (self.readers, READ))
             self._acls[may] = tuple(
@@ -217,9 +223,26 @@ class Roles:
         """
         return self.acl("/")
 
+    def unmasked(self, entry: AclEntry) -> AclEntry:
+        """Who may not change an ACL is shown `x` for a digest's hash: then it is taken for that of
+        the user of this name.
+        """
+        name, _, hashed = entry.id.partition(":")
+        known = (
+            next(
+                (p for p in self.all if p.scheme == "digest" and p.id.startswith(f"{name}:")), None
+            )
+            if (entry.scheme, hashed) == ("digest", MASK)
+            else None
+        )
+        return entry if known is None else AclEntry(entry.perms, known.scheme, known.id)
+
     def applied(self, ops: Sequence[Op]) -> list[Op]:
         """The operations, with the ACL of its place on each node that is created."""
-        return [replace(op, acl=self.acl(op.path)) if isinstance(op, Create) else op for op in ops]
+        return [
+            replace(op, acl=self.acl(op.path)) if isinstance(op, Create) and not op.own_acl else op
+            for op in ops
+        ]
 
     @property
     def all(self) -> tuple[Principal, ...]:

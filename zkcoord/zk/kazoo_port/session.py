@@ -45,6 +45,9 @@ from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
     READS_PER_REQUEST_MAX,
+    AclAnswer,
+    AclsDone,
+    AclsResult,
     Change,
     Closed,
     Connected,
@@ -168,6 +171,22 @@ class KazooPort:
                 f"{len(reads)} reads in one request: split them at {READS_PER_REQUEST_MAX}"
             )
         self._way.read(reads, done)
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """Read the ACLs of these nodes, all at once; ZooKeeper answers in order."""
+        self._check_process()
+        found: list[AclAnswer | Unanswered] = []
+
+        def answered(answer: AclAnswer | Unanswered) -> None:
+            found.append(answer)
+            if len(found) == len(paths):
+                told = tuple(one for one in found if not isinstance(one, Unanswered))
+                done(AclsDone(told) if len(told) == len(paths) else Unanswered())
+
+        for path in paths:
+            self._submit(wire_requests.get_acl_request(self.chroot, path), answered)
+        if not paths:
+            self._post(partial(done, AclsDone(())))
 
     def sync(self, done: Callable[[ReadResult], None]) -> None:
         """Make the server catch up with the leader; answers `ReadDone(())`."""

@@ -30,6 +30,9 @@ from kazoo.security import ACL, Id
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import (
+    Acl,
+    AclAnswer,
+    AclEntry,
     Check,
     Children,
     Committed,
@@ -314,6 +317,29 @@ def _decode_plain(kind: int, err: int, body: bytes, offset: int) -> ReadResult:
     if not sensible or offset != len(body):
         raise ValueError("the answer to a read is not one")
     return ReadDone((answer,))
+
+
+def get_acl_request(chroot: str, path: str) -> WireRequest:
+    """Answer: an `AclAnswer`, or `Unanswered`."""
+    payload = bytes(wire.GetACL(absolute(chroot, path)).serialize())
+    return WireRequest(wire.GetACL.type, payload, _decode_acl)
+
+
+def _decode_acl(err: int, body: bytes, offset: int) -> AclAnswer | Unanswered:
+    if err:
+        return refused_acl(err)
+    entries, stat = wire.GetACL.deserialize(body, offset)
+    return Acl(
+        tuple(AclEntry(entry.perms, entry.id.scheme, entry.id.id) for entry in entries),
+        stat.numChildren,
+    )
+
+
+def refused_acl(err: int) -> Missing | Denied | Unanswered:
+    """What a request about a node's ACL is answered where it is refused."""
+    if err in UNANSWERED_CODES:
+        return Unanswered()
+    return _MISSING if err == NO_NODE else Denied(error_of(err))
 
 
 def sync_request(chroot: str) -> WireRequest:

@@ -19,7 +19,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.zk.port import Denied, Node, ReadAnswer
-from zkcoord.znodes import codec
+from zkcoord.znodes import codec, names, paths
 
 
 class Delta:
@@ -99,6 +99,15 @@ def topic_of(answer: ReadAnswer, name: str) -> Topic | Malformed | None:
     if isinstance(answer, Node):
         return codec.decode_topic(name, answer.data, answer.stat) if answer.data else None
     return _hidden(answer, "topic", name)
+
+
+def can_be_read(where: paths.Where) -> bool:
+    """Whether a name can be what its place says."""
+    if isinstance(where, (paths.RegistrationAt, paths.ChannelAt)):
+        return names.is_member(where.member)
+    if isinstance(where, paths.CommandAt):
+        return names.is_member(where.member) and names.is_node(where.node)
+    return names.is_node(where.node) if isinstance(where, paths.RequestAt) else True
 
 
 def _hidden(answer: ReadAnswer, what: str, name: str) -> Malformed | None:

@@ -8,6 +8,9 @@ How many children a node has is asked before their names are (and names are aske
 there are some): a list that somebody filled with millions of names would be larger than any answer,
 and hold up every other group. A group that is larger than the limits is read no further. 10,000
 groups of 3 members are some 250 requests.
+
+What a group consists of and may not be read must not pass for absent: such a group is left alone.
+With roles, who may write its nodes is asked last (`group_acls`), of the groups that are there.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import GroupMetadata, Malformed, TopicPartition
 from zkcoord.zk.port import (
     Children,
+    Denied,
     GetChildren,
     GetData,
     Missing,
@@ -37,6 +41,7 @@ from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
 from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
+from .group_acls import GroupJudge
 from .pending_reads import SizeLimits
 
 BAD_NAME = "its name is not printable ASCII of a sensible length"
@@ -77,6 +82,8 @@ class GroupDraft:
         self.commanded: list[str] = []
         self.metadata: GroupMetadata | None = None
         self.topics: list[str] = []
+        self.elsewhere: tuple[str, ...] = ()
+        self.live_elsewhere = self.dead_elsewhere = 0
 
     def counted(self, children: int, registrations: bool = False) -> None:
         """A node of it has so many children."""
@@ -85,6 +92,19 @@ class GroupDraft:
         reason = self.limits.exceeded(self.registrations, self.nodes)
         if reason:
             self.left_alone = Malformed("group", self.name, reason)
+
+    def leave_alone(self, reason: str) -> None:
+        """It is not to be followed."""
+        self.left_alone = Malformed("group", self.name, reason)
+
+    def hidden(self, path: str, answer: ReadAnswer) -> None:
+        """A node of it was read, perhaps in vain."""
+        if isinstance(answer, Denied):
+            self.leave_alone(
+                f"the coordinator may not read {path} ({answer.error.value}), and cannot tell what"
+                " the group is: give it credentials that may, or delete that node with those that"
+                " may (ZooKeeper's superuser always may)"
+            )
 
     def read(self) -> GroupRead:
         """Everything, as one full delta."""
@@ -117,12 +137,14 @@ class FullRead:
         limits: SizeLimits,
         reads_max: int,
         done: Callable[[Mapping[str, GroupRead]], None],
+        judge: GroupJudge | None = None,
     ) -> None:
         self.port = port
         self.layout = layout
         self.drafts = {g: GroupDraft(g, limits) for g in groups}
         self.reads_max = reads_max
         self.done = done
+        self.judge = judge
         self.levels = [
             self._groups,
             self._names,
@@ -157,9 +179,13 @@ class FullRead:
                 return
             elif self.levels:
                 self.questions = iter(self.levels.pop(0)())
+            elif self.judge is None:
+                return self._end()
             else:
-                self.done({g: d.read() for g, d in self.drafts.items()})
-                return
+                return self.judge.judge([draft for _, draft in self._fitting()], self._end)
+
+    def _end(self) -> None:
+        self.done({g: d.read() for g, d in self.drafts.items()})
 
     def _ask(self, batch: list[Question]) -> None:
         """One request with as many of these as fit."""
@@ -188,7 +214,7 @@ class FullRead:
     def _groups(self) -> Iterable[Question]:
         layout, other = self.layout, self.layout.other_profile()
         for group, draft in self._fitting():
-            yield GetData(layout.group(group)), _metadata, draft, group
+            yield GetData(layout.group(group)), _metadata, draft, layout.group(group)
             yield GetData(layout.mode(group)), _mode, draft, None
             yield GetData(other.ids(group)), _elsewhere, draft, other
             for path, take in (
@@ -203,11 +229,16 @@ class FullRead:
             yield from _list(draft, self.layout.ids(group), _member_names)
             yield from _list(draft, self.layout.channels(group), _channel_names)
             yield from _list(draft, self.layout.requests(group), _request_names)
+            yield from _list(draft, self.layout.other_profile().ids(group), _names_elsewhere)
 
     def _members(self) -> Iterable[Question]:
-        layout = self.layout
+        layout, other = self.layout, self.layout.other_profile()
         for group, draft in self._fitting():
-            for member in list(draft.delta.members):
+            for name in draft.elsewhere:
+                yield GetData(other.registration(group, name)), _registered_elsewhere, draft, other
+            for member, known in list(draft.delta.members.items()):
+                if known is not None:
+                    continue  # of the other layout
                 if names.is_member(member):
                     yield GetData(layout.registration(group, member)), _member, draft, member
                 else:
@@ -271,43 +302,75 @@ class FullRead:
 
 def _list(draft: GroupDraft, path: str, take: Take, key: object = None) -> Iterable[Question]:
     """Ask for the names of the children, where there are some."""
-    return ((GetChildren(path), take, draft, key),) if path in draft.filled else ()
+    return ((GetChildren(path), take, draft, key or path),) if path in draft.filled else ()
 
 
 def _size(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
     """How many children a node has."""
+    draft.hidden(path, answer)
     if isinstance(answer, Node) and answer.stat.num_children:
         draft.filled.add(path)
         draft.counted(answer.stat.num_children)
 
 
 def _size_of_registrations(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    draft.hidden(path, answer)
     if isinstance(answer, Node) and answer.stat.num_children:
         draft.filled.add(path)
         draft.counted(answer.stat.num_children, registrations=True)
 
 
 def _elsewhere(draft: GroupDraft, other: Layout, answer: ReadAnswer) -> None:
-    """The parent of its registrations in the other layout: with any there it is not ours to move,
-    since both have the same offsets.
+    """The parent of its registrations in the other layout: with any there that live it is not ours
+    to move, since both have the same offsets.
     """
-    if isinstance(answer, Node) and answer.stat.num_children:
-        where = (
-            f"{answer.stat.num_children} registrations in the layout {other.name}"
-            f" ({other.ids(draft.name)})"
-        )
-        draft.left_alone = Malformed(
-            "group",
-            draft.name,
-            f"it has {where}, and both layouts share its offsets: stop those consumers, or run"
-            " coordinator and consumers with that layout",
-        )
+    path = other.ids(draft.name)
+    draft.hidden(path, answer)
+    if isinstance(answer, Node) and answer.stat.num_children > draft.limits.registrations_max:
+        draft.live_elsewhere = answer.stat.num_children
+        draft.leave_alone(_lives_elsewhere(draft, other))
+    elif isinstance(answer, Node) and answer.stat.num_children:
+        draft.filled.add(path)
 
 
-def _metadata(draft: GroupDraft, group: str, answer: ReadAnswer) -> None:
+def _names_elsewhere(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    draft.hidden(path, answer)
+    draft.elsewhere = answer.names if isinstance(answer, Children) else ()
+
+
+def _registered_elsewhere(draft: GroupDraft, other: Layout, answer: ReadAnswer) -> None:
+    """One of them. A persistent one outlives whoever made it, and is no member; one that may not be
+    read may be.
+    """
+    if isinstance(answer, Missing):
+        return
+    if isinstance(answer, Node) and not answer.stat.ephemeral_owner:
+        draft.dead_elsewhere += 1
+        path = other.ids(draft.name)
+        draft.delta.members[path] = Malformed(
+            "registration",
+            path,
+            f"{draft.dead_elsewhere} nodes in the layout {other.name} are persistent: they are no"
+            " consumers' and do not count, delete them",
+        )
+        return
+    draft.live_elsewhere += 1
+    draft.leave_alone(_lives_elsewhere(draft, other))
+
+
+def _lives_elsewhere(draft: GroupDraft, other: Layout) -> str:
+    return (
+        f"it has {draft.live_elsewhere} registrations in the layout {other.name}"
+        f" ({other.ids(draft.name)}), and both layouts share its offsets: stop those consumers, or"
+        " run coordinator and consumers with that layout"
+    )
+
+
+def _metadata(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
     draft.exists = not isinstance(answer, Missing)
+    draft.hidden(path, answer)
     if isinstance(answer, Node) and answer.data:
-        value = codec.decode_metadata(group, answer.data)
+        value = codec.decode_metadata(draft.name, answer.data)
         draft.metadata = value if isinstance(value, GroupMetadata) else None
 
 
@@ -315,17 +378,20 @@ def _mode(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
     _keep(draft.delta.mode, "mode", mode_of(answer))
 
 
-def _member_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+def _member_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    draft.hidden(path, answer)
     if isinstance(answer, Children):
         draft.delta.members.update(dict.fromkeys(answer.names))
 
 
-def _request_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+def _request_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    draft.hidden(path, answer)
     if isinstance(answer, Children):
         draft.delta.requests.update(dict.fromkeys(answer.names))
 
 
-def _channel_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+def _channel_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    draft.hidden(path, answer)
     if isinstance(answer, Children):
         draft.delta.channels.update(dict.fromkeys(filter(names.is_member, answer.names), True))
 
@@ -335,12 +401,14 @@ def _command_names(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
         draft.delta.commands.update(dict.fromkeys((member, node) for node in answer.names))
 
 
-def _topic_names(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
+def _topic_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
+    draft.hidden(path, answer)
     if isinstance(answer, Children):
         draft.topics.extend(n for n in answer.names if names.is_topic(n))
 
 
 def _partition_numbers(draft: GroupDraft, topic: str, answer: ReadAnswer) -> None:
+    draft.hidden(f"the owner nodes of {topic}", answer)
     if isinstance(answer, Children):
         draft.delta.owners.update(
             dict.fromkeys(

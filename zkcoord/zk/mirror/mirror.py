@@ -32,6 +32,7 @@ from zkcoord.core.events import (
     TopicsChanged,
 )
 from zkcoord.core.model import Malformed, Member, Pattern, Topic, TopicPartition
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     Change,
@@ -51,8 +52,10 @@ from zkcoord.znodes import names, paths
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
 
-from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of, topic_of
+from . import answers
+from .answers import Delta
 from .full_read import BAD_NAME, FullRead, GroupRead
+from .group_acls import GroupJudge
 from .pending_reads import PendingReads, SizeLimits, Sizes, Want
 
 GROUPS_PER_SLICE = 500
@@ -92,6 +95,7 @@ class Mirror:
         limits: SizeLimits = SizeLimits(),
         reads_max: int = READS_PER_REQUEST_MAX,
         groups_per_slice: int = GROUPS_PER_SLICE,
+        roles: Roles | None = None,
     ) -> None:
         self.port = port
         self.own_prefix = f"{epoch}-"
@@ -99,6 +103,7 @@ class Mirror:
         self.clock = clock
         self.emit = emit
         self.related = related
+        self.judge = GroupJudge(port, layout, roles, self._leave_alone) if roles else None
         self.wants = PendingReads()
         self.limits = limits
         self.reads_max = reads_max
@@ -131,9 +136,7 @@ class Mirror:
         self.port.sync(self._synced)
 
     def _watched(self, _result: ReadResult) -> None:
-        """An unanswered watch means that the connection is gone: the owner hears of it as
-        `Suspended`.
-        """
+        """An unanswered one means that the connection is gone, which is heard elsewhere."""
 
     def _synced(self, result: ReadResult) -> None:
         self.busy = False
@@ -157,7 +160,7 @@ class Mirror:
             and not self._fits(where, event.change)
         ):
             return
-        if not _readable(where):
+        if not answers.can_be_read(where):
             self._name_is_all(where, event.change)
         elif isinstance(where, paths.RegistrationAt):
             self._mark_member(where.group, where.member)
@@ -168,10 +171,8 @@ class Mirror:
                 self._mark_command(where.group, where.member, where.node)
         elif isinstance(where, paths.OwnerAt):
             self._mark(Want("owner", where.group, tp=where.partition))
-        elif isinstance(where, paths.RequestAt):
-            self._mark(Want("request", where.group, node=where.node))
-        elif isinstance(where, paths.ModeAt):
-            self._mark(Want("mode", where.group))
+        elif isinstance(where, (paths.RequestAt, paths.ModeAt)):
+            self._word(where, event.change)
         elif isinstance(where, paths.ChannelAt):
             if event.change is Change.DELETED:
                 self._mark(Want("channel", where.group, where.member))
@@ -182,6 +183,13 @@ class Mirror:
             self._mark(Want("topics"))
         elif isinstance(where, paths.TopicAt):
             self._mark(Want("topic", node=where.topic))
+
+    def _word(self, where: paths.RequestAt | paths.ModeAt, change: Change) -> None:
+        """An operator's. With roles, who can have made it is asked with the whole group."""
+        if self.judge is not None and change is not Change.DELETED:
+            return self._unread(where.group)
+        node = where.node if isinstance(where, paths.RequestAt) else ""
+        self._mark(Want("request" if node else "mode", where.group, node=node))
 
     def _fits(
         self,
@@ -305,6 +313,7 @@ class Mirror:
                 self.limits,
                 self.reads_max,
                 self._swept,
+                self.judge,
             ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:
@@ -314,9 +323,7 @@ class Mirror:
         self._next_slice()  # it is read while this one is taken
         for group, read in groups.items():
             if read.left_alone is not None:
-                self._follow_no_more(group)
-                self.patterns.pop(group, None)
-                self.emit(GroupLeftAlone(self.clock(), group, read.left_alone))
+                self._leave_alone(group, read.left_alone)
             elif read.delta is None:
                 self._group_gone(group)
             else:
@@ -335,6 +342,12 @@ class Mirror:
                 self._unread(group)
             self.emit(Ready(self.clock()))
         self.flush()
+
+    def _leave_alone(self, group: str, why: Malformed) -> None:
+        if not self.dead and group in self.known:
+            self._follow_no_more(group)
+            self.patterns.pop(group, None)
+            self.emit(GroupLeftAlone(self.clock(), group, why))
 
     def _ask(self, wants: Sequence[Want]) -> None:
         self.busy = True
@@ -372,7 +385,7 @@ class Mirror:
         topics: dict[str, Topic | Malformed | None] = {}
         for want, answer in zip(wants, result.answers, strict=False):
             if want.kind == "topic":
-                topics[want.node] = topic_of(answer, want.node)
+                topics[want.node] = answers.topic_of(answer, want.node)
             elif want.kind == "topics":
                 topics.update(self._topic_names(answer))
             elif want.kind == "groups":
@@ -396,15 +409,17 @@ class Mirror:
 
     def _take(self, delta: Delta, want: Want, answer: ReadAnswer) -> None:
         if want.kind == "registration":
-            delta.members[want.member] = member_of(answer, want.member)
+            delta.members[want.member] = answers.member_of(answer, want.member)
         elif want.kind == "command":
-            delta.commands[(want.member, want.node)] = command_of(answer, want.member, want.node)
+            delta.commands[(want.member, want.node)] = answers.command_of(
+                answer, want.member, want.node
+            )
         elif want.kind == "owner":
-            delta.owners[want.tp] = owner_of(answer, want.tp)
+            delta.owners[want.tp] = answers.owner_of(answer, want.tp)
         elif want.kind == "request":
-            delta.requests[want.node] = request_of(answer, want.node)
+            delta.requests[want.node] = answers.request_of(answer, want.node)
         elif want.kind == "mode":
-            delta.mode["mode"] = mode_of(answer)
+            delta.mode["mode"] = answers.mode_of(answer)
         elif want.kind == "channel":
             there = isinstance(answer, Children)
             delta.channels[want.member] = there
@@ -479,15 +494,6 @@ class Mirror:
         self.sizes.drop(group)
         self.patterns.pop(group, None)
         self.emit(GroupGone(self.clock(), group))
-
-
-def _readable(where: paths.Where) -> bool:
-    """Whether a name can be what its place says."""
-    if isinstance(where, (paths.RegistrationAt, paths.ChannelAt)):
-        return names.is_member(where.member)
-    if isinstance(where, paths.CommandAt):
-        return names.is_member(where.member) and names.is_node(where.node)
-    return names.is_node(where.node) if isinstance(where, paths.RequestAt) else True
 
 
 def _good(matches: Mapping[Pattern, frozenset[str] | Malformed]) -> dict[Pattern, frozenset[str]]:

@@ -1,0 +1,169 @@
+"""Who could have made a node decides whether it is believed: what members and strangers made where
+an older version let them, on a real server, before and after `zkcoord acl apply`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import ACL, make_acl, make_digest_acl_credential
+
+from consumer.core import messages as msg
+from tests.harness.zookeeper import disconnect
+from tests.protocol.rig import GROUP, Rig, tps
+from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
+from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest
+from zkcoord.coordinator.acl_check import look_at_acls
+from zkcoord.core.model import GroupMode, Mode, Request, RequestKind
+from zkcoord.errors import RefusedError
+from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes import codec
+from zkcoord.znodes.paths import Layout
+
+T0, T1 = tps("t", 0, 1)
+
+
+@BOTH
+def test_a_group_that_a_stranger_may_use_is_left_alone_until_it_is_mended(
+    rig: Rig, app: KazooClient
+) -> None:
+    """Another application made it, open to everybody, before its members came: they wait, nobody
+    can take their channel, and coordinator and members say why.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig, OPEN)
+    c = rig.coordinator(left_alone_retry_ms=200)
+    m = rig.member("m", "t")
+    m.wait(lambda: m.notices(msg.NoticeKind.GROUP_NOT_READY), "that it waits")
+    assert "world:anyone" in str(m.notices(msg.NoticeKind.GROUP_NOT_READY)[0].detail["reason"])
+    c.wait(lambda: named(c, "group"), "the group's name")
+    assert "world:anyone" in named(c, "group")[0] and "zkcoord acl apply" in named(c, "group")[0]
+    assert rig.names(rig.layout.ids(GROUP)) == [] and not m.said(msg.Failed)
+    assert apply(rig) == 0
+    m.fetches(T0, T1)
+    stranger = client_as(rig.hosts, STRANGER)
+    with pytest.raises(NoAuthError):
+        stranger.delete(rig.layout.channel(GROUP, m.member))
+    disconnect(stranger)
+
+
+@BOTH
+@pytest.mark.parametrize("acl", [OPEN, acl_of("r")], ids=["open", "as it should be"])
+def test_a_mode_that_a_member_can_have_made_is_nobodys_word(
+    rig: Rig, app: KazooClient, acl: list[ACL], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever makes a node chooses its ACL, so that of the node above counts, too. Else it would
+    throw all members out; `acl apply` names it, since from then on it is believed.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    legacy = codec.encode_mode(Mode(GroupMode.LEGACY))
+    app.create(rig.layout.mode(GROUP), legacy, acl=acl)
+    c = rig.coordinator()
+    a = rig.member("a", "t").fetches(T0, T1)
+    c.wait(lambda: named(c, "mode"), "its name")
+    b = rig.member("b", "t").joined()
+    b.wait(lambda: len(b.fetching()) == 1, "its share")
+    assert not a.said(msg.Failed) and not b.said(msg.Failed)
+    report = codec.decode_metadata(GROUP, rig.node(rig.layout.group(GROUP))[0])  # type: ignore[index]  # it is there
+    assert any("mode" in problem for problem in report.problems)  # type: ignore[union-attr]  # a report
+    assert apply(rig) == 0
+    said = capsys.readouterr().out
+    assert rig.layout.mode(GROUP) in said and "others than coordinators could make it" in said
+
+
+@BOTH
+def test_a_request_that_a_member_can_have_made_is_not_taken_up(rig: Rig, app: KazooClient) -> None:
+    """Neither before the coordinator came nor after; an operator's is, once the group is closed."""
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    ask = codec.encode_request(Request(RequestKind.REBALANCE, True, "operator"))
+    app.create(rig.layout.requests(GROUP), b"", acl=[*acl_of("r"), OPEN[0]])
+    app.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
+    c = rig.coordinator()
+    rig.member("m", "t").fetches(T0, T1)
+    c.wait(lambda: named(c, "request"), "its name")
+    app.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
+    c.wait(lambda: len(named(c, "request")) == 2, "the name of the later one")
+    assert len(rig.names(rig.layout.requests(GROUP))) == 2
+    assert not [r for r in c.records("rebalance") if r.get("cause") == "operator asked for it"]
+    for node in rig.names(rig.layout.requests(GROUP)):
+        rig.zk.delete(rig.layout.request(GROUP, node))
+    assert apply(rig) == 0
+    rig.zk.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
+    c.wait(lambda: rig.names(rig.layout.requests(GROUP)) == [], "that it is taken up")
+
+
+@BOTH
+def test_a_group_that_keeps_coordinators_out_keeps_none_from_starting(
+    rig: Rig, app: KazooClient
+) -> None:
+    """Only ZooKeeper's superuser can mend it: `acl apply` does the rest, and names it."""
+    rig.topic("t", 2)
+    older(rig)
+    mine = [make_acl("digest", make_digest_acl_credential("app", PASSWORDS["app"]), all=True)]
+    app.create(rig.layout.group("evil"), b"", acl=mine)
+    app.create(f"{rig.layout.group('evil')}/x", b"", acl=mine)
+    app.create(rig.layout.group("worse"), b"", acl=mine + OPEN)
+    zk = ZkOptions(rig.hosts, digest=digest("coord"), roles=ROLES)
+    with pytest.raises(RefusedError, match="above all groups"):
+        look_at_acls(zk, rig.layout, secure=True)
+    assert apply(rig) == 1
+    look_at_acls(zk, rig.layout, secure=True)
+    first = rig.coordinator("first")
+    m = rig.member("m", "t").fetches(T0, T1)
+    second = rig.coordinator("second", lead=False)
+    first.stop()
+    second.wait(lambda: second.leads, "the lead")
+    assert any("evil" in why for why in named(second, "group"))
+    assert m.commit({T0: 1}).outcome is msg.CommitOutcome.OK
+
+
+@pytest.mark.parametrize("layout", [Layout.ISOLATED])
+@pytest.mark.parametrize("hidden", [False, True], ids=["seen", "hidden"])
+def test_a_members_node_in_the_other_layouts_seat_keeps_nobody_from_leading(
+    rig: Rig, app: KazooClient, hidden: bool
+) -> None:
+    """Where an older version let members create below /consumers: a persistent node, or one that
+    lives and says what a leader's does.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    mine = [make_acl("digest", make_digest_acl_credential("app", PASSWORDS["app"]), all=True)]
+    path = rig.layout.other_profile().leader
+    leader = codec.encode_leader(codec.LeaderData("", "h", 1, 5, 1))
+    app.create(path, leader, ephemeral=not hidden, acl=mine if hidden else acl_of("r"))
+    first = rig.coordinator("first")
+    assert named(first, "leader")
+    rig.member("m", "t").fetches(T0, T1)
+    second = rig.coordinator("second", lead=False)
+    first.stop()
+    second.wait(lambda: second.leads, "the lead")
+
+
+@BOTH
+@pytest.mark.parametrize("acl", [OPEN, acl_of("rd")], ids=["open", "as it should be"])
+def test_a_channel_under_a_members_name_is_used_only_if_nobody_else_may_command_in_it(
+    rig: Rig, app: KazooClient, acl: list[ACL]
+) -> None:
+    """Somebody guessed the name that it would draw. With the ACL of its place whoever made it can
+    do no more with it than the member.
+    """
+    rig.topic("t", 2)
+    rig.coordinator()
+    rig.member("other", "t").fetches(T0, T1)
+    m = rig.member("m")
+    m.names.append("g_m-1-00000000")
+    m.driver.new_id = lambda: m.member
+    app.create(rig.layout.channel(GROUP, m.member), b"", acl=acl)
+    m.subscribe("t")
+    if acl is OPEN:
+        m.wait(lambda: m.said(msg.Failed), "that it refuses it")
+        assert "somebody else made" in m.said(msg.Failed)[0].message
+        assert m.member not in rig.names(rig.layout.ids(GROUP))
+    else:
+        m.wait(lambda: len(m.fetching()) == 1, "its share")

@@ -1,0 +1,114 @@
+"""Who could have written a node, and so whether it is believed.
+
+ZooKeeper does not say who made a node, and whoever makes one chooses its ACL. What can be known is
+who may write it now: its own ACL says who may change it and what is below it, the ACL of the node
+above who may make and delete it. So a word that only coordinators and operators are to say counts
+where nobody else may write either of the two, and a group is served where nobody may do more with
+the nodes it consists of than their places allow.
+
+Whose word counts: the coordinators of `Roles`, and whoever may write the groups' root, because that
+is who decides who leads. So an ensemble that is open as a whole (its root is), or whose principals
+are being exchanged, is judged by what holds there now, not by one process's options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from zkcoord.zk.port import Acl, AclAnswer, AclEntry, AclsDone, AclsResult, Denied, Port
+from zkcoord.znodes.paths import Layout, parents
+
+from .table import ALL, Roles, bits, letters, members_may
+
+WRITING = bits("wcda")
+MEND = "look with zkcoord acl audit, mend it with zkcoord acl apply"
+
+
+class Belief:
+    """`root` is the ACL of the groups' root. The answers of all methods are sentences without a
+    full stop, "" where nothing is wrong.
+    """
+
+    def __init__(self, roles: Roles, root: AclAnswer) -> None:
+        self.roles = roles
+        entries = root.entries if isinstance(root, Acl) else ()
+        self.trusted = {(p.scheme, p.id) for p in roles.coordinators} | {
+            (entry.scheme, entry.id) for entry in self._known(entries) if entry.perms & bits("w")
+        }
+        self.members = {(p.scheme, p.id) for p in roles.members} - self.trusted
+
+    def usable(self, path: str, answer: AclAnswer, also: str = "") -> str:
+        """Whether a node that a group consists of gives somebody more than its place does, or
+        keeps coordinators out. `also`: letters that members may have beside.
+        """
+        if not isinstance(answer, Acl):
+            return self._hidden(path, answer)
+        entries = list(self._known(answer.entries))
+        wrong = self._more(path, entries, bits(members_may(path)) | bits(also))
+        if wrong or any(
+            (entry.scheme, entry.id) in self.trusted and entry.perms == bits(ALL)
+            for entry in entries
+        ):
+            return wrong
+        return f"{path} keeps coordinators out: {MEND}"
+
+    def usable_group(
+        self, layout: Layout, group: str, paths: Sequence[str], answers: Sequence[AclAnswer]
+    ) -> str:
+        """As `usable`, of some of the nodes that a group consists of. (Before coordinators made
+        them members did, and may create below those that hold others. Requests are words, which are
+        not believed where they could be anybody's: a group can be served without.)
+        """
+        above = layout.above_parts(group)
+        found = (
+            self.usable(path, answer, "c" if path in above else "")
+            for path, answer in zip(paths, answers, strict=True)
+            if path != layout.requests(group)
+        )
+        return next((wrong for wrong in found if wrong), "")
+
+    def closed(self, path: str, answer: AclAnswer) -> str:
+        """Whether anybody but coordinators may write a node."""
+        if not isinstance(answer, Acl):
+            return self._hidden(path, answer)
+        return self._more(path, self._known(answer.entries), 0)
+
+    def _known(self, entries: Iterable[AclEntry]) -> Iterable[AclEntry]:
+        return (self.roles.unmasked(entry) for entry in entries)
+
+    def _more(self, path: str, entries: Iterable[AclEntry], members: int) -> str:
+        for entry in entries:
+            who = (entry.scheme, entry.id)
+            allowed = members if who in self.members else 0
+            more = entry.perms & WRITING & ~allowed
+            if who not in self.trusted and more:
+                return f"{path} lets {entry.who} do {letters(more)}: {MEND}"
+        return ""
+
+    def _hidden(self, path: str, answer: AclAnswer) -> str:
+        """A node that is not there says nothing."""
+        return (
+            f"{path} may not be read with these credentials ({answer.error.value}): delete it with"
+            " those that may (ZooKeeper's superuser always may)"
+            if isinstance(answer, Denied)
+            else ""
+        )
+
+
+def judge_other_leader(
+    port: Port, roles: Roles, layout: Layout, done: Callable[[str | None], None]
+) -> None:
+    """Ask who could have made the leader node of the other layout. `done` gets "" where it is
+    believed, else why not; None where ZooKeeper does not answer.
+    """
+    leader = layout.other_profile().leader
+    paths = (layout.epoch, parents(leader)[-1], leader)
+
+    def answered(result: AclsResult) -> None:
+        if not isinstance(result, AclsDone):
+            return done(None)
+        root, above, node = result.answers
+        belief = Belief(roles, root)
+        done(belief.closed(paths[1], above) or belief.closed(paths[2], node))
+
+    port.acls(paths, answered)
