@@ -149,6 +149,7 @@ class CoordinatorProcess(Process):
             self.wall_clock,
             self.record,
             ask=OddAssignor(kernel, self.host, wrong_chance).ask,
+            cpu_ns=lambda: 0,
         )
         self.launch()
 

@@ -148,8 +148,8 @@ class Written:
 
 @value
 class AssignorAnswered:
-    """What a custom assignor said to the `Assign` with this token; without an `answer`, `failure`
-    is a sentence.
+    """What an assignor said to the `Assign` with this token; without an `answer`, `failure` is a
+    sentence.
     """
 
     now_ms: int
@@ -157,6 +157,14 @@ class AssignorAnswered:
     token: int
     answer: Assignment | None
     failure: str = ""
+
+
+@value
+class Spent:
+    """So much time of the thread that decides was spent on groups, in us; see `FairQueue`."""
+
+    now_ms: int
+    groups: Mapping[str, int]
 
 
 @value
@@ -177,6 +185,7 @@ Event = (
     | Paused
     | Written
     | AssignorAnswered
+    | Spent
     | Tick
 )
 
@@ -274,8 +283,8 @@ class ReadGroup:
 
 @value
 class Assign:
-    """Ask a custom assignor; `AssignorAnswered` with this token follows. A later `Assign` of the
-    same group supersedes it.
+    """Ask an assignor elsewhere: a custom one, or one of ours for a wide group;
+    `AssignorAnswered` with this token follows. A later `Assign` of the same group supersedes it.
     """
 
     group: str

@@ -8,6 +8,8 @@ from zkcoord.core.target import TargetAssignment
 from .legacy_group import LegacyGroup
 from .quarantine import Quarantine
 
+RESTS = (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED)
+
 
 def report(
     before: GroupMetadata,
@@ -38,6 +40,24 @@ def report(
         sharing.said(),
         sharing.reported,
     )
+
+
+def is_due(
+    before: GroupMetadata,
+    after: GroupMetadata,
+    beside_commands: bool,
+    assigns: bool,
+    trouble: Quarantine,
+) -> bool:
+    """Whether a report is to be written: beside commands, when the group comes to rest, and at
+    once where it says something new of old consumers. `assigns`: another target is due.
+    """
+    said = (after.mode, after.problems) != (before.mode, before.problems)
+    if not beside_commands and not said and after.state not in RESTS:
+        return False
+    if assigns and not beside_commands and not said and not trouble.quarantined:
+        return False
+    return not same_report(before, after)
 
 
 def same_report(a: GroupMetadata, b: GroupMetadata) -> bool:

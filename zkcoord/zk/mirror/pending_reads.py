@@ -8,10 +8,13 @@ a whole read, which asks ZooKeeper, decides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import GetChildren, GetData, Read
+from zkcoord.znodes.paths import Layout
 
 
 class Want(NamedTuple):
@@ -43,13 +46,20 @@ class PendingReads:
         """Forget what is marked of a group."""
         self._of.pop(group, None)
 
-    def take(self, count: int) -> list[Want]:
+    def ready(self, rests: Callable[[str], bool]) -> bool:
+        """Whether something is marked of a group that does not rest."""
+        return any(not rests(group) for group in self._of)
+
+    def take(self, count: int, rests: Callable[[str], bool] = lambda group: False) -> list[Want]:
         """At most `count` of them: what the group gives whose turn it is, then other groups as far
         as they fit as a whole (what one ack changes is marked together and is read together).
+        Groups that rest are passed over.
         """
         taken: list[Want] = []
         served: list[str] = []
         for group, wants in self._of.items():
+            if rests(group):
+                continue
             if taken and len(taken) + len(wants) > count:
                 break
             taken.extend(wants)
@@ -60,6 +70,25 @@ class PendingReads:
         for want in late:
             self.add(want)
         return taken[:count]
+
+
+def read_of(layout: Layout, want: Want) -> Read:
+    """What to ask for."""
+    if want.kind == "registration":
+        return GetData(layout.registration(want.group, want.member))
+    if want.kind == "channel":
+        return GetChildren(layout.channel(want.group, want.member))
+    if want.kind == "command":
+        return GetData(layout.command(want.group, want.member, want.node))
+    if want.kind == "owner":
+        return GetData(layout.owner(want.group, want.tp))
+    if want.kind == "request":
+        return GetData(layout.request(want.group, want.node))
+    if want.kind == "mode":
+        return GetData(layout.mode(want.group))
+    if want.kind == "topic":
+        return GetData(layout.topic(want.node))
+    return GetChildren(layout.topics_root if want.kind == "topics" else layout.groups_root)
 
 
 @dataclass(frozen=True, slots=True)

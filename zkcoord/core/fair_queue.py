@@ -1,0 +1,119 @@
+"""Who is decided next: each group pays for the time that was spent on it.
+
+A group is in the queue once, however often it changes. Time spent on a group (reading it, matching
+its wildcards, deciding, writing) is charged to it, in microseconds of the thread that decides, and
+forgiven at `FORGIVEN_US_PER_MS`: so a group may take that share of the thread for ever. One that
+owes more than `OWED_US_MAX` is *heavy*. Groups that are not heavy are served in the order in which
+they changed. Heavy ones get what is left: the one that owes least first, when nobody else waits,
+and after work for any of them all rest as long as that took; but one that has waited for
+`HEAVY_WAIT_MS_MAX` is served before the others, whatever there is.
+
+Pure: the time comes from the caller, and what was spent with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+FORGIVEN_US_PER_MS = 50
+OWED_US_MAX = 50_000
+OWED_US_CAP = 1_000_000
+REST_PER_WORK = 1
+REST_MS_MAX = 500
+HEAVY_WAIT_MS_MAX = 1_000
+US_PER_MS = 1_000
+
+
+class FairQueue:
+    """See the module. `len` is how many groups wait."""
+
+    def __init__(self) -> None:
+        self._light: deque[str] = deque()
+        # heavy groups that wait, and since when
+        self._heavy: dict[str, int] = {}
+        self._waiting: set[str] = set()
+        # what groups owe, and when that was
+        self._owed: dict[str, tuple[int, int]] = {}
+        self._rested_at_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, group: object) -> bool:
+        return group in self._waiting
+
+    def add(self, group: str, now_ms: int) -> None:
+        """It is to be decided."""
+        if group in self._waiting:
+            return
+        self._waiting.add(group)
+        if self.is_heavy(group, now_ms):
+            self._heavy[group] = now_ms
+        else:
+            self._light.append(group)
+
+    def charge(self, group: str, spent_us: int, now_ms: int) -> None:
+        """So much time was spent on it."""
+        owed = min(self._owes(group, now_ms) + spent_us, OWED_US_CAP)
+        self._owed[group] = (owed, now_ms)
+        if owed > OWED_US_MAX:
+            rest_ms = spent_us * REST_PER_WORK // US_PER_MS
+            self._rested_at_ms = min(
+                max(self._rested_at_ms, now_ms) + rest_ms, now_ms + REST_MS_MAX
+            )
+
+    def forgive(self, now_ms: int) -> None:
+        """Forget the groups that owe nothing any more."""
+        self._owed = {g: o for g, o in self._owed.items() if self._owes(g, now_ms)}
+
+    def _owes(self, group: str, now_ms: int) -> int:
+        owed, at_ms = self._owed.get(group, (0, now_ms))
+        return max(0, owed - (now_ms - at_ms) * FORGIVEN_US_PER_MS)
+
+    def is_heavy(self, group: str, now_ms: int) -> bool:
+        """Whether it owes so much that it gets what others leave."""
+        return group in self._owed and self._owes(group, now_ms) > OWED_US_MAX
+
+    def rests(self, group: str, now_ms: int) -> bool:
+        """Whether nothing is to be done for it now: it is heavy, and heavy groups rest."""
+        return now_ms < self._rested_at_ms and self.is_heavy(group, now_ms)
+
+    @property
+    def rested_at_ms(self) -> int:
+        """When heavy groups have rested."""
+        return self._rested_at_ms
+
+    def ready_at_ms(self, now_ms: int) -> int | None:
+        """When somebody can be served; None: nobody waits."""
+        if self._light:
+            return now_ms
+        if not self._heavy:
+            return None
+        longest = next(iter(self._heavy.values())) + HEAVY_WAIT_MS_MAX
+        return max(now_ms, min(self._rested_at_ms, longest))
+
+    def take(self, now_ms: int) -> str | None:
+        """Who is next, out of the queue; None: nobody can be served now."""
+        group = self._next(now_ms)
+        if group is not None:
+            self._waiting.discard(group)
+        return group
+
+    def _next(self, now_ms: int) -> str | None:
+        while self._light:
+            waited = next(iter(self._heavy.values()), now_ms)
+            if now_ms - waited >= HEAVY_WAIT_MS_MAX:
+                break
+            group = self._light.popleft()
+            if not self.is_heavy(group, now_ms):
+                return group
+            self._heavy[group] = now_ms  # it became so while it waited
+        if not self._heavy:
+            return None
+        first, since_ms = next(iter(self._heavy.items()))
+        if now_ms - since_ms < HEAVY_WAIT_MS_MAX:
+            if now_ms < self._rested_at_ms:
+                return None
+            first = min(self._heavy, key=lambda g: self._owes(g, now_ms))
+        del self._heavy[first]
+        return first
