@@ -241,7 +241,7 @@ class PatternMatches:
 
     def take_changed(self) -> Mapping[Pattern, frozenset[str]]:
         """What patterns in use match, where that changed since the last call."""
-        ready = [pattern for pattern in self._changed if pattern not in self._behind]
+        ready = sorted((p for p in self._changed if p not in self._behind), key=repr)
         for pattern in ready:
             del self._changed[pattern]
         return {
