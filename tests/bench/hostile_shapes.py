@@ -49,7 +49,7 @@ class Patterns(Poison):
     """Members of one session whose patterns are bombs, and topics that come."""
 
     group = "patterns"
-    topics, members = {"whole": 100, "quick": 100}, 20
+    topics, members_there = {"whole": 100, "quick": 100}, 20
 
     def __init__(self, hub: Hub, seeder: Seeder, size: str) -> None:
         super().__init__(hub, seeder)
@@ -61,7 +61,7 @@ class Patterns(Poison):
 
     def on(self) -> None:
         self.port = self.seeder.session()
-        for number in range(self.members):
+        for number in range(self.members_there):
             bombs = "|".join(f"{BOMB}{chr(97 + number)}{letter}" for letter in "uvwxyz")
             self.seeder.multi(self.port, self._member(f"{self.group}-{number:02d}", bombs))
 
@@ -84,7 +84,7 @@ class Patterns(Poison):
 class Flapping(Poison):
     """Groups of everything, whose members only register and go."""
 
-    groups, members = 9, 10
+    groups, members_there = 9, 10
     topics, partitions = 200, {"whole": 100, "quick": 100}
 
     def __init__(self, hub: Hub, seeder: Seeder, size: str) -> None:
@@ -117,7 +117,7 @@ class Flapping(Poison):
         self.hub.run_until(lambda: answers, TIMEOUT_MS / 1000, "the answer to a multi")
 
     def on(self) -> None:
-        for _ in range(self.members):
+        for _ in range(self.members_there):
             for group in self.names:
                 self._do(self._come(group))
 

@@ -117,7 +117,11 @@ class CoordinatorDriver:
         self.on_session = on_session
         self.inputs = inputs
         self.ask = ask
-        self.meter = WorkMeter(cpu_ns, lambda group: self.core.queue.rests(group, self.clock()))
+        self.meter = WorkMeter(
+            cpu_ns,
+            lambda group: self.core.queue.is_heavy(group, self.clock()),
+            lambda group: self.core.queue.rests(group, self.clock()),
+        )
         self.matches = PatternMatches(cpu_ns)
         self.core = self._core(self.options)
         self.failure: str | None = None

@@ -52,6 +52,8 @@ T = TypeVar("T")
 STOP_DEADLINE_MS = 10_000
 ASK_DEADLINE_MS = 2_000
 GROUPS_SHOWN_MAX = 2_000
+SWITCH_INTERVAL_S = 0.001
+"""How soon a thread that computes lets the one that decides go on."""
 
 
 class CoordinatorService:
@@ -360,6 +362,7 @@ def serve(settings: CoordinatorSettings) -> int:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
     gc_policy.collect_seldom()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         look_at_acls(settings.zk, settings.secure)
         return CoordinatorService(settings).run()

@@ -136,7 +136,7 @@ class Coordinator:
                 assert_never(event)
         if self.leading:
             self._wake(event.now_ms)
-            self._serve(event.now_ms, actions)
+            self._serve(event.now_ms, actions, idle=isinstance(event, Tick))
         self.works_for("")
         return actions
 
@@ -361,9 +361,9 @@ class Coordinator:
                 self.unread.add(name)
             self._enqueue(name)
 
-    def _serve(self, now_ms: int, actions: list[Action]) -> None:
+    def _serve(self, now_ms: int, actions: list[Action], idle: bool) -> None:
         """Decide dirty groups in order while slots are free. A group whose write or read is under
-        way is decided when that ends.
+        way is decided when that ends. `idle`: no other event waits.
         """
         self.more_at_ms = None
         if not self.ready:
@@ -372,7 +372,7 @@ class Coordinator:
         while len(self.writing) < self.options.groups_in_flight_max:
             if weight >= self.options.weight_per_step_max:
                 break
-            name = self.queue.take(now_ms)
+            name = self.queue.take(now_ms, idle)
             if name is None:
                 break
             weight += self._decide(name, now_ms, actions)

@@ -4,9 +4,10 @@ A group is in the queue once, however often it changes. Time spent on a group (r
 its wildcards, deciding, writing) is charged to it, in microseconds of the thread that decides, and
 forgiven at `FORGIVEN_US_PER_MS`: so a group may take that share of the thread for ever. One that
 owes more than `OWED_US_MAX` is *heavy*. Groups that are not heavy are served in the order in which
-they changed. Heavy ones get what is left: the one that owes least first, when nobody else waits,
-and after work for any of them all rest as long as that took; but one that has waited for
-`HEAVY_WAIT_MS_MAX` is served before the others, whatever there is.
+they changed. Heavy ones get what is left: the one that owes least first, when nobody else waits and
+nothing has happened that is not known yet (`idle`); after work for any of them all rest, for
+`REST_PER_WORK` times as long as that took. But one that has waited for `HEAVY_WAIT_MS_MAX` is
+served before the others, whatever there is.
 
 Pure: the time comes from the caller, and what was spent with it.
 """
@@ -15,10 +16,10 @@ from __future__ import annotations
 
 from collections import deque
 
-FORGIVEN_US_PER_MS = 50
-OWED_US_MAX = 50_000
-OWED_US_CAP = 1_000_000
-REST_PER_WORK = 1
+FORGIVEN_US_PER_MS = 10
+OWED_US_MAX = 20_000
+OWED_US_CAP = 200_000
+REST_PER_WORK = 2
 REST_MS_MAX = 500
 HEAVY_WAIT_MS_MAX = 1_000
 US_PER_MS = 1_000
@@ -92,23 +93,23 @@ class FairQueue:
         longest = next(iter(self._heavy.values())) + HEAVY_WAIT_MS_MAX
         return max(now_ms, min(self._rested_at_ms, longest))
 
-    def take(self, now_ms: int) -> str | None:
+    def take(self, now_ms: int, idle: bool) -> str | None:
         """Who is next, out of the queue; None: nobody can be served now."""
-        group = self._next(now_ms)
+        group = self._next(now_ms, idle)
         if group is not None:
             self._waiting.discard(group)
         return group
 
-    def _next(self, now_ms: int) -> str | None:
+    def _next(self, now_ms: int, idle: bool) -> str | None:
         while self._light:
             waited = next(iter(self._heavy.values()), now_ms)
-            if now_ms - waited >= HEAVY_WAIT_MS_MAX:
+            if idle and now_ms - waited >= HEAVY_WAIT_MS_MAX:
                 break
             group = self._light.popleft()
             if not self.is_heavy(group, now_ms):
                 return group
             self._heavy[group] = now_ms  # it became so while it waited
-        if not self._heavy:
+        if not self._heavy or not idle:
             return None
         first, since_ms = next(iter(self._heavy.items()))
         if now_ms - since_ms < HEAVY_WAIT_MS_MAX:

@@ -15,15 +15,17 @@ NS_PER_US = 1_000
 
 
 class WorkMeter:
-    """Of one thread. `cpu_ns` is its clock; `rests(group)` says whether a group is to be left alone
-    for now.
+    """Of one thread. `cpu_ns` is its clock; `is_heavy(group)` says whether a group gets what others
+    leave, `rests(group)` whether it is to be left alone for now.
     """
 
     def __init__(
         self,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
+        is_heavy: Callable[[str], bool] = lambda group: False,
         rests: Callable[[str], bool] = lambda group: False,
     ) -> None:
+        self.is_heavy = is_heavy
         self.rests = rests
         self._cpu_ns = cpu_ns
         self._group = ""

@@ -13,7 +13,8 @@ answer was made. An ack of 24 partitions raises 25 events and costs one read.
 A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level
 (children, registrations and channels, then commands, then owner nodes), at most
 `READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read
-before owner nodes. Events during a sweep mark, and are read after it.
+before owner nodes. Events during a sweep mark, and are read after it; what is marked of other
+groups is read beside it.
 """
 
 from __future__ import annotations
@@ -106,13 +107,13 @@ class Mirror:
         self.sizes = Sizes(limits)
         self.left_alone: set[str] = set()
         self.ignored: list[str] = []
-        self.swept_last = False
         self.inflight: frozenset[Want] = frozenset()
         self.sweeps: dict[str, None] = {}
         self.groups_per_slice = groups_per_slice
         self.unswept: list[Sequence[str]] = []
         self.slices = 0
-        self.busy = False
+        self.asking = False
+        self.sweeping: frozenset[str] = frozenset()
         self.dead = False
         self.begun = False
         self.known: set[str] = set()
@@ -129,7 +130,7 @@ class Mirror:
         for path in self.layout.watch_roots():
             self.port.watch(path, WatchMode.RECURSIVE, self._watched)
         self.port.watch(self.layout.topics_root, WatchMode.PERSISTENT, self._watched)
-        self.busy = True
+        self.asking = True
         self.port.sync(self._synced)
 
     def _watched(self, _result: ReadResult) -> None:
@@ -138,7 +139,7 @@ class Mirror:
         """
 
     def _synced(self, result: ReadResult) -> None:
-        self.busy = False
+        self.asking = False
         if isinstance(result, ReadDone) and not self.dead:
             self._ask([Want("topics"), Want("groups")])
 
@@ -263,23 +264,36 @@ class Mirror:
     # reading
 
     @property
+    def busy(self) -> bool:
+        """Whether a read is under way."""
+        return self.asking or self.slices > 0
+
+    @property
     def due(self) -> bool:
         """Whether `flush` has something to do now."""
-        return not self.dead and (self.wildcards.due or self._may_ask)
+        return not self.dead and (self.wildcards.due or self._may_ask or self._may_sweep)
 
     @property
     def _may_ask(self) -> bool:
+        return self.begun and not self.asking and not self.dead and self.wants.ready(self._held)
+
+    @property
+    def _may_sweep(self) -> bool:
         return (
             self.begun
-            and not self.busy
+            and not self.slices
             and not self.dead
-            and (bool(self.sweeps) or self.wants.ready(self.meter.rests))
+            and any(not self.meter.rests(group) for group in self.sweeps)
         )
+
+    def _held(self, group: str) -> bool:
+        """Whether what is marked of a group is not to be read now."""
+        return group in self.sweeping or self.meter.rests(group)
 
     @property
     def waits(self) -> bool:
-        """Whether what is marked is only of groups that rest."""
-        return bool(self.wants) and self.begun and not self.busy and not self._may_ask
+        """Whether there is something to read of a group that rests."""
+        return self.begun and any(map(self.meter.rests, (*self.wants.groups, *self.sweeps)))
 
     def flush(self) -> None:
         """Once in each turn of the loop: match for a while, and ask for what is marked, unless a
@@ -290,20 +304,18 @@ class Mirror:
         self._ask_on()
 
     def _ask_on(self) -> None:
-        if not self._may_ask:
-            return
-        # in turn: a group that changes all the time must not keep whole reads of others from their
-        # turn
-        wanted = self.wants.ready(self.meter.rests)
-        if wanted and (self.swept_last or not self.sweeps):
-            self._ask(self.wants.take(self.reads_max, self.meter.rests))
-        else:
-            self._sweep(sorted(self.sweeps))
-        self.swept_last = self.slices > 0
+        """Whole reads and what is marked of other groups are asked for side by side: a group that
+        changes all the time keeps neither from its turn, and a long read holds up nobody else.
+        """
+        if self._may_ask:
+            self._ask(self.wants.take(self.reads_max, self._held, self.meter.is_heavy))
+        if self._may_sweep:
+            self._sweep(sorted(g for g in self.sweeps if not self.meter.rests(g)))
 
     def _sweep(self, groups: Sequence[str]) -> None:
-        self.sweeps.clear()
-        self.busy = True
+        for group in groups:
+            self.sweeps.pop(group, None)
+        self.sweeping = frozenset(groups)
         for group in groups:
             if group not in self.known:
                 for path in self.layout.group_watch_roots(group):
@@ -350,7 +362,7 @@ class Mirror:
         self._ignore()
         if self.slices:
             return
-        self.busy = False
+        self.sweeping = frozenset()
         if not self.begun:
             self.begun = True
             late, self.sweeps = list(self.sweeps), {}
@@ -362,7 +374,7 @@ class Mirror:
         self._ask_on()
 
     def _ask(self, wants: Sequence[Want]) -> None:
-        self.busy = True
+        self.asking = True
         reads = [read_of(self.layout, want) for want in wants]
         count = reads_that_fit(reads, self.reads_max)
         for want in wants[count:]:
@@ -374,7 +386,7 @@ class Mirror:
     def _answered(self, wants: Sequence[Want], result: ReadResult) -> None:
         if self.dead or not isinstance(result, ReadDone):
             return
-        self.busy, self.inflight = False, frozenset()
+        self.asking, self.inflight = False, frozenset()
         deltas: dict[str, Delta] = {}
         topics: dict[str, Topic | Malformed | None] = {}
         working_for = ""

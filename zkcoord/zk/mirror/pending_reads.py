@@ -8,13 +8,15 @@ a whole read, which asks ZooKeeper, decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import GetChildren, GetData, Read
 from zkcoord.znodes.paths import Layout
+
+PASSED_OVER_MAX = 20
 
 
 class Want(NamedTuple):
@@ -34,6 +36,7 @@ class PendingReads:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[Want, None]] = {}
+        self._passed_over = 0
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -42,28 +45,43 @@ class PendingReads:
         """Mark it."""
         self._of.setdefault(want.group, {})[want] = None
 
+    @property
+    def groups(self) -> Iterable[str]:
+        """Of which something is marked."""
+        return self._of
+
     def drop(self, group: str) -> None:
         """Forget what is marked of a group."""
         self._of.pop(group, None)
 
-    def ready(self, rests: Callable[[str], bool]) -> bool:
-        """Whether something is marked of a group that does not rest."""
-        return any(not rests(group) for group in self._of)
+    def ready(self, held: Callable[[str], bool]) -> bool:
+        """Whether something is marked of a group that is not held back."""
+        return any(not held(group) for group in self._of)
 
-    def take(self, count: int, rests: Callable[[str], bool] = lambda group: False) -> list[Want]:
+    def take(
+        self,
+        count: int,
+        held: Callable[[str], bool] = lambda group: False,
+        alone: Callable[[str], bool] = lambda group: False,
+    ) -> list[Want]:
         """At most `count` of them: what the group gives whose turn it is, then other groups as far
         as they fit as a whole (what one ack changes is marked together and is read together).
-        Groups that rest are passed over.
+        Groups that are `held` back are passed over. One that is to be `alone` is taken by itself,
+        when there is no other, or when it was passed over `PASSED_OVER_MAX` times.
         """
         taken: list[Want] = []
         served: list[str] = []
         for group, wants in self._of.items():
-            if rests(group):
+            if held(group) or alone(group):
                 continue
             if taken and len(taken) + len(wants) > count:
                 break
             taken.extend(wants)
             served.append(group)
+        last = next((g for g in self._of if not held(g) and alone(g)), None)
+        self._passed_over = 0 if last is None else self._passed_over + 1
+        if last is not None and (not taken or self._passed_over > PASSED_OVER_MAX):
+            taken, served, self._passed_over = list(self._of[last]), [last], 0
         late = taken[count:]
         for group in served:
             del self._of[group]
