@@ -60,7 +60,7 @@ class CoordinatorOptions:
     assignments_per_storm_window: int = 2
     groups_in_flight_max: int = 64
     weight_per_step_max: int = 5_000
-    filed_at_once_max: int = 5_000
+    filed_at_once_max: int = 2_000
     assigned_here_max: int = 5_000
     partitions_per_command_max: int = 150
     command_bytes_max: int = 48 * 1024
