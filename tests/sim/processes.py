@@ -29,6 +29,7 @@ from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
 
 WALL_START_MS = 1_700_000_000_000
@@ -139,6 +140,7 @@ class CoordinatorProcess(Process):
         options: CoordinatorOptions,
         layout: Layout,
         wrong_chance: Callable[[], float],
+        cpu_ns: Callable[[], int],
     ) -> None:
         super().__init__(kernel, ensemble, name, timeout_ms)
         self.driver = CoordinatorDriver(
@@ -149,8 +151,10 @@ class CoordinatorProcess(Process):
             self.wall_clock,
             self.record,
             ask=OddAssignor(kernel, self.host, wrong_chance).ask,
-            cpu_ns=lambda: 0,
+            cpu_ns=cpu_ns,
         )
+        # patterns are judged by real time, of which there is none here
+        self.driver.matches = PatternMatches(lambda: 0)
         self.launch()
 
 

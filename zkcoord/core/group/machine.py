@@ -86,7 +86,7 @@ class Group:
     ) -> None:
         self.name = name
         self.options = options
-        self.view = GroupView(epoch, targets.topics)
+        self.view = GroupView(epoch, targets.topics, options.filed_at_once_max)
         self.targets = targets
         self.next_token = next_token
         self.planner = CommandPlanner(self.view, targets, options, next_seq)
@@ -364,7 +364,7 @@ class Group:
         """File a portion of what is to be filed; whether nothing is left."""
         if not self.unfinished:
             return True
-        self.view.file(self.options.filed_at_once_max)
+        self.view.file()
         if self.unfinished:
             return False
         # orphans may have been found

@@ -4,8 +4,8 @@ everything.
 The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it
 as read and files each partition in exactly one place (`PartitionPlace`). A change of one owner or
 one command refiles only the partitions it names, so an ack costs what it changed, not the size of
-the group. More than `FILED_DIRECTLY_MAX` at once are noted (`unfiled`) and filed in portions
-(`file`); until that is done nothing may be decided from where partitions are filed.
+the group. Of more than `at_once` partitions it is noted that they are to be filed (`unfiled`), and
+that is done in portions (`file`); until then nothing may be decided from where partitions are.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from zkcoord.core.model import (
 
 from .filed import Filed, PartitionPlace
 
-FILED_DIRECTLY_MAX = 5_000
-
 # the start ack creates an owner node and sets its data; a legacy member's node stays at 0
 OWNER_VERSION_OURS = 1
 
@@ -40,8 +38,9 @@ class GroupView:
     `refile_topics` and the local effects of our own writes.
     """
 
-    def __init__(self, epoch: int, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, epoch: int, topics: Mapping[str, Topic], at_once: int) -> None:
         self.epoch = epoch
+        self.at_once = at_once
         # The topics that exist, by name; shared with the coordinator, which changes it.
         self.topics = topics
 
@@ -341,7 +340,7 @@ class GroupView:
 
     def refile_topics(self, topics: Set[str]) -> None:
         """Topics were made, made again or deleted."""
-        if len(self.owners) + len(self.target) > FILED_DIRECTLY_MAX:
+        if len(self.owners) + len(self.target) > self.at_once:
             self.unfiled_topics |= topics
         else:
             self._file(self._of_topics(topics))
@@ -381,7 +380,7 @@ class GroupView:
     def refile(self, partitions: Iterable[TopicPartition]) -> None:
         """Put each partition where it belongs now, or, if they are very many, note them."""
         todo = list(partitions)
-        if len(todo) > FILED_DIRECTLY_MAX:
+        if len(todo) > self.at_once:
             self.unfiled.update(dict.fromkeys(todo))
         else:
             self._file(todo)
@@ -391,12 +390,12 @@ class GroupView:
         """Whether something is still to be filed."""
         return bool(self.unfiled or self.unfiled_topics)
 
-    def file(self, most: int) -> None:
-        """File so many of those that are noted."""
+    def file(self) -> None:
+        """File a portion of those that are noted."""
         if self.unfiled_topics:
             self.unfiled.update(dict.fromkeys(self._of_topics(self.unfiled_topics)))
             self.unfiled_topics = set()
-        todo = list(islice(self.unfiled, most))
+        todo = list(islice(self.unfiled, self.at_once))
         for tp in todo:
             del self.unfiled[tp]
         self._file(todo)
@@ -421,7 +420,7 @@ class GroupView:
                     turned.add(tp.topic)
         if turned:
             more = [tp for tp in self.target if tp.topic in turned]
-            if len(more) > FILED_DIRECTLY_MAX:
+            if len(more) > self.at_once:
                 self.unfiled.update(dict.fromkeys(more))
             else:
                 todo = list({*todo, *more})
