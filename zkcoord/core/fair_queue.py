@@ -23,6 +23,7 @@ REST_PER_WORK = 2
 REST_MS_MAX = 500
 HEAVY_WAIT_MS_MAX = 1_000
 US_PER_MS = 1_000
+NAMES_KEPT_MIN = 1_000
 
 
 class FairQueue:
@@ -35,6 +36,7 @@ class FairQueue:
         self._waiting: set[str] = set()
         # what groups owe, and when that was
         self._owed: dict[str, tuple[int, int]] = {}
+        self._forgive_at = NAMES_KEPT_MIN
         self._rested_at_ms = 0
 
     def __len__(self) -> int:
@@ -57,15 +59,15 @@ class FairQueue:
         """So much time was spent on it."""
         owed = min(self._owes(group, now_ms) + spent_us, OWED_US_CAP)
         self._owed[group] = (owed, now_ms)
+        if len(self._owed) > self._forgive_at:
+            # whoever owes nothing any more is forgotten
+            self._owed = {g: o for g, o in self._owed.items() if self._owes(g, now_ms)}
+            self._forgive_at = max(NAMES_KEPT_MIN, 2 * len(self._owed))
         if owed > OWED_US_MAX:
             rest_ms = spent_us * REST_PER_WORK // US_PER_MS
             self._rested_at_ms = min(
                 max(self._rested_at_ms, now_ms) + rest_ms, now_ms + REST_MS_MAX
             )
-
-    def forgive(self, now_ms: int) -> None:
-        """Forget the groups that owe nothing any more."""
-        self._owed = {g: o for g, o in self._owed.items() if self._owes(g, now_ms)}
 
     def _owes(self, group: str, now_ms: int) -> int:
         owed, at_ms = self._owed.get(group, (0, now_ms))
