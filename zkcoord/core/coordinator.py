@@ -21,8 +21,7 @@ same actions.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Set
 
 from zkcoord.core.group.machine import Group
 from zkcoord.core.group.states import Need, next_state
@@ -53,12 +52,10 @@ from .fair_queue import FairQueue
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
 from .target import TargetInput
+from .topic_index import TopicIndex
 from .value_type import assert_never
 
 WAKES_STALE_MAX = 1_000
-
-
-K = TypeVar("K", bound=Hashable)
 
 
 class Coordinator:
@@ -82,9 +79,9 @@ class Coordinator:
         self.begun = False
         self.world = TargetInput()
         self.groups: dict[str, Group] = {}
-        self.consumer_groups_per_topic: dict[str, set[str]] = {}
-        self.groups_with_wildcard_topics: dict[Pattern, set[str]] = {}
-        self.indexed: dict[str, tuple[set[str], set[Pattern]]] = {}
+        self.index = TopicIndex()
+        self.consumer_groups_per_topic = self.index.groups_of_topic
+        self.groups_with_wildcard_topics = self.index.groups_of_pattern
         self.queue = FairQueue()
         self.now_ms = 0
         # when what the last step left is to be decided
@@ -234,7 +231,8 @@ class Coordinator:
             self.reading.discard(event.group)
         group.changed(event.now_ms, event.delta)
         if event.delta.members or event.delta.full:
-            self._index(event.group)
+            known = self.index.members(event.group) if event.delta.full else ()
+            self._index(event.group, {*known, *event.delta.members})
         self._retarget(event.now_ms, dirty)
         self._enqueue(event.group)
 
@@ -251,7 +249,7 @@ class Coordinator:
         if name in self.unread:
             self._enqueue(name)
         self.groups.pop(name, None)
-        self._reindex(name, set(), set())
+        self._index(name, {*self.index.members(name)})
         self.wake_of.pop(name, None)
 
     def _left_alone(self, event: GroupLeftAlone, actions: list[Action]) -> None:
@@ -280,27 +278,12 @@ class Coordinator:
                 group.take_over(now_ms)
             self._enqueue(name)
 
-    def _index(self, name: str) -> None:
-        """Which topics and wildcards concern this group, as its members name them now."""
-        topics: set[str] = set()
-        patterns: set[Pattern] = set()
-        for member in self.groups[name].view.members.values():
-            if member.subscription.pattern is None:
-                topics.update(member.subscription.topics)
-            else:
-                patterns.add(member.subscription.pattern)
-        self._reindex(name, topics | self.groups[name].static_members.topics_away(), patterns)
-
-    def _reindex(self, name: str, topics: set[str], patterns: set[Pattern]) -> None:
-        before_topics, before_patterns = self.indexed.pop(name, (set(), set()))
-        if topics or patterns:
-            self.indexed[name] = (topics, patterns)
-        for topic in topics - before_topics:
-            self.consumer_groups_per_topic.setdefault(topic, set()).add(name)
-        for pattern in patterns - before_patterns:
-            self.groups_with_wildcard_topics.setdefault(pattern, set()).add(name)
-        _discard(self.consumer_groups_per_topic, before_topics - topics, name)
-        for pattern in _discard(self.groups_with_wildcard_topics, before_patterns - patterns, name):
+    def _index(self, name: str, members: Set[str]) -> None:
+        """Which topics and wildcards concern this group, as these members name them now."""
+        group = self.groups.get(name)
+        now = group.view.members if group is not None else {}
+        away = group.static_members.topics_away() if group is not None else set()
+        for pattern in self.index.take(name, members, now, away):
             self.world.matches.pop(pattern, None)
 
     # how writes end
@@ -409,8 +392,7 @@ class Coordinator:
 
     def _unmatched(self, name: str) -> bool:
         """Whether a wildcard of it is still to be matched: it is decided when that is done."""
-        _, patterns = self.indexed.get(name, (set(), set()))
-        return not patterns <= self.world.matches.keys()
+        return any(pattern not in self.world.matches for pattern in self.index.patterns(name))
 
     def _schedule(self, name: str, group: Group, now_ms: int) -> None:
         at_ms = group.next_wake_ms()
@@ -446,16 +428,3 @@ class Coordinator:
                 + sum(len(g.view.malformed) for g in self.groups.values())
             ),
         }
-
-
-def _discard(index: dict[K, set[str]], keys: Iterable[K], name: str) -> list[K]:
-    """Take `name` out of the sets under `keys`; returns the keys that nobody uses any more."""
-    unused = []
-    for key in keys:
-        names = index.get(key)
-        if names is not None:
-            names.discard(name)
-            if not names:
-                del index[key]
-                unused.append(key)
-    return unused
