@@ -56,7 +56,10 @@ class TopicIndex:
         found = self._of.setdefault(group, _Group())
         for name in names:
             member = members.get(name)
-            before = found.subscriptions.pop(name, None)
+            before = found.subscriptions.get(name)
+            if member is not None and member.subscription == before:
+                continue
+            found.subscriptions.pop(name, None)
             if member is not None:
                 found.subscriptions[name] = member.subscription
                 self._count(group, found, member.subscription, 1)

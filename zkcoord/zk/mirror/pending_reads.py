@@ -8,6 +8,7 @@ a whole read, which asks ZooKeeper, decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from zkcoord.zk.port import GetChildren, GetData, Read
 from zkcoord.znodes.paths import Layout
 
 PASSED_OVER_MAX = 20
+REGISTRATIONS_OF_A_GROUP_MAX = 25
+"""In one request: each may be as long as a document may be."""
 
 
 class Want(NamedTuple):
@@ -82,12 +85,24 @@ class PendingReads:
         self._passed_over = 0 if last is None else self._passed_over + 1
         if last is not None and (not taken or self._passed_over > PASSED_OVER_MAX):
             taken, served, self._passed_over = list(self._of[last]), [last], 0
-        late = taken[count:]
+        taken, late = _few_registrations(taken)
+        late += taken[count:]
         for group in served:
             del self._of[group]
         for want in late:
             self.add(want)
         return taken[:count]
+
+
+def _few_registrations(taken: list[Want]) -> tuple[list[Want], list[Want]]:
+    """What may be asked for in one request, and registrations that are left for the next."""
+    counts: Counter[str] = Counter()
+    now, later = [], []
+    for want in taken:
+        counts[want.group] += want.kind == "registration"
+        few = want.kind != "registration" or counts[want.group] <= REGISTRATIONS_OF_A_GROUP_MAX
+        (now if few else later).append(want)
+    return now, later
 
 
 def read_of(layout: Layout, want: Want) -> Read:
