@@ -11,7 +11,7 @@ import pytest
 from tests.core.script import World
 from zkcoord.core import events as ev
 from zkcoord.core.coordinator import Coordinator
-from zkcoord.core.fair_queue import (
+from zkcoord.core.filing.fair_queue import (
     FORGIVEN_US_PER_MS,
     HEAVY_WAIT_MS_MAX,
     NAMES_KEPT_MIN,

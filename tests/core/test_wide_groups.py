@@ -9,7 +9,7 @@ import pytest
 from tests.core.script import World
 from zkcoord.core import events as ev
 from zkcoord.core.assignment import ASSIGNORS
-from zkcoord.core.group.filed import Filed
+from zkcoord.core.filing.filed import Filed
 from zkcoord.core.group.view import GroupView
 from zkcoord.core.model import (
     Command,

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from zkcoord.assignors.frames import decode_answer, encode_request
 from zkcoord.assignors.process import AssignorFailed, AssignorProcess, start
-from zkcoord.assignors.wide import Done, WideAssignor
+from zkcoord.assignors.wide import AnswerTaker, WideAssignor
 from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class _Call:
     group: str
     assignor: str
     given: AssignmentInput
-    done: Done
+    done: AnswerTaker
 
 
 class AssignorPool:
@@ -82,7 +82,7 @@ class AssignorPool:
         self._idle: list[_Slot] = []
         self._wide = WideAssignor(post)
 
-    def submit(self, group: str, assignor: str, given: AssignmentInput, done: Done) -> None:
+    def submit(self, group: str, assignor: str, given: AssignmentInput, done: AnswerTaker) -> None:
         """Have an assignor compute; `done(assignment, "")` or `done(None, why)`, words in which
         "it" is the assignor, follows once. Returns at once. Ours compute beside the pool (`wide`).
         """

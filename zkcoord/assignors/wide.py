@@ -23,18 +23,18 @@ DEFECT = "it ended in a defect of the coordinator, whose log has the details"
 CLOSE_WITHIN_S = 2.0
 
 
-class Done(Protocol):
+class AnswerTaker(Protocol):
     """Takes an answer, or why there is none, and what it took of the thread that computed."""
 
     def __call__(self, answer: Assignment | None, failure: str, spent_ns: int = 0) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _WideCall:
     group: str
     assignor: str
     given: AssignmentInput
-    done: Done
+    done: AnswerTaker
 
 
 class WideAssignor:
@@ -43,16 +43,16 @@ class WideAssignor:
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post
         self._changed = threading.Condition()
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _WideCall] = {}
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def submit(self, group: str, assignor: str, given: AssignmentInput, done: Done) -> None:
+    def submit(self, group: str, assignor: str, given: AssignmentInput, done: AnswerTaker) -> None:
         """Have an assignor of ours compute. Returns at once; `given` must not change."""
         with self._changed:
             if self._closed:
                 return
-            self._calls[group] = _Call(group, assignor, given, done)
+            self._calls[group] = _WideCall(group, assignor, given, done)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="zkcoord-wide-assignor", daemon=True
@@ -82,10 +82,12 @@ class WideAssignor:
             spent_ns = time.thread_time_ns() - began
             self._answer(call, answer, failure, spent_ns)
 
-    def _answer(self, call: _Call, answer: Assignment | None, failure: str, spent_ns: int) -> None:
+    def _answer(
+        self, call: _WideCall, answer: Assignment | None, failure: str, spent_ns: int
+    ) -> None:
         self._post(lambda: call.done(answer, failure, spent_ns))
 
-    def _next(self) -> _Call | None:
+    def _next(self) -> _WideCall | None:
         with self._changed:
             while not self._calls and not self._closed:
                 self._changed.wait()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from zkcoord.assignors.wide import Done
+from zkcoord.assignors.wide import AnswerTaker
 from zkcoord.coordinator.input_recorder import Inputs
 from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
@@ -68,10 +68,10 @@ REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
 YIELD_MS = 500
 
-AskAssignor = Callable[[str, str, AssignmentInput, Done], None]
+AskAssignor = Callable[[str, str, AssignmentInput, AnswerTaker], None]
 
 
-def _here(group: str, assignor: str, given: AssignmentInput, done: Done) -> None:
+def _here(group: str, assignor: str, given: AssignmentInput, done: AnswerTaker) -> None:
     """Where there is no elsewhere: at once."""
     if assignor in ASSIGNORS:
         done(ASSIGNORS[assignor](given), "")

@@ -6,8 +6,8 @@ draft's coordinator in another shape:
 * `groupsBeingRebalanced` (compare-and-set) is the set of dirty groups: a group is queued once,
   however often it changes;
 * `rebalanceRequestQ` is the queue of dirty groups, in which each pays for the time that was spent
-  on it (`fair_queue`), with a cap on the groups whose write is under way: a bad group costs the
-  others one slot at most. A step decides groups of `weight_per_step_max` partitions and members
+  on it (`filing.fair_queue`), with a cap on the groups whose write is under way: a bad group costs
+  the others one slot at most. A step decides groups of `weight_per_step_max` partitions and members
   together, or one group; what is left waits for the next;
 * `consumer_groups_per_topic` and `groups_with_wildcard_topics` say which groups a topic's change
   concerns; wildcards are matched outside, with a safe engine.
@@ -48,11 +48,11 @@ from .events import (
     WriteOp,
     Written,
 )
-from .fair_queue import FairQueue
+from .filing.fair_queue import FairQueue
+from .filing.topic_index import TopicIndex
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
 from .target import TargetInput
-from .topic_index import TopicIndex
 from .value_type import assert_never
 
 WAKES_STALE_MAX = 1_000

@@ -150,16 +150,19 @@ def prepare(
     # members of one wildcard share one mapping: it may match very many topics
     matched: dict[tuple[Pattern, int], dict[str, int]] = {}
     wants: dict[str, dict[str, int]] = {}
+    named: set[str] = set()
     for name, m in taking.items():
         pattern, streams = m.subscription.pattern, m.subscription.streams
         if pattern is None:
-            wants[aliases[name]] = world.topics_of(m)
-            continue
-        if (pattern, streams) not in matched:
-            matched[(pattern, streams)] = world.topics_of(m)
-        wants[aliases[name]] = matched[(pattern, streams)]
-    distinct = {id(topics): topics for topics in wants.values()}.values()
-    subscribed = sorted({t for topics in distinct for t in topics})
+            found = world.topics_of(m)
+            named.update(found)
+        elif (pattern, streams) in matched:
+            found = matched[(pattern, streams)]
+        else:
+            found = matched[(pattern, streams)] = world.topics_of(m)
+            named.update(found)
+        wants[aliases[name]] = found
+    subscribed = sorted(named)
     partitions = {t: world.topics[t].partitions for t in subscribed}
     holders = set(held.values())
     threads = {

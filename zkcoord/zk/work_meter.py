@@ -1,5 +1,5 @@
 """For whom a thread works, and how long that took: what the fair queue charges (see
-`zkcoord.core.fair_queue`).
+`zkcoord.core.filing.fair_queue`).
 
 Counted is the thread's own time on a processor: waiting, and what other threads do meanwhile, costs
 nobody anything. Work is counted from one `works_for` to the next.

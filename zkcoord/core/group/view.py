@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Set
 from itertools import islice
 
 from zkcoord.core.events import GroupDelta
+from zkcoord.core.filing.filed import Filed, PartitionPlace
 from zkcoord.core.model import (
     Command,
     Malformed,
@@ -26,8 +27,6 @@ from zkcoord.core.model import (
     TopicPartition,
     same_incarnation,
 )
-
-from .filed import Filed, PartitionPlace
 
 # the start ack creates an owner node and sets its data; a legacy member's node stays at 0
 OWNER_VERSION_OURS = 1

@@ -279,12 +279,8 @@ class Mirror:
 
     @property
     def _may_sweep(self) -> bool:
-        return (
-            self.begun
-            and not self.slices
-            and not self.dead
-            and any(not self.meter.rests(group) for group in self.sweeps)
-        )
+        free = self.begun and not self.slices and not self.dead
+        return free and not all(map(self.meter.rests, self.sweeps))
 
     def _held(self, group: str) -> bool:
         """Whether what is marked of a group is not to be read now."""
@@ -292,7 +288,7 @@ class Mirror:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something to read of a group that rests."""
+        """Whether a group that rests is to be read."""
         return self.begun and any(map(self.meter.rests, (*self.wants.groups, *self.sweeps)))
 
     def flush(self) -> None:
@@ -342,6 +338,7 @@ class Mirror:
                 self.limits,
                 self.reads_max,
                 self._swept,
+                self.meter.works_for,
             ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:

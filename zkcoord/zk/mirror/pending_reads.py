@@ -97,7 +97,8 @@ class PendingReads:
 def _few_registrations(taken: list[Want]) -> tuple[list[Want], list[Want]]:
     """What may be asked for in one request, and registrations that are left for the next."""
     counts: Counter[str] = Counter()
-    now, later = [], []
+    now: list[Want] = []
+    later: list[Want] = []
     for want in taken:
         counts[want.group] += want.kind == "registration"
         few = want.kind != "registration" or counts[want.group] <= REGISTRATIONS_OF_A_GROUP_MAX

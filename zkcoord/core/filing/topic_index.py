@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from .model import Member, Pattern, Subscription
+from zkcoord.core.model import Member, Pattern, Subscription
 
 K = TypeVar("K", bound=Hashable)
 
