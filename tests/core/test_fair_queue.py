@@ -96,11 +96,34 @@ def test_no_heavy_group_waits_for_ever() -> None:
     queue = FairQueue()
     queue.charge("heavy", MUCH, 0)
     queue.add("heavy", 0)
-    for now_ms in range(0, HEAVY_WAIT_MS_MAX + 1, 10):
-        queue.charge("other", OWED_US_CAP, now_ms)
+    for now_ms in range(0, HEAVY_WAIT_MS_MAX, 10):
         queue.add(f"light-{now_ms}", now_ms)
-        found = queue.take(now_ms, idle=True)
-        assert found == ("heavy" if now_ms == HEAVY_WAIT_MS_MAX else f"light-{now_ms}")
+        assert queue.take(now_ms, idle=True) == f"light-{now_ms}"
+    queue.charge("other", OWED_US_CAP, HEAVY_WAIT_MS_MAX)
+    queue.charge("other", OWED_US_CAP, HEAVY_WAIT_MS_MAX)
+    rested_ms = HEAVY_WAIT_MS_MAX + REST_MS_MAX
+    for now_ms in range(HEAVY_WAIT_MS_MAX, rested_ms, 10):
+        queue.add(f"light-{now_ms}", now_ms)
+        assert queue.take(now_ms, idle=True) == f"light-{now_ms}"
+    queue.add("light", rested_ms)
+    assert taken(queue, rested_ms) == ["heavy", "light"]
+
+
+def test_very_many_heavy_groups_that_wait_too_long_leave_the_others_their_turns() -> None:
+    """All are overdue; after each the light ones have theirs, while the heavy ones rest."""
+    queue = FairQueue()
+    for number in range(100):
+        queue.charge(f"heavy-{number}", OWED_US_CAP, 0)
+        queue.add(f"heavy-{number}", 0)
+    now_ms, lights = 10_000, 0
+    for _ in range(50):
+        now_ms += 10
+        queue.add(f"light-{now_ms}", now_ms)
+        while (group := queue.take(now_ms, idle=True)) is not None:
+            lights += group.startswith("light")
+            if group.startswith("heavy"):
+                queue.charge(group, 10 * OWED_US_MAX, now_ms)
+    assert lights == 50
 
 
 def test_a_group_that_becomes_heavy_while_it_waits_lets_the_others_pass() -> None:

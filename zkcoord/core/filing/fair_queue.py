@@ -6,8 +6,8 @@ forgiven at `FORGIVEN_US_PER_MS`: so a group may take that share of the thread f
 owes more than `OWED_US_MAX` is *heavy*. Groups that are not heavy are served in the order in which
 they changed. Heavy ones get what is left: the one that owes least first, when nobody else waits and
 nothing has happened that is not known yet (`idle`); after work for any of them all rest, for
-`REST_PER_WORK` times as long as that took. But one that has waited for `HEAVY_WAIT_MS_MAX` is
-served before the others, whatever there is.
+`REST_PER_WORK` times as long as that took (`REST_MS_MAX` at most). When they have rested, one that
+has waited for `HEAVY_WAIT_MS_MAX` is served before all others.
 
 Pure: the time comes from the caller, and what was spent with it.
 """
@@ -90,10 +90,7 @@ class FairQueue:
         """When somebody can be served; None: nobody waits."""
         if self._light:
             return now_ms
-        if not self._heavy:
-            return None
-        longest = next(iter(self._heavy.values())) + HEAVY_WAIT_MS_MAX
-        return max(now_ms, min(self._rested_at_ms, longest))
+        return max(now_ms, self._rested_at_ms) if self._heavy else None
 
     def take(self, now_ms: int, idle: bool) -> str | None:
         """Who is next, out of the queue; None: nobody can be served now."""
@@ -103,20 +100,17 @@ class FairQueue:
         return group
 
     def _next(self, now_ms: int, idle: bool) -> str | None:
-        while self._light:
-            waited = next(iter(self._heavy.values()), now_ms)
-            if idle and now_ms - waited >= HEAVY_WAIT_MS_MAX:
-                break
+        may_heavy = bool(self._heavy) and idle and now_ms >= self._rested_at_ms
+        oldest, since_ms = next(iter(self._heavy.items()), ("", now_ms))
+        overdue = now_ms - since_ms >= HEAVY_WAIT_MS_MAX
+        while self._light and not (may_heavy and overdue):
             group = self._light.popleft()
             if not self.is_heavy(group, now_ms):
                 return group
             self._heavy[group] = now_ms  # it became so while it waited
-        if not self._heavy or not idle:
+            may_heavy = idle and now_ms >= self._rested_at_ms
+        if not may_heavy:
             return None
-        first, since_ms = next(iter(self._heavy.items()))
-        if now_ms - since_ms < HEAVY_WAIT_MS_MAX:
-            if now_ms < self._rested_at_ms:
-                return None
-            first = min(self._heavy, key=lambda g: self._owes(g, now_ms))
+        first = oldest if overdue else min(self._heavy, key=lambda g: self._owes(g, now_ms))
         del self._heavy[first]
         return first
