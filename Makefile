@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -77,6 +77,9 @@ bench-guardian: setup ## how long a registration outlives its process, for every
 bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, acks in wide groups, storms, poison
 	@$(PY) -m tests.bench.scale
 
+bench-hostile: setup ## joins of healthy groups beside strangers whose small input makes large work
+	@$(PY) -m tests.bench.hostile $(if $(QUICK),--quick)
+
 bench-consumer: setup ## the consumer beside kafka-python's: throughput, idle, slow members, restarts, pauses, start-up
 	@$(PY) -m tests.bench.consumer
 
@@ -139,6 +142,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.rebalance || failed="$$failed bench-rebalance"; \
 	{ $(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members; } || failed="$$failed bench-guardian"; \
 	$(PY) -m tests.bench.scale || failed="$$failed bench-scale"; \
+	$(PY) -m tests.bench.hostile || failed="$$failed bench-hostile"; \
 	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \
 	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \

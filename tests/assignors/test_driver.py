@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zkcoord.coordinator.driver import AssignorDone, CoordinatorDriver
+from zkcoord.assignors.wide import AnswerTaker
+from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.assignment import Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Assign, AssignorAnswered, Event
@@ -24,7 +25,7 @@ class NoEnsemble(Ensemble):
 
 def test_an_answer_counts_in_the_term_that_asked_only() -> None:
     """Tokens begin anew with each term, so a late answer could be taken for another question's."""
-    asked: list[tuple[str, str, AssignmentInput, AssignorDone]] = []
+    asked: list[tuple[str, str, AssignmentInput, AnswerTaker]] = []
     fed: list[Event] = []
     driver = CoordinatorDriver(
         NoEnsemble(),

@@ -39,12 +39,14 @@ KINDS = {
 
 
 class Poisoner:
-    """The process that spoils one group."""
+    """The process that spoils one group, or several: `module` has its kinds."""
 
-    def __init__(self, hosts: str, kind: str, log: Path) -> None:
+    def __init__(
+        self, hosts: str, log: Path, *kind: str, module: str = "tests.bench.scale_poisoner"
+    ) -> None:
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.bench.scale_poisoner", hosts, kind],
+                [sys.executable, "-m", module, hosts, *kind],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -54,16 +56,22 @@ class Poisoner:
     @contextmanager
     def on(self) -> Iterator[None]:
         """Spoiled inside the block."""
-        self._order("on")
+        self.order("on")
         yield
-        self._order("off")
+        self.order("off")
 
-    def _order(self, order: str) -> None:
+    def order(self, order: str) -> None:
+        """On or off; returns when it is."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         assert answer == "done\n", f"the poisoner ended: {self.process.poll()}"
+
+    def kill(self) -> None:
+        """At once; its sessions end by their timeouts."""
+        self.process.kill()
+        self.end()
 
     def end(self) -> None:
         """It ends with its standard input."""
@@ -136,7 +144,7 @@ def one(
     packages = installed.path(rig.folder / f"site-{kind}")
     with rig.hub() as (hub, seeder), rig.coordinator(hub, path=packages) as process:
         healthy = Healthy(hub, seeder, process, groups)
-        poisoner = Poisoner(rig.hosts(hub), kind, rig.folder / f"poisoner-{kind}.log")
+        poisoner = Poisoner(rig.hosts(hub), rig.folder / f"poisoner-{kind}.log", kind)
         try:
             healthy.round()
             for number in range(rounds):

@@ -119,13 +119,8 @@ def listen(orders: deque[str]) -> None:
     orders.append("end")
 
 
-def main() -> int:
-    """Obey until standard input ends."""
-    hub = Hub(sys.argv[1], TIMEOUT_MS)
-    seeder = Seeder(hub)
-    seeder.topic(TOPIC, PARTITIONS)
-    seeder.make([LAYOUT.group(GROUP), LAYOUT.ids(GROUP)])
-    poison = KINDS[sys.argv[2]](hub, seeder)
+def obey(hub: Hub, poison: Poison) -> int:
+    """Do what standard input says, until it ends; the exit status."""
     orders: deque[str] = deque()
     threading.Thread(target=listen, args=(orders,), daemon=True).start()
     active = False
@@ -142,6 +137,15 @@ def main() -> int:
             poison.stir()
         else:
             hub.run_for(0.05)
+
+
+def main() -> int:
+    """Obey until standard input ends."""
+    hub = Hub(sys.argv[1], TIMEOUT_MS)
+    seeder = Seeder(hub)
+    seeder.topic(TOPIC, PARTITIONS)
+    seeder.make([LAYOUT.group(GROUP), LAYOUT.ids(GROUP)])
+    return obey(hub, KINDS[sys.argv[2]](hub, seeder))
 
 
 if __name__ == "__main__":

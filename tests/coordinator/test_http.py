@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from http import HTTPStatus
 
 import pytest
 
+from tests.harness.wait import wait_until
 from zkcoord.coordinator import http as http_module
+from zkcoord.coordinator import http_places
 from zkcoord.coordinator.http import HttpAnswer, HttpServer, document, sentence
 from zkcoord.errors import ConfigurationError
 
@@ -156,27 +159,60 @@ def test_a_client_that_says_nothing_ends_by_the_deadline(
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind(server: HttpServer) -> None:
-    for _ in range(http_module.CONNECTIONS_MAX * 2):
+    for _ in range(2 * http_places.WAITING_MAX):
         assert raw(server, b"GET /li", half_close=True) == b""
     assert status_of(raw(server, b"GET /live HTTP/1.1\r\n\r\n")) == 200
 
 
-def test_connections_beyond_the_limit_are_turned_away_and_the_place_comes_back(
-    server: HttpServer,
-) -> None:
+def test_slow_connections_keep_nobody_from_an_answer(server: HttpServer) -> None:
+    """200 connections that never finish their head: of too many the longest is dropped."""
     held = [
-        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
-        for _ in range(http_module.CONNECTIONS_MAX)
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) for _ in range(200)
     ]
     try:
-        assert status_of(raw(server, b"")) == 503
+        for client in held:
+            with contextlib.suppress(OSError):
+                client.sendall(b"GET /groups HTTP/1.1\r\n")
+        for _ in range(40):
+            assert status_of(raw(server, b"GET /live HTTP/1.1\r\n\r\n")) == 200
+        assert held[0].recv(1) == b"", "the one that waited longest was dropped"
     finally:
         for client in held:
             client.close()
-    until = time.monotonic() + PATIENCE_S
-    while status_of(raw(server, b"GET /live HTTP/1.1\r\n\r\n") or b"HTTP/1.1 503") != 200:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+
+
+def test_answers_that_take_long_have_places_and_others_have_theirs() -> None:
+    """While /groups is being answered for everybody that it may be, one more is turned away, and
+    /live and /ready are answered.
+    """
+    go_on = threading.Event()
+
+    def answer(path: str) -> HttpAnswer:
+        if path == "/groups":
+            assert go_on.wait(PATIENCE_S)
+        return sentence(HTTPStatus.OK, path)
+
+    made = HttpServer("127.0.0.1", 0, answer)
+    made.start()
+    asking = ThreadPoolExecutor(http_places.PER_ADDRESS_MAX)
+    try:
+        request = b"GET /groups HTTP/1.1\r\n\r\n"
+        answers = [asking.submit(raw, made, request) for _ in range(http_places.PER_ADDRESS_MAX)]
+        turned_away = wait_until(
+            lambda: b"ask again" in (one := raw(made, b"GET /metrics HTTP/1.1\r\n\r\n")) and one,
+            PATIENCE_S,
+            "an answer that it is too many",
+        )
+        assert status_of(turned_away) == 503
+        for path in (b"/live", b"/ready"):
+            assert status_of(raw(made, b"GET " + path + b" HTTP/1.1\r\n\r\n")) == 200
+        go_on.set()
+        assert {status_of(one.result(PATIENCE_S)) for one in answers} == {200}
+        assert status_of(raw(made, request)) == 200
+    finally:
+        go_on.set()
+        asking.shutdown()
+        made.stop()
 
 
 def test_a_process_that_does_not_answer_is_unavailable_and_a_defect_shows_no_detail(

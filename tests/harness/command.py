@@ -135,6 +135,10 @@ class Running:
                 return float(line.rpartition(" ")[2])
         raise AssertionError(f"{name} is not in /metrics")
 
+    def metric_becomes(self, name: str, value: float) -> None:
+        """Wait until /metrics, which is made once a second, shows this."""
+        wait_until(lambda: self.metric(name) == value, PATIENCE_S, f"{name} to be {value:g}")
+
     def signal(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and return the exit status."""
         self.process.send_signal(number)

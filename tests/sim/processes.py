@@ -30,6 +30,7 @@ from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.acl.table import Roles
+from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
 
 WALL_START_MS = 1_700_000_000_000
@@ -140,6 +141,7 @@ class CoordinatorProcess(Process):
         options: CoordinatorOptions,
         layout: Layout,
         wrong_chance: Callable[[], float],
+        cpu_ns: Callable[[], int],
         roles: Roles | None = None,
     ) -> None:
         super().__init__(kernel, ensemble, name, timeout_ms)
@@ -152,7 +154,10 @@ class CoordinatorProcess(Process):
             self.record,
             ask=OddAssignor(kernel, self.host, wrong_chance).ask,
             roles=roles,
+            cpu_ns=cpu_ns,
         )
+        # patterns are judged by real time, of which there is none here
+        self.driver.matches = PatternMatches(lambda: 0)
         self.launch()
 
 

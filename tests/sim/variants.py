@@ -315,10 +315,10 @@ def _every_topic_is_the_same(original: Callable[[str, str], bool]) -> Callable[[
 
 
 def _slot_until_acked(original: Callable[..., None]) -> Callable[..., None]:
-    def serve(self: Coordinator, now_ms: int, actions: list[Any]) -> None:
+    def serve(self: Coordinator, now_ms: int, actions: list[Any], idle: bool) -> None:
         options, busy = self.options, sum(1 for group in self.groups.values() if group.view.live)
         self.options = replace(options, groups_in_flight_max=options.groups_in_flight_max - busy)
-        original(self, now_ms, actions)
+        original(self, now_ms, actions, idle)
         self.options = options
 
     return serve

@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from consumer.core.messages import FailureCode
 from tests.sim.application import Application, Habits, Log
@@ -49,6 +49,8 @@ QUIET_MS = 3_000
 UNDER_WAY = ("PreparingRebalance", "CompletingRebalance", "Quarantined")
 LOOK_EVERY_MS = 250
 SLICES_MAX = 4
+BURDENED_EVERY, REPLAYED_BURDENED_EVERY = 8, 24
+CPU_NS_PER_LOOK = 1_000_000
 TAKEOVER_MS = 3_000
 OLD_ATTEMPTS_MS = 40_000  # of old consumers: four attempts, what a rescue waits for, four more
 
@@ -78,6 +80,10 @@ class World:
         self, seed: int, tracing: bool = False, plan: Plan | None = None, mix: str = DEFAULT
     ) -> None:
         self.seed = seed
+        # every group is wide and heavy by its coordinators' limits and clocks; of these seeds some
+        # are replayed, too
+        self.burdened = seed % BURDENED_EVERY == 1 or seed % REPLAYED_BURDENED_EVERY == 16
+        self._cpu_count = 0
         self.mix = mix
         self.kernel = Kernel(seed, tracing)
         self.plan = plan or MIXES[mix].draw(self.kernel)
@@ -252,6 +258,8 @@ class World:
             members_per_group_max=p.members_per_group_max,
             external_assignors=(ODD,),
         )
+        if self.burdened:
+            o = replace(o, filed_at_once_max=2, assigned_here_max=0, weight_per_step_max=1)
         name = self.new_name("k")
         self.kernel.trace(name, f"started: lease_max_ms={o.lease_max_ms}")
         self.coordinators.append(
@@ -263,12 +271,20 @@ class World:
                 o,
                 self.plan.layout,
                 lambda: 0.0 if self.calm else p.assignor_wrong_chance,
+                self._cpu_ns,
                 self.roles,
             )
         )
         if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
             self.coordinators[-1].driver.groups_per_slice = -(-p.groups // SLICES_MAX)
         self._drift(self.coordinators[-1])
+
+    def _cpu_ns(self) -> int:
+        """The time that coordinators count as spent: none, or a little with each look, so that all
+        groups soon owe more than others leave them.
+        """
+        self._cpu_count += self.burdened
+        return self._cpu_count * CPU_NS_PER_LOOK
 
     def draw_subscription(self) -> Subscription:
         """What an application may want."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 
 import pytest
@@ -9,17 +10,20 @@ import pytest
 from zkcoord.core.model import Malformed, Pattern, PatternKind
 from zkcoord.znodes.patterns import (
     REGEX_CHARS_MAX,
+    REGEX_PROGRAM_MAX,
     as_old_consumers_read,
     check_regex,
+    compiled,
     match_patterns,
 )
 
+BOMB = "|".join(f"((.?){{31}}){{31}}{letter}" for letter in "abcdef")
 TOPICS = ["orders", "orders.eu", "my.orders", "clicks", "__consumer_offsets", "__transaction_state"]
 
 
-def white(regex: str) -> Pattern:
+def white(regex: str, internal: bool = False) -> Pattern:
     """A white list."""
-    return Pattern(PatternKind.WHITE_LIST, regex)
+    return Pattern(PatternKind.WHITE_LIST, regex, internal)
 
 
 def black(regex: str) -> Pattern:
@@ -82,12 +86,31 @@ def test_many_patterns_at_once() -> None:
         "\ud800",
         "*",
         "[z-a]",
+        BOMB,
     ],
 )
 def test_what_is_refused_says_why(regex: str) -> None:
     found = check_regex(regex)
     assert isinstance(found, Malformed)
     assert found.what == "pattern" and found.reason.isprintable() and len(found.reason) < 300
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "|".join(f"team{n % 7}.orders.region-{n}.v1" for n in range(100)),
+        "|".join(secrets.token_hex(12) for _ in range(160)),
+        r"(orders|clicks)\.(eu|us|ap)\.[0-9]{1,4}(\.dlq)?",
+        "(.*[.])?[a-z]{2,20}[.](v[0-9]+|latest)",
+        "[A-Za-z0-9._-]{1,249}",
+        r"\p{L}+\..*",
+    ],
+)
+def test_what_people_write_is_far_from_the_limit(regex: str) -> None:
+    """Long lists of names, as old mirror makers have them, above all."""
+    assert len(regex) <= REGEX_CHARS_MAX and check_regex(regex) == regex
+    engine = compiled(regex)
+    assert not isinstance(engine, Malformed) and engine.programsize < REGEX_PROGRAM_MAX / 3
 
 
 def test_a_good_expression_is_itself() -> None:

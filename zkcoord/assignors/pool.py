@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 from zkcoord.assignors.frames import decode_answer, encode_request
 from zkcoord.assignors.process import AssignorFailed, AssignorProcess, start
-from zkcoord.core.assignment import Assignment, AssignmentInput
+from zkcoord.assignors.wide import AnswerTaker, WideAssignor
+from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,6 @@ START_WITHIN_MS = 30_000
 CALLS_PER_CHILD_MAX = 1_000
 SLOW_GROUPS_MAX = 10_000
 CLOSE_WITHIN_MS = 2_000
-
-Done = Callable[[Assignment | None, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class _Call:
     group: str
     assignor: str
     given: AssignmentInput
-    done: Done
+    done: AnswerTaker
 
 
 class AssignorPool:
@@ -81,11 +80,15 @@ class AssignorPool:
         self._slow: dict[str, None] = {}
         self._slots: list[_Slot] = []
         self._idle: list[_Slot] = []
+        self._wide = WideAssignor(post)
 
-    def submit(self, group: str, assignor: str, given: AssignmentInput, done: Done) -> None:
+    def submit(self, group: str, assignor: str, given: AssignmentInput, done: AnswerTaker) -> None:
         """Have an assignor compute; `done(assignment, "")` or `done(None, why)`, words in which
-        "it" is the assignor, follows once. Returns at once.
+        "it" is the assignor, follows once. Returns at once. Ours compute beside the pool (`wide`).
         """
+        if assignor in ASSIGNORS:
+            self._wide.submit(group, assignor, given, done)
+            return
         with self._lock:
             if not self._closed:
                 # a newer call takes the place of its group in the queue
@@ -98,6 +101,7 @@ class AssignorPool:
             self._closed = True
             self._quick_calls.clear()
             self._slow_calls.clear()
+        self._wide.close()
         for slot in self._slots:
             slot.close()
         until = time.monotonic() + CLOSE_WITHIN_MS / 1000

@@ -12,11 +12,13 @@ led, or after `YIELD_MS`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from zkcoord.assignors.wide import AnswerTaker
 from zkcoord.coordinator.input_recorder import Inputs
-from zkcoord.core.assignment import Assignment, AssignmentInput
+from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import (
     Action,
@@ -29,6 +31,7 @@ from zkcoord.core.events import (
     Ready,
     Record,
     Resign,
+    Spent,
     Tick,
     Write,
 )
@@ -68,25 +71,33 @@ from zkcoord.zk.port import (
     acl_bytes,
     fewer_reads,
 )
+from zkcoord.zk.work_meter import WorkMeter
 from zkcoord.zk.writer import TermWriter
+from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import AskAt, Layout
 
 REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
 YIELD_MS = 500
 
-AssignorDone = Callable[[Assignment | None, str], None]
-AskAssignor = Callable[[str, str, AssignmentInput, AssignorDone], None]
+AskAssignor = Callable[[str, str, AssignmentInput, AnswerTaker], None]
+
+
+def _here(group: str, assignor: str, given: AssignmentInput, done: AnswerTaker) -> None:
+    """Where there is no elsewhere: at once."""
+    if assignor in ASSIGNORS:
+        done(ASSIGNORS[assignor](given), "")
 
 
 class CoordinatorDriver:
     """One coordinator. `journal` takes flat records; `on_session(session_id)` tells of a new
     session (the guardian's cue); `failure` is a sentence when it cannot go on. `chroot` only counts
     in the cap on owner paths. `inputs` records what the core is told. `ask(group, assignor, input,
-    done)` has a custom assignor compute, and calls `done` later, on the loop's thread
-    (`zkcoord.assignors.pool`); it is needed where the options name any. With `roles` a node is
-    believed only where nobody else could have written it. `waiting` says what keeps this
-    coordinator from leading, "" where nothing does.
+    done)` has an assignor compute elsewhere, and calls `done` later, on the loop's thread
+    (`zkcoord.assignors.pool`); it is needed where the options name any custom ones. With `roles` a
+    node is believed only where nobody else could have written it. `cpu_ns` is the clock of the time
+    that is spent on groups. `waiting` says what keeps this coordinator from leading, "" where
+    nothing does.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class CoordinatorDriver:
         inputs: Inputs | None = None,
         ask: AskAssignor | None = None,
         roles: Roles | None = None,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self.ensemble = ensemble
         self.layout = layout
@@ -123,7 +135,13 @@ class CoordinatorDriver:
         self.roles = roles
         self.waiting = ""
         self.told: set[tuple[str, str]] = set()
-        self.core = Coordinator(self.options)
+        self.meter = WorkMeter(
+            cpu_ns,
+            lambda group: self.core.queue.is_heavy(group, self.clock()),
+            lambda group: self.core.queue.rests(group, self.clock()),
+        )
+        self.matches = PatternMatches(cpu_ns)
+        self.core = self._core(self.options)
         self.failure: str | None = None
         self.stopping = False
         self.finished = False
@@ -176,7 +194,7 @@ class CoordinatorDriver:
             )
             if self.inputs is not None:
                 self.inputs.ended(reason)
-        self.core = Coordinator(self.options)
+        self.core = self._core(self.options)
         self.writer = None
         self._serve_no_asks()
         if self.mirror is not None:
@@ -327,7 +345,9 @@ class CoordinatorDriver:
             self.writer = TermWriter(
                 self.port, self.layout, won.fence, self.acl, self.clock, self.wall_clock, self._feed
             )
-            self.core = Coordinator(replace(self.options, older_lease_ms=won.older_lease_ms))
+            self.core = self._core(replace(self.options, older_lease_ms=won.older_lease_ms))
+            self.meter.forget()
+            self.matches.forget_groups()
             self.elected_ms = self.clock()
             self._step(Elected(self.elected_ms, won.epoch))
         self.mirror = Mirror(
@@ -342,6 +362,8 @@ class CoordinatorDriver:
             self.reads_max,
             self.groups_per_slice,
             self.roles,
+            self.matches,
+            self.meter,
         )
         self.mirror.begin()
         if self.roles is not None:
@@ -360,6 +382,9 @@ class CoordinatorDriver:
         if self.asked is not None:
             self.asked.lost()
         self.asked = None
+
+    def _core(self, options: CoordinatorOptions) -> Coordinator:
+        return Coordinator(options, self.meter.works_for)
 
     def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:
         """What changes together with a command or a registration."""
@@ -402,13 +427,14 @@ class CoordinatorDriver:
             match action:
                 case Write():
                     if self.writer is not None:
+                        self.meter.works_for(action.group)
                         self.writer.write(action)
+                        self.meter.works_for("")
                 case ReadGroup():
                     if self.mirror is not None:
                         self.mirror.read_group(action.group)
                 case Assign():
-                    if self.ask is not None:
-                        self._ask(action, self.ask)
+                    self._ask(action, self.ask or _here)
                 case Record():
                     self._record(action)
                 case Resign():
@@ -420,8 +446,9 @@ class CoordinatorDriver:
         """Tokens begin anew with every term, so an answer counts in its own only."""
         core = self.core
 
-        def done(answer: Assignment | None, failure: str) -> None:
+        def done(answer: Assignment | None, failure: str, spent_ns: int = 0) -> None:
             if self.core is core:
+                self.meter.charge(action.group, spent_ns)
                 self._feed(
                     AssignorAnswered(self.clock(), action.group, action.token, answer, failure)
                 )
@@ -460,8 +487,11 @@ class CoordinatorDriver:
         ):
             self.restand_at_ms = None
             self._stand()
+        self.meter.works_for("")
         if self.mirror is not None:
             self.mirror.flush()
+        if self.meter.due:
+            self._feed(Spent(now, self.meter.take_us()))
         if self.connected and self.timeout_ms and now - self.port.sent_ms >= self.timeout_ms // 3:
             self.port.read([GetData(self.layout.leader)], lambda result: None)
         wake = self.core.next_wake_ms()
@@ -474,8 +504,10 @@ class CoordinatorDriver:
         if self.port is not None and not self.closing:
             if self.restand_at_ms is not None:
                 times.append(self.restand_at_ms)
-            if self.mirror is not None and self.mirror.due:
+            if self.meter.due or (self.mirror is not None and self.mirror.due):
                 times.append(self.clock())
+            elif self.mirror is not None and self.mirror.waits:
+                times.append(self.core.queue.rested_at_ms)
             if self.connected and self.timeout_ms:
                 times.append(self.port.sent_ms + self.timeout_ms // 3)
             if self.core.leading and self.timeout_ms:

@@ -2,11 +2,12 @@
 changes anything.
 
 It is not meant for strangers (no authentication, loopback by default), but must survive them. So,
-before the standard library's parser sees a byte: at most `CONNECTIONS_MAX` connections (one more is
-answered 503 and closed), the request's head complete within `REQUEST_DEADLINE_MS` in all and within
-`HEAD_BYTES_MAX`; one request per connection; an answer that is not taken within
-`ANSWER_DEADLINE_MS` is dropped. Bodies are not read. Errors are one plain sentence, never a stack
-trace. Nothing of a request is logged but method, path (escaped) and status, at debug level.
+before the standard library's parser sees a byte: the request's head complete within
+`REQUEST_DEADLINE_MS` in all and within `HEAD_BYTES_MAX`; one request per connection; an answer that
+is not taken within `ANSWER_DEADLINE_MS` is dropped; and a limited number of each, with room kept
+for /live and /ready (`http_places`): one too many is answered 503. Bodies are not read. Errors are
+one plain sentence, never a stack trace. Nothing of a request is logged but method, path (escaped)
+and status, at debug level.
 
 What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns
 an `HttpAnswer`.
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import http.server
 import io
-import json
 import logging
 import socket
 import socketserver
@@ -28,13 +28,15 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+import orjson
+
 from zkcoord.coordinator.http_host import HostNames
+from zkcoord.coordinator.http_places import Places
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.clock import boot_ms
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS_MAX = 32
 HEAD_BYTES_MAX = 8 * 1024
 REQUEST_DEADLINE_MS = 5_000
 ANSWER_DEADLINE_MS = 10_000
@@ -62,10 +64,15 @@ def sentence(status: HTTPStatus, text: str) -> HttpAnswer:
 def document(value: Any) -> HttpAnswer:
     """An answer of JSON."""
     return HttpAnswer(
-        HTTPStatus.OK, "application/json", json.dumps(value, indent=1, default=str).encode() + b"\n"
+        HTTPStatus.OK,
+        "application/json",
+        orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2) + b"\n",
     )
 
 
+TOO_MANY = sentence(
+    HTTPStatus.SERVICE_UNAVAILABLE, "too many others are being answered: ask again later"
+)
 Respond = Callable[[str], HttpAnswer]
 MISDIRECTED = sentence(
     HTTPStatus.MISDIRECTED_REQUEST,
@@ -85,6 +92,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Take the whole head first, under the limits; the parser then reads from memory."""
         super().setup()
         self.head = self._head()
+        if not self.server.places.heard(self.connection):
+            self.head = None
 
     def _head(self) -> bytes | HTTPStatus | None:
         until_ms = boot_ms() + REQUEST_DEADLINE_MS
@@ -143,14 +152,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if path not in PATHS:
             self.send_answer(sentence(HTTPStatus.NOT_FOUND, f"there is only {' '.join(PATHS)}"))
             return
+        with self.server.places.place(path, self.client_address[0]) as free:
+            self.send_answer(self._answer(path) if free else TOO_MANY)
+
+    def _answer(self, path: str) -> HttpAnswer:
         try:
-            answer = self.server.respond(path)
+            return self.server.respond(path)
         except NOT_ANSWERED:
-            answer = sentence(
+            return sentence(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "the process does not answer in time, or is about to end",
             )
-        self.send_answer(answer)
 
     def send_answer(self, answer: HttpAnswer) -> None:
         """Head and body, and the end of the connection."""
@@ -201,7 +213,7 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """
         self.hosts = HostNames((host, *names))
         self.respond = respond
-        self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self.places = Places()
         try:
             self.address_family, address = _resolve(host, port)
             super().__init__(address, _Handler)
@@ -228,25 +240,16 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the connection, or 503 when there are too many."""
-        if self._slots.acquire(blocking=False):
-            return super().process_request(request, client_address)
-        try:
-            request.setblocking(False)
-            request.sendall(
-                b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection:"
-                b" close\r\n\r\n"
-            )
-        except OSError:
-            log.debug("a client beyond the limit of connections was closed without an answer")
-        self.shutdown_request(request)
+        """A thread for the connection; when too many wait, one of them is dropped."""
+        self.places.waits(request, client_address[0])
+        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One connection, on its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._slots.release()
+            self.places.heard(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """An error that should not happen, in one connection's thread: logged, the others go on."""

@@ -48,7 +48,7 @@ DURATION_BUCKETS_S = (
 
 
 class Metrics:
-    """Call `record` and `refresh` on the loop's thread; `text` anywhere."""
+    """Call `record` on the loop's thread; `refresh` and `text` on any, one at a time."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -36,6 +36,7 @@ from zkcoord.coordinator.journal import Journal
 from zkcoord.coordinator.logging import Logs
 from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
+from zkcoord.coordinator.shared_answer import SharedAnswer
 from zkcoord.core.group.machine import Group
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian.client import Guardian, TlsOptions
@@ -51,7 +52,11 @@ T = TypeVar("T")
 
 STOP_DEADLINE_MS = 10_000
 ASK_DEADLINE_MS = 2_000
+ANSWER_EVERY_MS = 1_000
+READINESS_EVERY_MS = 100
 GROUPS_SHOWN_MAX = 2_000
+SWITCH_INTERVAL_S = 0.001
+"""How soon a thread that computes lets the one that decides go on."""
 
 
 class CoordinatorService:
@@ -94,6 +99,11 @@ class CoordinatorService:
             settings.broker_id,
             lambda outcome: self.metrics.writes.labels(outcome).inc(),
             self._broker,
+        )
+        self.shared_metrics = SharedAnswer(self._metrics, ANSWER_EVERY_MS, ASK_DEADLINE_MS)
+        self.shared_groups = SharedAnswer(self._groups, ANSWER_EVERY_MS, ASK_DEADLINE_MS)
+        self.shared_readiness = SharedAnswer(
+            lambda: self._ask(self._readiness), READINESS_EVERY_MS, ASK_DEADLINE_MS
         )
         self.assignors = AssignorPool(settings.assignors, self.loop.post)
         candidate = Candidate(
@@ -285,12 +295,12 @@ class CoordinatorService:
     # HTTP (on its threads)
 
     def respond(self, path: str) -> HttpAnswer:
-        """The answer to a path of `PATHS`."""
+        """The answer to a path of `PATHS`. Each is made at most once in a while, whoever asks."""
         if path == "/metrics":
-            return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, self._ask(self._metrics))
+            return self.shared_metrics.get()
         if path == "/groups":
-            return document(self._ask(self._groups))
-        words = self._ask(self._readiness)
+            return self.shared_groups.get()
+        words = self.shared_readiness.get()
         if path == "/live":
             return sentence(HTTPStatus.OK, "live")
         return sentence(HTTPStatus.OK if words in READY else HTTPStatus.SERVICE_UNAVAILABLE, words)
@@ -298,11 +308,11 @@ class CoordinatorService:
     def _ask(self, work: Callable[[], T]) -> T:
         return self.loop.submit(work).result(ASK_DEADLINE_MS / 1000)
 
-    def _metrics(self) -> bytes:
-        self.metrics.refresh(
-            self.driver.status(), self.loop.queued, self.journal.lost if self.journal else 0
-        )
-        return self.metrics.text()
+    def _metrics(self) -> HttpAnswer:
+        status = self._ask(self.driver.status)
+        lost = self.journal.lost if self.journal else 0
+        self.metrics.refresh(status, self.loop.queued, lost)
+        return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, self.metrics.text())
 
     def _readiness(self) -> str:
         """In words; one of `READY` when this process is useful."""
@@ -320,16 +330,26 @@ class CoordinatorService:
         )
         return STANDING_BY if settled else "standing for election"
 
-    def _groups(self) -> dict[str, object]:
+    def _groups(self) -> HttpAnswer:
+        epoch, count, groups = self._ask(self._summaries)
+        return document(
+            {
+                "leading": epoch is not None,
+                "epoch": epoch or 0,
+                "waiting": self.driver.waiting,
+                "groups": [dict(zip(SUMMARY, group, strict=True)) for group in groups],
+                "left_off": count - len(groups),
+            }
+        )
+
+    def _summaries(self) -> tuple[int | None, int, list[Summary]]:
+        """The epoch of the term that leads, how many groups there are, and the first of them. (On
+        the loop's thread: no more than a line of each.)
+        """
         core = self.driver.core
-        names = sorted(core.groups)
-        return {
-            "leading": core.leading,
-            "epoch": core.epoch if core.leading else 0,
-            "waiting": self.driver.waiting,
-            "groups": [group_summary(core.groups[name]) for name in names[:GROUPS_SHOWN_MAX]],
-            "left_off": max(0, len(names) - GROUPS_SHOWN_MAX),
-        }
+        names = sorted(core.groups)[:GROUPS_SHOWN_MAX]
+        epoch = core.epoch if core.leading else None
+        return epoch, len(core.groups), [group_summary(core.groups[name]) for name in names]
 
 
 LEADING, STANDING_BY = "leading", "standing by"
@@ -345,22 +365,38 @@ LOGGED = {
 }
 
 
-def group_summary(group: Group) -> dict[str, object]:
-    """What /groups says of one group."""
+SUMMARY = (
+    "group",
+    "state",
+    "failure",
+    "protocol",
+    "generation",
+    "members",
+    "partitions_owned",
+    "commands_outstanding",
+    "malformed",
+    "cause",
+    "trigger",
+)
+Summary = tuple[object, ...]
+
+
+def group_summary(group: Group) -> Summary:
+    """What /groups says of one group: the fields of `SUMMARY`."""
     view = group.view
-    return {
-        "group": group.name,
-        "state": group.state.value,
-        "failure": group.quarantine.reason if group.quarantine.quarantined else "",
-        "protocol": group.result.protocol,
-        "generation": group.generation,
-        "members": len(view.members),
-        "partitions_owned": len(view.owners),
-        "commands_outstanding": sum(len(nodes) for nodes in view.live.values()),
-        "malformed": len(view.malformed),
-        "cause": group.cause.reason,
-        "trigger": group.cause.trigger,
-    }
+    return (
+        group.name,
+        group.state.value,
+        group.quarantine.reason if group.quarantine.quarantined else "",
+        group.result.protocol,
+        group.generation,
+        len(view.members),
+        len(view.owners),
+        sum(map(len, view.live.values())),
+        len(view.malformed),
+        group.cause.reason,
+        group.cause.trigger,
+    )
 
 
 def serve(settings: CoordinatorSettings) -> int:
@@ -370,6 +406,7 @@ def serve(settings: CoordinatorSettings) -> int:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
     gc_policy.collect_seldom()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         look_at_acls(settings.zk, settings.layout, settings.secure)
         return CoordinatorService(settings).run()

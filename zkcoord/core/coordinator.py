@@ -5,8 +5,10 @@ draft's coordinator in another shape:
 
 * `groupsBeingRebalanced` (compare-and-set) is the set of dirty groups: a group is queued once,
   however often it changes;
-* `rebalanceRequestQ` is the queue of dirty groups, served in order, with a cap on the groups whose
-  write is under way: a bad group costs the others one slot at most;
+* `rebalanceRequestQ` is the queue of dirty groups, in which each pays for the time that was spent
+  on it (`filing.fair_queue`), with a cap on the groups whose write is under way: a bad group costs
+  the others one slot at most. A step decides groups of `weight_per_step_max` partitions and members
+  together, or one group; what is left waits for the next;
 * `consumer_groups_per_topic` and `groups_with_wildcard_topics` say which groups a topic's change
   concerns; wildcards are matched outside, with a safe engine.
 
@@ -19,9 +21,7 @@ same actions.
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Set
 
 from zkcoord.core.group.machine import Group
 from zkcoord.core.group.states import Need, next_state
@@ -41,12 +41,15 @@ from .events import (
     Ready,
     Record,
     Resign,
+    Spent,
     Tick,
     TopicsChanged,
     Write,
     WriteOp,
     Written,
 )
+from .filing.fair_queue import FairQueue
+from .filing.topic_index import TopicIndex
 from .model import Cause, Malformed, Pattern, Topic
 from .options import CoordinatorOptions
 from .target import TargetInput
@@ -55,14 +58,18 @@ from .value_type import assert_never
 WAKES_STALE_MAX = 1_000
 
 
-K = TypeVar("K", bound=Hashable)
-
-
 class Coordinator:
-    """The core of one coordinator process. Between terms it is empty."""
+    """The core of one coordinator process. Between terms it is empty. `works_for(group)` is told
+    for whom the work is done that follows ("": for nobody); what it took comes back as `Spent`.
+    """
 
-    def __init__(self, options: CoordinatorOptions) -> None:
+    def __init__(
+        self,
+        options: CoordinatorOptions,
+        works_for: Callable[[str], None] = lambda group: None,
+    ) -> None:
         self.options = options
+        self.works_for = works_for
         self.epoch = 0
         self._clear()
 
@@ -72,11 +79,13 @@ class Coordinator:
         self.begun = False
         self.world = TargetInput()
         self.groups: dict[str, Group] = {}
-        self.consumer_groups_per_topic: dict[str, set[str]] = {}
-        self.groups_with_wildcard_topics: dict[Pattern, set[str]] = {}
-        self.indexed: dict[str, tuple[set[str], set[Pattern]]] = {}
-        self.queue: deque[str] = deque()
-        self.queued: set[str] = set()
+        self.index = TopicIndex()
+        self.consumer_groups_per_topic = self.index.groups_of_topic
+        self.groups_with_wildcard_topics = self.index.groups_of_pattern
+        self.queue = FairQueue()
+        self.now_ms = 0
+        # when what the last step left is to be decided
+        self.more_at_ms: int | None = None
         self.writing: dict[str, tuple[int, tuple[WriteOp, ...]]] = {}
         self.unread: set[str] = set()
         self.reading: set[str] = set()
@@ -91,26 +100,11 @@ class Coordinator:
         """One event in, actions out, in the order in which they are to be taken."""
         actions: list[Action] = []
         if isinstance(event, Elected):
-            self._clear()
-            self.leading, self.epoch = True, event.epoch
-            older_ms = self.options.older_lease_ms
-            return [
-                Record(
-                    "term",
-                    "",
-                    {
-                        "event": "elected",
-                        "epoch": event.epoch,
-                        **(
-                            {"older_lease_ms": older_ms}
-                            if older_ms > self.options.lease_max_ms
-                            else {}
-                        ),
-                    },
-                )
-            ]
+            return self._elected(event)
         if not self.leading:
             return actions
+        self.now_ms = event.now_ms
+        self.works_for(getattr(event, "group", ""))
         match event:
             case TopicsChanged():
                 self._topics(event, actions)
@@ -131,17 +125,32 @@ class Coordinator:
                 self._written(event, actions)
             case AssignorAnswered():
                 self._answered(event)
+            case Spent():
+                self._spent(event)
             case Tick():
                 pass
             case _:
                 assert_never(event)
         if self.leading:
             self._wake(event.now_ms)
-            self._serve(event.now_ms, actions)
+            self._serve(event.now_ms, actions, idle=isinstance(event, Tick))
+        self.works_for("")
         return actions
+
+    def _elected(self, event: Elected) -> list[Action]:
+        self._clear()
+        self.leading, self.epoch = True, event.epoch
+        detail: dict[str, object] = {"event": "elected", "epoch": event.epoch}
+        if self.options.older_lease_ms > self.options.lease_max_ms:
+            detail["older_lease_ms"] = self.options.older_lease_ms
+        return [Record("term", "", detail)]
 
     def next_wake_ms(self) -> int | None:
         """When a `Tick` may have something to do; None = never."""
+        times = [at for at in (self._first_wake_ms(), self.more_at_ms) if at is not None]
+        return min(times, default=None)
+
+    def _first_wake_ms(self) -> int | None:
         while self.wakes and self.wake_of.get(self.wakes[0][1]) != self.wakes[0][0]:
             heapq.heappop(self.wakes)
         return self.wakes[0][0] if self.wakes else None
@@ -163,8 +172,9 @@ class Coordinator:
             before = self.world.matches.get(pattern)
             if before != names:
                 self.world.matches[pattern] = names
+                others = names.symmetric_difference(before or ())
                 for group in self.groups_with_wildcard_topics.get(pattern, ()):
-                    self.groups[group].view.refile_topics(names.symmetric_difference(before or ()))
+                    self.groups[group].view.refile_topics(others)
                     dirty.setdefault(
                         group, Cause("topics matched by a wildcard changed", pattern.regex)
                     )
@@ -172,7 +182,6 @@ class Coordinator:
     def _retarget(self, now_ms: int, dirty: Mapping[str, Cause]) -> None:
         for group in sorted(dirty):
             self.groups[group].wants_target(now_ms, dirty[group])
-            self._index(group)
             self._enqueue(group)
 
     def _one_topic(
@@ -197,9 +206,17 @@ class Coordinator:
         else:
             self.world.topics[name] = topic
             reason = "topic created" if before is None else "partitions changed"
-        for group in self.consumer_groups_per_topic.get(name, ()):
+        for group in self.groups_of_topic(name):
             self.groups[group].view.refile_topics({name})
             dirty.setdefault(group, Cause(reason, name))
+
+    def groups_of_topic(self, name: str) -> set[str]:
+        """Whose members name a topic, or a wildcard that matches it."""
+        found = set(self.consumer_groups_per_topic.get(name, ()))
+        for pattern, groups in self.groups_with_wildcard_topics.items():
+            if name in self.world.matches.get(pattern, ()):
+                found |= groups
+        return found
 
     def _group(self, event: GroupChanged) -> None:
         group = self.groups.get(event.group)
@@ -214,7 +231,8 @@ class Coordinator:
             self.reading.discard(event.group)
         group.changed(event.now_ms, event.delta)
         if event.delta.members or event.delta.full:
-            self._index(event.group)
+            known = self.index.members(event.group) if event.delta.full else ()
+            self._index(event.group, {*known, *event.delta.members})
         self._retarget(event.now_ms, dirty)
         self._enqueue(event.group)
 
@@ -231,7 +249,7 @@ class Coordinator:
         if name in self.unread:
             self._enqueue(name)
         self.groups.pop(name, None)
-        self._reindex(name, set(), set())
+        self._index(name, {*self.index.members(name)})
         self.wake_of.pop(name, None)
 
     def _left_alone(self, event: GroupLeftAlone, actions: list[Action]) -> None:
@@ -260,28 +278,12 @@ class Coordinator:
                 group.take_over(now_ms)
             self._enqueue(name)
 
-    def _index(self, name: str) -> None:
-        """Which topics and wildcards concern this group, as its members name them now."""
-        topics: set[str] = set()
-        patterns: set[Pattern] = set()
-        for member in self.groups[name].view.members.values():
-            if member.subscription.pattern is None:
-                topics.update(member.subscription.topics)
-            else:
-                patterns.add(member.subscription.pattern)
-                topics.update(self.world.matches.get(member.subscription.pattern, ()))
-        self._reindex(name, topics | self.groups[name].static_members.topics_away(), patterns)
-
-    def _reindex(self, name: str, topics: set[str], patterns: set[Pattern]) -> None:
-        before_topics, before_patterns = self.indexed.pop(name, (set(), set()))
-        if topics or patterns:
-            self.indexed[name] = (topics, patterns)
-        for topic in topics - before_topics:
-            self.consumer_groups_per_topic.setdefault(topic, set()).add(name)
-        for pattern in patterns - before_patterns:
-            self.groups_with_wildcard_topics.setdefault(pattern, set()).add(name)
-        _discard(self.consumer_groups_per_topic, before_topics - topics, name)
-        for pattern in _discard(self.groups_with_wildcard_topics, before_patterns - patterns, name):
+    def _index(self, name: str, members: Set[str]) -> None:
+        """Which topics and wildcards concern this group, as these members name them now."""
+        group = self.groups.get(name)
+        now = group.view.members if group is not None else {}
+        away = group.static_members.topics_away() if group is not None else set()
+        for pattern in self.index.take(name, members, now, away):
             self.world.matches.pop(pattern, None)
 
     # how writes end
@@ -327,53 +329,70 @@ class Coordinator:
         self.seq += 1
         return self.seq
 
+    def _spent(self, event: Spent) -> None:
+        for group, us in event.groups.items():
+            self.queue.charge(group, us, event.now_ms)
+
     def _enqueue(self, group: str) -> None:
-        if group not in self.queued:
-            self.queued.add(group)
-            self.queue.append(group)
+        self.queue.add(group, self.now_ms)
 
     def _wake(self, now_ms: int) -> None:
-        while (at_ms := self.next_wake_ms()) is not None and at_ms <= now_ms:
+        while (at_ms := self._first_wake_ms()) is not None and at_ms <= now_ms:
             _, name = heapq.heappop(self.wakes)
             del self.wake_of[name]
             if name in self.left_alone:
                 self.unread.add(name)
             self._enqueue(name)
 
-    def _serve(self, now_ms: int, actions: list[Action]) -> None:
+    def _serve(self, now_ms: int, actions: list[Action], idle: bool) -> None:
         """Decide dirty groups in order while slots are free. A group whose write or read is under
-        way is decided when that ends.
+        way is decided when that ends. `idle`: no other event waits.
         """
+        self.more_at_ms = None
         if not self.ready:
             return
-        while self.queue and len(self.writing) < self.options.groups_in_flight_max:
-            name = self.queue.popleft()
-            self.queued.discard(name)
-            if name in self.unread and name not in self.writing and name not in self.reading:
-                self.unread.discard(name)
-                self.reading.add(name)
-                actions.append(
-                    ReadGroup(
-                        name,
-                        (
-                            "it was left alone"
-                            if name in self.left_alone
-                            else "the group's node was made or deleted"
-                        ),
-                    )
-                )
-                continue
-            group = self.groups.get(name)
-            if group is None or name in self.writing or name in self.reading:
-                continue
-            ops = group.decide(now_ms)
-            actions.extend(group.records)
-            group.records = []
-            if ops:
-                token = self._next_token()
-                self.writing[name] = (token, ops)
-                actions.append(Write(name, token, ops))
-            self._schedule(name, group, now_ms)
+        weight = 0
+        while len(self.writing) < self.options.groups_in_flight_max:
+            if weight >= self.options.weight_per_step_max:
+                break
+            name = self.queue.take(now_ms, idle)
+            if name is None:
+                break
+            weight += self._decide(name, now_ms, actions)
+        if len(self.writing) < self.options.groups_in_flight_max:
+            self.more_at_ms = self.queue.ready_at_ms(now_ms)
+
+    def _decide(self, name: str, now_ms: int, actions: list[Action]) -> int:
+        """Decide one group; returns its weight."""
+        if name in self.unread and name not in self.writing and name not in self.reading:
+            self.unread.discard(name)
+            self.reading.add(name)
+            why = (
+                "it was left alone"
+                if name in self.left_alone
+                else "the group's node was made or deleted"
+            )
+            actions.append(ReadGroup(name, why))
+            return 1
+        group = self.groups.get(name)
+        if group is None or name in self.writing or name in self.reading or self._unmatched(name):
+            return 1
+        self.works_for(name)
+        ops = group.decide(now_ms)
+        actions.extend(group.records)
+        group.records = []
+        if ops:
+            token = self._next_token()
+            self.writing[name] = (token, ops)
+            actions.append(Write(name, token, ops))
+        if group.unfinished:
+            self._enqueue(name)
+        self._schedule(name, group, now_ms)
+        return group.weight
+
+    def _unmatched(self, name: str) -> bool:
+        """Whether a wildcard of it is still to be matched: it is decided when that is done."""
+        return any(pattern not in self.world.matches for pattern in self.index.patterns(name))
 
     def _schedule(self, name: str, group: Group, now_ms: int) -> None:
         at_ms = group.next_wake_ms()
@@ -409,16 +428,3 @@ class Coordinator:
                 + sum(len(g.view.malformed) for g in self.groups.values())
             ),
         }
-
-
-def _discard(index: dict[K, set[str]], keys: Iterable[K], name: str) -> list[K]:
-    """Take `name` out of the sets under `keys`; returns the keys that nobody uses any more."""
-    unused = []
-    for key in keys:
-        names = index.get(key)
-        if names is not None:
-            names.discard(name)
-            if not names:
-                del index[key]
-                unused.append(key)
-    return unused

@@ -149,8 +149,8 @@ class Written:
 
 @value
 class AssignorAnswered:
-    """What a custom assignor said to the `Assign` with this token; without an `answer`, `failure`
-    is a sentence.
+    """What an assignor said to the `Assign` with this token; without an `answer`, `failure` is a
+    sentence.
     """
 
     now_ms: int
@@ -158,6 +158,14 @@ class AssignorAnswered:
     token: int
     answer: Assignment | None
     failure: str = ""
+
+
+@value
+class Spent:
+    """So much time of the thread that decides was spent on groups, in us; see `FairQueue`."""
+
+    now_ms: int
+    groups: Mapping[str, int]
 
 
 @value
@@ -178,6 +186,7 @@ Event = (
     | Paused
     | Written
     | AssignorAnswered
+    | Spent
     | Tick
 )
 
@@ -285,8 +294,8 @@ class ReadGroup:
 
 @value
 class Assign:
-    """Ask a custom assignor; `AssignorAnswered` with this token follows. A later `Assign` of the
-    same group supersedes it.
+    """Ask an assignor elsewhere: a custom one, or one of ours for a wide group;
+    `AssignorAnswered` with this token follows. A later `Assign` of the same group supersedes it.
     """
 
     group: str

@@ -39,6 +39,11 @@ class CoordinatorOptions:
     times, two seconds apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms`
     after the last change has given up, and is revived; again after twice that, up to
     `legacy_rescue_max_ms`. What else is wrong for `legacy_odd_ms` is reported.
+
+    What may take long is done in portions, or elsewhere: a step decides groups of
+    `weight_per_step_max` partitions and members together, or one; of a group at most
+    `filed_at_once_max` partitions are filed at once; and a target of more than
+    `assigned_here_max` partitions is computed elsewhere (`Assign`).
     """
 
     default_assignor: str = "sticky"
@@ -54,6 +59,9 @@ class CoordinatorOptions:
     storm_window_ms: int = 1_000
     assignments_per_storm_window: int = 2
     groups_in_flight_max: int = 64
+    weight_per_step_max: int = 5_000
+    filed_at_once_max: int = 2_000
+    assigned_here_max: int = 5_000
     partitions_per_command_max: int = 150
     command_bytes_max: int = 48 * 1024
     commands_bytes_per_write_max: int = 384 * 1024

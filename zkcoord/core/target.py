@@ -102,6 +102,11 @@ class Prepared:
         """Whether the assignor is one of ours."""
         return self.assignor in ASSIGNORS
 
+    @property
+    def partitions(self) -> int:
+        """How many there are to assign."""
+        return sum(map(len, self.given.partitions.values()))
+
     def renamed(self, before: str, after: str) -> Prepared:
         """A static member is back under another name, which the assignor does not see."""
         return replace(self, aliases=_renamed(self.aliases, before, after))
@@ -142,8 +147,22 @@ def prepare(
     aliases = {
         name: alias_of(m.instance) if m.instance is not None else name for name, m in taking.items()
     }
-    wants = {aliases[name]: world.topics_of(m) for name, m in taking.items()}
-    subscribed = sorted({t for topics in wants.values() for t in topics})
+    # members of one wildcard share one mapping: it may match very many topics
+    matched: dict[tuple[Pattern, int], dict[str, int]] = {}
+    wants: dict[str, dict[str, int]] = {}
+    named: set[str] = set()
+    for name, m in taking.items():
+        pattern, streams = m.subscription.pattern, m.subscription.streams
+        if pattern is None:
+            found = world.topics_of(m)
+            named.update(found)
+        elif (pattern, streams) in matched:
+            found = matched[(pattern, streams)]
+        else:
+            found = matched[(pattern, streams)] = world.topics_of(m)
+            named.update(found)
+        wants[aliases[name]] = found
+    subscribed = sorted(named)
     partitions = {t: world.topics[t].partitions for t in subscribed}
     holders = set(held.values())
     threads = {
@@ -248,6 +267,35 @@ def accept_proposal(prepared: Prepared, answer: Assignment) -> TargetAssignment:
         prepared.protocol,
         user_data,
     )
+
+
+def differing(
+    target: Mapping[TopicPartition, Thread], held: Mapping[TopicPartition, Thread]
+) -> int:
+    """How many partitions are not where the target wants them, or are in it no more."""
+    if target == held:
+        return 0
+    return sum(1 for tp, thread in target.items() if held.get(tp) != thread) + sum(
+        1 for tp in held if tp not in target
+    )
+
+
+def count_moves(
+    before: Mapping[TopicPartition, Thread],
+    target: Mapping[TopicPartition, Thread],
+    members: Collection[str],
+    moved: dict[TopicPartition, int],
+) -> None:
+    """Who must give in a storm of joins gives what has moved least, from one target to the next.
+    What a member leaves behind counts as not moved: of those who come and go each gets the same,
+    and the others keep theirs.
+    """
+    for tp, thread in target.items() if before or moved else ():
+        was = before.get(tp)
+        if was is None or was.member not in members:
+            moved.pop(tp, None)
+        elif was.member != thread.member:
+            moved[tp] = moved.get(tp, 0) + 1
 
 
 def _renamed(about: Mapping[str, str], before: str, after: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from zkcoord.core import events as ev
+from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.model import Malformed, Member
 from zkcoord.core.options import CoordinatorOptions
@@ -213,6 +214,9 @@ class Model:
         if same:
             answer, ms = same[0]
             event = replace(answer, token=question.token)
+        elif question.assignor in ASSIGNORS:
+            assigned = ASSIGNORS[question.assignor](question.given)
+            event, ms = ev.AssignorAnswered(0, question.group, question.token, assigned), 1
         else:
             self.unanswered += 1
             event, ms = ev.AssignorAnswered(0, question.group, question.token, None, NOT_ASKED), 1

@@ -139,7 +139,7 @@ class _Learner:
                 at_ms, question = self.asked.pop(event.token, (event.now_ms, None))
                 if question is not None:
                     self.found.answered.append((question, event, event.now_ms - at_ms))
-            case ev.Tick():
+            case ev.Tick() | ev.Spent():
                 pass
             case _:
                 self.ready = self.ready or isinstance(event, ev.Ready)

@@ -89,7 +89,7 @@ class Story:
             notes = self.notes.get(group, ())
             # a success explains only what nothing else does
             telling = [note for note in notes if note[1] != WRITE_OK] or (
-                () if isinstance(event, ev.Tick) else notes
+                () if isinstance(event, (ev.Tick, ev.Spent)) else notes
             )
             if not group or any(isinstance(action, ev.Write) for action in theirs):
                 self.notes.pop(group, None)
@@ -123,7 +123,7 @@ class Story:
                 yield event.group, "its node is new, or was made again"
             case ev.Elected():
                 yield "", f"elected with epoch {event.epoch}"
-            case ev.Tick():
+            case ev.Tick() | ev.Spent():
                 pass
             case ev.GroupGone() | ev.GroupLeftAlone() | ev.AssignorAnswered():
                 yield event.group, _event_words(event)
@@ -138,9 +138,7 @@ class Story:
                 note = f"topic {name} has {len(topic.partitions)} partitions"
             else:
                 note = f"topic {name} is {'gone' if topic is None else 'malformed'}"
-            yield from (
-                (group, note) for group in sorted(self.core.consumer_groups_per_topic.get(name, ()))
-            )
+            yield from ((group, note) for group in sorted(self.core.groups_of_topic(name)))
         for pattern, names in event.matches.items():
             yield from (
                 (group, f"{pattern.regex} matches {len(names)} topics")

@@ -173,6 +173,10 @@ def _narrowed(event: ev.Event, group: str, topics: frozenset[str]) -> ev.Event |
     """The event without what is not this group's; None: nothing of it is."""
     if isinstance(event, ev.Tick):
         return None
+    if isinstance(event, ev.Spent):
+        return (
+            replace(event, groups={group: event.groups[group]}) if group in event.groups else None
+        )
     if isinstance(event, ev.TopicsChanged):
         found = {
             name: topic

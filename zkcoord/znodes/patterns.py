@@ -1,7 +1,9 @@
 """Wildcard subscriptions, matched at the edge: the core only ever sees sets of topics.
 
 Patterns are consumers' input, so the engine is RE2: linear time whatever the pattern, bounded
-memory. A pattern must match a topic's whole name. A black list is the complement. Kafka's internal
+memory. Linear is not little: what a few characters say can be a program of tens of thousands of
+steps, so those are limited, too, and `matching` counts the time. A pattern must match a topic's
+whole name. A black list is the complement. Kafka's internal
 topics are part of a match only where the pattern says so (a static subscription may always name
 them). Old consumers' expressions are Java's: what of them can be said in RE2 is decided in
 `java_patterns`.
@@ -20,6 +22,7 @@ from zkcoord.znodes.names import shown
 
 REGEX_CHARS_MAX = 4_096
 REGEX_MEMORY_BYTES_MAX = 1024 * 1024
+REGEX_PROGRAM_MAX = 16_384
 REGEXES_CACHED_MAX = 1_024
 REASON_CHARS_MAX = 200
 EMPTY = "(?:)"
@@ -31,8 +34,8 @@ _TOO_LONG = Refusal(f"it has more than {REGEX_CHARS_MAX} characters")
 
 def check_regex(regex: str) -> str | Malformed:
     """The expression itself, or what is wrong with it."""
-    compiled = _compiled(regex)
-    return compiled if isinstance(compiled, Malformed) else regex
+    found = compiled(regex)
+    return found if isinstance(found, Malformed) else regex
 
 
 def check_old_regex(regex: str) -> str | Refusal:
@@ -67,15 +70,16 @@ def as_old_consumers_read(regex: str) -> str:
 
 
 def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:
-    compiled = _compiled(pattern.regex)
-    if isinstance(compiled, Malformed):
+    engine = compiled(pattern.regex)
+    if isinstance(engine, Malformed):
         return frozenset()
-    matched = frozenset(t for t in topics if compiled.fullmatch(t) is not None)
+    matched = frozenset(t for t in topics if engine.fullmatch(t) is not None)
     return frozenset(topics) - matched if pattern.kind is PatternKind.BLACK_LIST else matched
 
 
 @functools.lru_cache(maxsize=REGEXES_CACHED_MAX)
-def _compiled(regex: str) -> re2._Regexp | Malformed:
+def compiled(regex: str) -> re2._Regexp | Malformed:
+    """The engine for an expression, or what is wrong with it. The latest are kept."""
     if not 0 < len(regex) <= REGEX_CHARS_MAX:
         return Malformed(
             "pattern", shown(regex), f"a pattern has 1 to {REGEX_CHARS_MAX} characters"
@@ -84,10 +88,18 @@ def _compiled(regex: str) -> re2._Regexp | Malformed:
     options.max_mem = REGEX_MEMORY_BYTES_MAX
     options.log_errors = False
     try:
-        return re2.compile(regex, options)
+        found = re2.compile(regex, options)
     except UnicodeError:
         return Malformed("pattern", shown(regex), "not Unicode text")
     except re2.error as error:
         reason = error.args[0] if error.args else "not a regular expression"
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         return Malformed("pattern", shown(regex), f"RE2 refuses it: {text[:REASON_CHARS_MAX]}")
+    if found.programsize > REGEX_PROGRAM_MAX:
+        return Malformed(
+            "pattern",
+            shown(regex),
+            f"it makes a program of {found.programsize} steps, more than the {REGEX_PROGRAM_MAX}"
+            " that a pattern may have: name fewer repetitions",
+        )
+    return found

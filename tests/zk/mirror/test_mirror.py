@@ -42,6 +42,7 @@ from zkcoord.zk.mirror.mirror import IGNORED_GROUPS_MAX, Mirror
 from zkcoord.zk.mirror.pending_reads import SizeLimits
 from zkcoord.zk.port import (
     AclEntry,
+    Change,
     Create,
     Delete,
     Fired,
@@ -724,6 +725,49 @@ def test_a_hostile_pattern_is_malformed_and_the_others_are_matched(fixture: Real
     assert isinstance(w.groups[G]["members"]["bad"], Malformed) and w.matches == {
         good: frozenset({"t"})
     }
+
+
+def test_a_pattern_of_a_few_characters_that_is_a_large_program_is_malformed(
+    fixture: RealFixture,
+) -> None:
+    """95 characters: each topic's name would take it tens of milliseconds."""
+    w = World(fixture)
+    good = Pattern(PatternKind.WHITE_LIST, "t.*")
+    bomb = "|".join(f"((.?){{31}}){{31}}{letter}" for letter in "abcdef")
+    w.make(
+        *(Create(w.lay.topic("t" * 200 + str(n)), topic_data(1)) for n in range(50)),
+        *w.member("good", pattern=good),
+        Create(w.lay.channel(G, "bad"), b""),
+        Create(
+            w.lay.registration(G, "bad"),
+            registration(pattern=good).replace(b"t.*", bomb.encode()),
+            ephemeral=True,
+        ),
+    )
+    w.begin()
+    bad = w.groups[G]["members"]["bad"]
+    assert isinstance(bad, Malformed) and "a program of" in bad.reason
+    assert len(w.matches[good]) == 50
+
+
+def test_what_is_marked_of_others_is_read_beside_a_whole_read(fixture: RealFixture) -> None:
+    """A group that is read level by level holds up nobody else."""
+    w = World(fixture)
+    w.make(*w.member("a"), *w.member("b", group="other"))
+    w.begin()
+    w.events.clear()
+    w.mirror.read_group(G)
+    w.mirror.flush()
+    assert w.mirror.slices == 1
+    w.mirror.fired(Fired(Change.DATA, w.lay.registration("other", "b")))
+    w.mirror.fired(Fired(Change.DATA, w.lay.registration(G, "a")))
+    w.mirror.flush()
+    assert w.mirror.asking, "asked for at once, and of the other group alone"
+    assert list(w.mirror.wants.groups) == [G]
+    w.settle()
+    changed = [(e.group, e.delta.full) for e in w.events if isinstance(e, GroupChanged)]
+    assert sorted(changed) == [(G, False), (G, True), ("other", False)]
+    assert changed.index((G, True)) < changed.index((G, False))
 
 
 def test_names_that_are_no_groups_are_ignored(fixture: RealFixture) -> None:

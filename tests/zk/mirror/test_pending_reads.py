@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from zkcoord.zk.mirror.pending_reads import PendingReads, SizeLimits, Sizes, Want
+from zkcoord.zk.mirror.pending_reads import (
+    PASSED_OVER_MAX,
+    PendingReads,
+    SizeLimits,
+    Sizes,
+    Want,
+)
 
 
 def test_groups_are_served_in_turn() -> None:
@@ -25,6 +31,28 @@ def test_groups_are_served_in_turn() -> None:
     assert [w.member for batch in (taken[0], taken[2], taken[3]) for w in batch] == [
         f"m{n}" for n in range(25)
     ] and not wants
+
+
+def test_who_is_held_back_waits_and_who_is_to_be_alone_comes_last() -> None:
+    """But after it was passed over often enough it has its turn."""
+    wants = PendingReads()
+    for group in ("held", "heavy", "heavier"):
+        wants.add(Want("registration", group, "m"))
+    assert not wants.ready(lambda group: True) and wants.ready(lambda group: group == "held")
+
+    def taken() -> list[str]:
+        wants.add(Want("registration", "light", "m"))
+        found = wants.take(10, lambda g: g == "held", lambda g: g.startswith("heav"))
+        return [want.group for want in found]
+
+    assert [taken() for _ in range(PASSED_OVER_MAX + 1)] == [
+        *[["light"]] * PASSED_OVER_MAX,
+        ["heavy"],
+    ]
+    wants.drop("light")
+    found = wants.take(10, lambda g: g == "held", lambda g: g.startswith("heav"))
+    assert [want.group for want in found] == ["heavier"]
+    assert list(wants.groups) == ["held"]
 
 
 def test_a_want_is_taken_once_and_a_dropped_group_not_at_all() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 
 from zkcoord.core.error_codes import NONE, REBALANCE_FAILED
 from zkcoord.core.events import Send
@@ -176,11 +177,9 @@ class CommandPlanner:
                 fatal=rejected.fatal,
                 message=rejected.message,
             )
-        ready = [
-            tp
-            for tp in sorted(self.view.assignable.get(member.name, ()))
-            if self._may_start(member, tp)
-        ]
+        assignable = self.view.assignable.get(member.name, ())
+        may_start = (tp for tp in sorted(assignable) if self._may_start(member, tp))
+        ready = list(islice(may_start, self.options.partitions_per_command_max))
         if not ready or stopping or member.name in self.gathering:
             return None
         start = {tp: self.view.target[tp] for tp in self._cap(member, ready, data)}

@@ -4,6 +4,8 @@ how old commands, orphans and empty channels are.
 
 from __future__ import annotations
 
+from heapq import nsmallest
+
 from zkcoord.core.events import (
     DeleteChannel,
     DeleteCommand,
@@ -191,7 +193,7 @@ class Removals:
 
     def clean(self) -> tuple[WriteOp, ...]:
         """Commands of members that are gone, of other incarnations or older epochs."""
-        stale = sorted(self.view.stale)[: self.options.ops_per_write_max]
+        stale = nsmallest(self.options.ops_per_write_max, self.view.stale)
         return tuple([DeleteCommand(member, node) for member, node in stale])
 
     def free_orphans(self, now_ms: int) -> tuple[WriteOp, ...]:
@@ -205,9 +207,8 @@ class Removals:
         }
         if not due:
             return ()
-        tps = sorted(tp for tp, session in self.view.orphans.items() if session in due)[
-            : self.options.ops_per_write_max
-        ]
+        orphans = (tp for tp, session in self.view.orphans.items() if session in due)
+        tps = nsmallest(self.options.ops_per_write_max, orphans)
         ops = []
         for tp in tps:
             owner = self.view.owners[tp]

@@ -50,6 +50,8 @@ from zkcoord.core.target import (
     TargetInput,
     accept_proposal,
     assign,
+    count_moves,
+    differing,
     fits,
     prepare,
     proposal_error,
@@ -62,7 +64,7 @@ from .malformed_log import MalformedLog
 from .operator_requests import OPERATOR, OperatorRequests
 from .quarantine import Quarantine
 from .rebalance_log import TAKEOVER, RebalanceLog, membership_cause
-from .report import report, same_report
+from .report import is_due, report
 from .states import need_of, next_state
 from .static_members import StaticMembers
 from .view import GroupView
@@ -84,12 +86,12 @@ class Group:
     ) -> None:
         self.name = name
         self.options = options
-        self.view = GroupView(epoch, targets.topics)
+        self.view = GroupView(epoch, targets.topics, options.filed_at_once_max)
         self.targets = targets
         self.next_token = next_token
         self.planner = CommandPlanner(self.view, targets, options, next_seq)
         self.static_members = StaticMembers(options.grace_max_ms)
-        self.quarantine = Quarantine(options)
+        self.quarantine = Quarantine(options, name)
         self.deadlines = Deadlines(options)
         self.removals = Removals(self.view, self.deadlines, options)
         self.requests = OperatorRequests()
@@ -143,7 +145,9 @@ class Group:
         for name in gone:
             detail = {"member": name, "reason": "did not answer a command in time"}
             self.records.append(Record("evicted", self.name, detail))
-            self._failed(now_ms, f"{name} did not answer a command in time and was evicted")
+            self.records += self.quarantine.failed(
+                now_ms, f"{name} did not answer a command in time and was evicted"
+            )
         if names:
             self.quarantine.membership_changed()
             self._membership(now_ms, before, names, gone)
@@ -210,7 +214,7 @@ class Group:
         """Operators' requests that were not seen before: assign at once, quarantined or not."""
         for request in self.requests.take_up(self.view.requests):
             if self.quarantine.quarantined:
-                self._release(OPERATOR)
+                self.records += self.quarantine.release(OPERATOR)
             self.wants_target(now_ms, Cause(OPERATOR, request.by))
             self.deadlines.assign_at_ms = now_ms
 
@@ -246,7 +250,8 @@ class Group:
             self.assignor_call.fresh,
             None,
         )
-        wrong = failure if answer is None else proposal_error(prepared, answer)
+        foreign = answer is not None and not prepared.built_in
+        wrong = proposal_error(prepared, answer) if answer is not None and foreign else failure
         if answer is not None and not wrong:
             self.requests.assigned(fresh)
             self._take_target(now_ms, accept_proposal(prepared, answer), self._held())
@@ -254,27 +259,10 @@ class Group:
         self.records.append(
             Record("assignor", self.name, {"assignor": prepared.assignor, "reason": wrong})
         )
-        self._failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
+        self.records += self.quarantine.failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
         self.wants_target(now_ms, self.cause)
         backoff_ms = self.options.backoff_ms(self.quarantine.failures)
         self.deadlines.assign_at_ms = max(self.deadlines.assign_at_ms or 0, now_ms + backoff_ms)
-
-    def _failed(self, now_ms: int, reason: str) -> None:
-        was = self.quarantine.quarantined
-        self.quarantine.failed(now_ms, reason)
-        if self.quarantine.quarantined and not was:
-            detail = {
-                "reason": self.quarantine.reason,
-                "failures": self.quarantine.failures,
-                "backoff_ms": self.quarantine.not_before_ms - now_ms,
-            }
-            self.records.append(Record("quarantined", self.name, detail))
-
-    def _release(self, because: str) -> None:
-        self.quarantine.release()
-        self.records.append(
-            Record("released", self.name, {"because": because, "reason": self.quarantine.reason})
-        )
 
     def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
         """A write happened: the view takes its effects without reading them again."""
@@ -322,13 +310,17 @@ class Group:
         if now_ms < self.deadlines.retry_at_ms:
             return ()
         self.deadlines.retry_at_ms = 0
+        if not self._filed(now_ms):
+            return ()
         removed = self._remove(now_ms)
         if removed:
             return removed
         left_alone = self.legacy.leaves_alone(self.view)
         self._time_passed(now_ms)
         self._assign_when_due(now_ms, left_alone)
-        sends = self._commands(now_ms, left_alone)
+        sends = () if self.unfinished else self._commands(now_ms, left_alone)
+        if self.unfinished:
+            return ()
         state = next_state(
             self.state, need_of(self.view, self.quarantine.quarantined, self._settled, left_alone)
         )
@@ -352,6 +344,27 @@ class Group:
             or self.removals.drop_channel(now_ms)
         )
 
+    @property
+    def weight(self) -> int:
+        """What deciding it may cost: its partitions and members."""
+        return 1 + len(self.view.members) + max(len(self.view.target), len(self.view.owners))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it is to be decided again at once: partitions are still to be filed."""
+        return self.view.unfinished
+
+    def _filed(self, now_ms: int) -> bool:
+        """File a portion of what is to be filed; whether nothing is left."""
+        if not self.unfinished:
+            return True
+        self.view.file()
+        if self.unfinished:
+            return False
+        # orphans may have been found
+        self.deadlines.watch(now_ms, GroupDelta(), self.view, self.removals.departed)
+        return True
+
     def _time_passed(self, now_ms: int) -> None:
         """Graces and quarantines end."""
         for instance in self.static_members.expire(now_ms):
@@ -361,7 +374,8 @@ class Group:
             self.wants_target(now_ms, Cause("static member did not come back", instance))
         at_ms = self.quarantine.release_at_ms()
         if at_ms is not None and at_ms <= now_ms:
-            self._release("membership changed" if self.quarantine.changed else "time")
+            because = "membership changed" if self.quarantine.changed else "time"
+            self.records += self.quarantine.release(because)
             self.wants_target(now_ms, Cause("quarantine is over", ""))
             self.deadlines.assign_at_ms = now_ms
 
@@ -414,7 +428,7 @@ class Group:
             dict(self.moved),
             self.options,
         )
-        if prepared.built_in:
+        if prepared.built_in and prepared.partitions <= self.options.assigned_here_max:
             self.requests.assigned(fresh)
             self._take_target(now_ms, accept_proposal(prepared, assign(prepared)), now_held)
             return
@@ -431,14 +445,11 @@ class Group:
     def _take_target(
         self, now_ms: int, result: TargetAssignment, held: Mapping[TopicPartition, Thread]
     ) -> None:
-        moved = 0
-        if result.target != held:
-            moved = sum(1 for tp, thread in result.target.items() if held.get(tp) != thread)
-            moved += sum(1 for tp in held if tp not in result.target)
+        moved = differing(result.target, held)
         if (moved or self.view.target) and dict(result.target) != self.view.target:
             self.generation += 1
         self.result = result
-        self.view.count_moves(result.target, self.moved)
+        count_moves(self.view.target, result.target, self.view.members, self.moved)
         if not self.legacy.shared:
             self.static_members.promise(
                 result.target,
@@ -459,13 +470,6 @@ class Group:
         if self.legacy.keeps_silent(self.view):
             return ()
         before = self.metadata or GroupMetadata()
-        said = (self.legacy.said(), self.legacy.reported) != (before.mode, before.problems)
-        if (
-            not beside_commands
-            and not said
-            and self.state not in (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED)
-        ):
-            return ()
         after = report(
             before,
             self.generation,
@@ -477,12 +481,8 @@ class Group:
             self.quarantine,
             self.legacy,
         )
-        if (
-            self.deadlines.assign_at_ms is not None
-            and not beside_commands
-            and not said
-            and not self.quarantine.quarantined
-        ) or same_report(before, after):
+        assigns = self.deadlines.assign_at_ms is not None
+        if not is_due(before, after, beside_commands, assigns, self.quarantine):
             return ()
         return (
             PutMetadata(

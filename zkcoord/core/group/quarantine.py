@@ -13,16 +13,20 @@ name is kept.
 
 from __future__ import annotations
 
+from zkcoord.core.events import Record
 from zkcoord.core.options import CoordinatorOptions
 
 EXCEPTION = "ConsumerRebalanceFailedException"
 
 
 class Quarantine:
-    """One group's failures. Times are ms of the coordinator's own clock."""
+    """One group's failures. Times are ms of the coordinator's own clock. What begins or ends a
+    quarantine also gives what is to be recorded of it.
+    """
 
-    def __init__(self, options: CoordinatorOptions) -> None:
+    def __init__(self, options: CoordinatorOptions, group: str = "") -> None:
         self.options = options
+        self.group = group
         self.failures = 0
         self.rounds = 0
         self.reason = ""
@@ -32,13 +36,20 @@ class Quarantine:
         self.changed = False
         self.rested_since_ms: int | None = None
 
-    def failed(self, now_ms: int, reason: str) -> None:
+    def failed(self, now_ms: int, reason: str) -> list[Record]:
         """Something failed. The last retry spent quarantines the group."""
         self.rests(now_ms, False)
         self.failures += 1
         self.reason = f"{EXCEPTION}: {reason} ({self.failures} failures in a row)"
-        if not self.quarantined and self.failures >= self.options.max_rebalance_retries:
-            self.quarantine(now_ms)
+        if self.quarantined or self.failures < self.options.max_rebalance_retries:
+            return []
+        self.quarantine(now_ms)
+        detail = {
+            "reason": self.reason,
+            "failures": self.failures,
+            "backoff_ms": self.not_before_ms - now_ms,
+        }
+        return [Record("quarantined", self.group, detail)]
 
     def quarantine(self, now_ms: int) -> None:
         """Leave the group alone from now on."""
@@ -67,10 +78,11 @@ class Quarantine:
             return None
         return self.not_before_ms if self.changed else self.by_itself_ms
 
-    def release(self) -> None:
+    def release(self, because: str) -> list[Record]:
         """End the quarantine: one trial."""
         self.quarantined = False
         self.failures = min(self.failures, self.options.max_rebalance_retries - 1)
+        return [Record("released", self.group, {"because": because, "reason": self.reason})]
 
     def rests(self, now_ms: int, resting: bool) -> None:
         """Whether the group is at rest now; a long rest forgets."""

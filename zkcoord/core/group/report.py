@@ -9,6 +9,8 @@ from zkcoord.core.target import TargetAssignment
 from .legacy_group import LegacyGroup
 from .quarantine import Quarantine
 
+RESTS = (GroupState.STABLE, GroupState.EMPTY, GroupState.QUARANTINED)
+
 
 def report(
     before: GroupMetadata,
@@ -61,6 +63,24 @@ def configuration(options: CoordinatorOptions) -> dict[str, str | int]:
     registration.
     """
     return {name: getattr(options, name) for name in CONFIGURED}
+
+
+def is_due(
+    before: GroupMetadata,
+    after: GroupMetadata,
+    beside_commands: bool,
+    assigns: bool,
+    trouble: Quarantine,
+) -> bool:
+    """Whether a report is to be written: beside commands, when the group comes to rest, and at
+    once where it says something new of old consumers. `assigns`: another target is due.
+    """
+    said = (after.mode, after.problems) != (before.mode, before.problems)
+    if not beside_commands and not said and after.state not in RESTS:
+        return False
+    if assigns and not beside_commands and not said and not trouble.quarantined:
+        return False
+    return not same_report(before, after)
 
 
 def same_report(a: GroupMetadata, b: GroupMetadata) -> bool:

@@ -4,15 +4,17 @@ everything.
 The truth is what ZooKeeper holds: registrations, channels, commands, owner nodes. The view keeps it
 as read and files each partition in exactly one place (`PartitionPlace`). A change of one owner or
 one command refiles only the partitions it names, so an ack costs what it changed, not the size of
-the group.
+the group. Of more than `at_once` partitions it is noted that they are to be filed (`unfiled`), and
+that is done in portions (`file`); until then nothing may be decided from where partitions are.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping, Set
+from itertools import islice
 
 from zkcoord.core.events import KEEPS_OUT, GroupDelta
+from zkcoord.core.filing.filed import Filed, PartitionPlace
 from zkcoord.core.model import (
     Command,
     Malformed,
@@ -26,28 +28,6 @@ from zkcoord.core.model import (
     same_incarnation,
 )
 
-
-class PartitionPlace(enum.Enum):
-    """Where a partition is filed."""
-
-    # Owned by the thread that the target names; before there is a target, by any live member's.
-    SETTLED = "settled"
-    # Owned by a live member that must give it up: the target names another member or thread, the
-    # ownership began before the topic was made again, or everybody is recalled.
-    TO_REVOKE = "to revoke"
-    # Free, wanted by a live member, and in nobody's outstanding start.
-    ASSIGNABLE = "assignable"
-    # Free, and in somebody's outstanding start command.
-    START_PENDING = "start pending"
-    # Its owner node belongs to a session that has no registration: left alone for a lease.
-    ORPHAN = "orphan"
-    # The owner node is not ours to judge (unreadable, a legacy member's, or of a registration that
-    # is unreadable), or the topic was made again and not everybody has let go of the one before.
-    NOT_OURS = "not ours"
-    # Free, and in no target.
-    UNWANTED = "unwanted"
-
-
 # the start ack creates an owner node and sets its data; a legacy member's node stays at 0
 OWNER_VERSION_OURS = 1
 
@@ -57,8 +37,9 @@ class GroupView:
     `refile_topics` and the local effects of our own writes.
     """
 
-    def __init__(self, epoch: int, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, epoch: int, topics: Mapping[str, Topic], at_once: int) -> None:
         self.epoch = epoch
+        self.at_once = at_once
         # The topics that exist, by name; shared with the coordinator, which changes it.
         self.topics = topics
 
@@ -67,6 +48,8 @@ class GroupView:
         self.channels: set[str] = set()
         self.commands: dict[str, dict[str, Command | Malformed]] = {}
         self.owners: dict[TopicPartition, Owner | Malformed] = {}
+        # Session -> what it owns.
+        self.owned_by: dict[int, dict[TopicPartition, None]] = {}
         self.requests: dict[str, Request | Malformed] = {}
         self.malformed: dict[tuple[str, str], Malformed] = {}
         # Malformed nodes that have not been reported yet.
@@ -92,16 +75,17 @@ class GroupView:
         # Whether everybody gives up everything first (the eager form).
         self.recalled = False
 
-        # Partitions by place. `place` has all that are not settled or unwanted, with the member
-        # concerned and the member that wants it; the others are indexes over it.
-        self.place: dict[TopicPartition, tuple[PartitionPlace, str, str]] = {}
-        self.to_revoke: dict[str, set[TopicPartition]] = {}
-        self.assignable: dict[str, set[TopicPartition]] = {}
+        # Partitions by place: these are `filed`'s, changed there.
+        self.filed = Filed()
+        self.place = self.filed.place
+        self.to_revoke, self.assignable = self.filed.to_revoke, self.filed.assignable
+        self.orphans, self.not_ours = self.filed.orphans, self.filed.not_ours
+        self.coming = self.filed.coming
         self.start_pending: dict[TopicPartition, str] = {}
-        self.orphans: dict[TopicPartition, int] = {}
-        self.not_ours: set[TopicPartition] = set()
-        # By member, how many partitions others have yet to give up for it.
-        self.coming: dict[str, int] = {}
+        # What is still to be filed (anew), in this order.
+        self.unfiled: dict[TopicPartition, None] = {}
+        # Topics of which everything is.
+        self.unfiled_topics: set[str] = set()
 
     def apply(self, delta: GroupDelta) -> tuple[str, ...]:
         """Take what was read. Returns the names of the members whose arrival, departure or change
@@ -147,6 +131,7 @@ class GroupView:
             bool(self.malformed)
             and any(("registration", name) in self.malformed for name in members)
         )
+        sessions = {self.members[name].session for name in members if name in self.members}
         changed = tuple(sorted([name for name, m in members.items() if self._take_member(name, m)]))
         touched: set[TopicPartition] = set(self.owners) if unreadable else set()
         for (member, node), command in commands.items():
@@ -156,9 +141,19 @@ class GroupView:
         for name in changed if self.commands else ():
             touched.update(self._refile_commands(name))
         if changed:
-            touched.update(self.owners, self.target)
+            touched.update(self._of_members(changed, sessions))
         self.refile(touched if self.aimed else self._unsettled(touched))
         return changed
+
+    def _of_members(self, names: Iterable[str], sessions: Set[int]) -> Iterable[TopicPartition]:
+        """What members have or are to have that came, went or changed; `sessions` are those that
+        they had before.
+        """
+        concerned = set(names)
+        now = {self.members[name].session for name in concerned if name in self.members}
+        for session in now | sessions:
+            yield from self.owned_by.get(session, ())
+        yield from [tp for tp, thread in self.target.items() if thread.member in concerned]
 
     def _unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Before a target exists what a live member owns is settled: all of it is filed when there
@@ -284,20 +279,26 @@ class GroupView:
             for tp, owner in owners.items():
                 self._judge_form("owner", str(tp), owner)
         for tp, owner in owners.items():
-            if owner is not None:
-                self.owners[tp] = owner
-            else:
+            before = self.owners.get(tp)
+            if isinstance(before, Owner):
+                having = self.owned_by[before.session]
+                del having[tp]
+                if not having:
+                    del self.owned_by[before.session]
+            if owner is None:
                 self.owners.pop(tp, None)
                 self.misled.discard(tp)
+                continue
+            self.owners[tp] = owner
+            if isinstance(owner, Owner):
+                self.owned_by.setdefault(owner.session, {})[tp] = None
 
     def retarget(self, target: Mapping[TopicPartition, Thread]) -> None:
         """Take a new target."""
         touched = {*self.target, *target, *self.owners}
         self.target = dict(target)
         self.aimed = True
-        self.refile(
-            touched if self.recalled or self.outdated else self._not_plainly_settled(touched)
-        )
+        self.refile(touched)
 
     def _not_plainly_settled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Without those of which there is nothing to file: the usual case, found out with less than
@@ -323,20 +324,6 @@ class GroupView:
             or (place and tp in place)
         ]
 
-    def count_moves(
-        self, target: Mapping[TopicPartition, Thread], moved: dict[TopicPartition, int]
-    ) -> None:
-        """Who must give in a storm of joins gives what has moved least, from one target to the
-        next. What a member leaves behind counts as not moved: of those who come and go each gets
-        the same, and the others keep theirs.
-        """
-        for tp, thread in target.items() if self.target or moved else ():
-            before = self.target.get(tp)
-            if before is None or before.member not in self.members:
-                moved.pop(tp, None)
-            elif before.member != thread.member:
-                moved[tp] = moved.get(tp, 0) + 1
-
     def rename(self, before: str, after: str) -> None:
         """A member is back under another name: what the target had for it is its."""
         moved = [tp for tp, thread in self.target.items() if thread.member == before]
@@ -352,9 +339,15 @@ class GroupView:
 
     def refile_topics(self, topics: Set[str]) -> None:
         """Topics were made, made again or deleted."""
-        self.refile(
-            [tp for tp in {*self.owners, *self.target, *self.start_pending} if tp.topic in topics]
-        )
+        if len(self.owners) + len(self.target) > self.at_once:
+            self.unfiled_topics |= topics
+        else:
+            self._file(self._of_topics(topics))
+
+    def _of_topics(self, topics: Set[str]) -> list[TopicPartition]:
+        return [
+            tp for tp in {*self.owners, *self.target, *self.start_pending} if tp.topic in topics
+        ]
 
     def exists(self, tp: TopicPartition) -> bool:
         """Whether its topic exists, and has it now (a topic made again may have fewer partitions
@@ -384,57 +377,63 @@ class GroupView:
         return any(not self._is_now(tp.topic, c.incarnations.get(tp.topic)) for c in starts)
 
     def refile(self, partitions: Iterable[TopicPartition]) -> None:
-        """Put each partition where it belongs now."""
-        freed: set[str] = set()
+        """Put each partition where it belongs now, or, if they are very many, note them."""
         todo = list(partitions)
+        if len(todo) > self.at_once:
+            self.unfiled.update(dict.fromkeys(todo))
+        else:
+            self._file(todo)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is still to be filed."""
+        return bool(self.unfiled or self.unfiled_topics)
+
+    def file(self) -> None:
+        """File a portion of those that are noted."""
+        if self.unfiled_topics:
+            self.unfiled.update(dict.fromkeys(self._of_topics(self.unfiled_topics)))
+            self.unfiled_topics = set()
+        todo = list(islice(self.unfiled, self.at_once))
+        for tp in todo:
+            del self.unfiled[tp]
+        self._file(todo)
+
+    def _file(self, todo: list[TopicPartition]) -> None:
+        """Put each where it belongs now. That a topic is still owned as the one before counts for
+        all its partitions, those too that were filed in an earlier portion.
+        """
+        if not (self.recalled or self.outdated):
+            todo = self._not_plainly_settled(todo)
+        turned: set[str] = set()
         for tp in todo:
             if self._outdated(tp):
-                self.outdated.setdefault(tp.topic, set()).add(tp)
+                if tp.topic not in self.outdated:
+                    self.outdated[tp.topic] = set()
+                    turned.add(tp.topic)
+                self.outdated[tp.topic].add(tp)
             elif tp in self.outdated.get(tp.topic, ()):
                 self.outdated[tp.topic].discard(tp)
                 if not self.outdated[tp.topic]:
                     del self.outdated[tp.topic]
-                    freed.add(tp.topic)
-        if freed:
-            todo = list({*todo, *(tp for tp in self.target if tp.topic in freed)})
+                    turned.add(tp.topic)
+        if turned:
+            more = [tp for tp in self.target if tp.topic in turned]
+            if len(more) > self.at_once:
+                self.unfiled.update(dict.fromkeys(more))
+            else:
+                todo = list({*todo, *more})
         for tp in todo:
-            self._unfile(tp)
             place, member = self._judge(tp)
-            if place is PartitionPlace.SETTLED or place is PartitionPlace.UNWANTED:
-                continue  # most are, and there is nothing to do for them: they are not kept
             want = self.target.get(tp)
-            taker = want.member if want is not None else ""
-            self.place[tp] = (place, member, taker)
-            if place is PartitionPlace.TO_REVOKE:
-                self.to_revoke.setdefault(member, set()).add(tp)
-                self.coming[taker] = self.coming.get(taker, 0) + 1
-            elif place is PartitionPlace.ASSIGNABLE:
-                self.assignable.setdefault(member, set()).add(tp)
-            elif place is PartitionPlace.ORPHAN:
-                owner = self.owners[tp]
-                assert isinstance(owner, Owner)
-                self.orphans[tp] = owner.session
-            elif place is PartitionPlace.NOT_OURS:
-                self.not_ours.add(tp)
-
-    def _unfile(self, tp: TopicPartition) -> None:
-        filed = self.place.pop(tp, None)
-        if filed is None:
-            return
-        place, member, taker = filed
-        if place is PartitionPlace.TO_REVOKE:
-            self.coming[taker] -= 1
-            if not self.coming[taker]:
-                del self.coming[taker]
-        if place is PartitionPlace.TO_REVOKE or place is PartitionPlace.ASSIGNABLE:
-            sets = self.to_revoke if place is PartitionPlace.TO_REVOKE else self.assignable
-            sets[member].discard(tp)
-            if not sets[member]:
-                del sets[member]
-        elif place is PartitionPlace.ORPHAN:
-            del self.orphans[tp]
-        elif place is PartitionPlace.NOT_OURS:
-            self.not_ours.discard(tp)
+            owner = self.owners.get(tp)
+            self.filed.put(
+                tp,
+                place,
+                member,
+                want.member if want is not None else "",
+                owner.session if isinstance(owner, Owner) else 0,
+            )
 
     def _judge(self, tp: TopicPartition) -> tuple[PartitionPlace, str]:
         owner = self.owners.get(tp)
@@ -477,11 +476,7 @@ class GroupView:
         registered = self.members.get(member)
         if registered is None:
             return ()
-        return tuple(
-            tp
-            for tp, o in self.owners.items()
-            if isinstance(o, Owner) and o.session == registered.session
-        )
+        return tuple(self.owned_by.get(registered.session, ()))
 
     def current_owners(self) -> dict[TopicPartition, Thread]:
         """Who holds what among the live members, as threads."""

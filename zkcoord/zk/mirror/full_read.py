@@ -126,7 +126,7 @@ has hundreds of thousands, so these are plain tuples and functions.)
 
 class FullRead:
     """Reads `groups`, then calls `done` with what was read of each. On a lost connection it simply
-    never ends.
+    never ends. `works_for` is told where an answer is of one group alone.
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class FullRead:
         reads_max: int,
         done: Callable[[Mapping[str, GroupRead]], None],
         judge: GroupJudge | None = None,
+        works_for: Callable[[str], None] = lambda group: None,
     ) -> None:
         self.port = port
         self.layout = layout
@@ -145,6 +146,7 @@ class FullRead:
         self.reads_max = reads_max
         self.done = done
         self.judge = judge
+        self.works_for = works_for
         self.levels = [
             self._groups,
             self._names,
@@ -200,8 +202,11 @@ class FullRead:
         if not isinstance(result, ReadDone):
             return
         self.under_way -= 1
+        first, last = batch[0][2], batch[-1][2]
+        self.works_for(first.name if first is last else "")
         for (_, take, draft, key), answer in zip(batch, result.answers, strict=False):
             take(draft, key, answer)
+        self.works_for("")
         self._next()
 
     def _fitting(self) -> Iterable[tuple[str, GroupDraft]]:

@@ -13,13 +13,13 @@ answer was made. An ack of 24 partitions raises 25 events and costs one read.
 A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level
 (children, registrations and channels, then commands, then owner nodes), at most
 `READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read
-before owner nodes. Events during a sweep mark, and are read after it.
+before owner nodes. Events during a sweep mark, and are read after it; what is marked of other
+groups is read beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from zkcoord.core.events import (
     Event,
@@ -31,32 +31,31 @@ from zkcoord.core.events import (
     Ready,
     TopicsChanged,
 )
-from zkcoord.core.model import Malformed, Member, Pattern, Topic, TopicPartition
+from zkcoord.core.model import Malformed, Topic, TopicPartition
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     Change,
     Children,
     Fired,
-    GetChildren,
-    GetData,
     Port,
-    Read,
     ReadAnswer,
     ReadDone,
     ReadResult,
     WatchMode,
     reads_that_fit,
 )
+from zkcoord.zk.work_meter import WorkMeter
 from zkcoord.znodes import names, paths
+from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
-from zkcoord.znodes.patterns import match_patterns
 
 from . import answers
 from .answers import Delta
 from .full_read import BAD_NAME, FullRead, GroupRead
 from .group_acls import GroupJudge
-from .pending_reads import PendingReads, SizeLimits, Sizes, Want
+from .pending_reads import PendingReads, SizeLimits, Sizes, Want, read_of
+from .wildcards import Matches, Wildcards
 
 GROUPS_PER_SLICE = 500
 SLICES_UNDER_WAY_MAX = 2
@@ -79,8 +78,9 @@ class Mirror:
     the same term's last connection: what it knew and is gone must be told, too; `epoch` is this
     term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much
     of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many
-    groups are read together. `lost()` must be called when the session is suspended; a new `Mirror`
-    is made for a new connection.
+    groups are read together. `matches` remembers what patterns match, from one connection to the
+    next; `meter` counts what is done for whom, and knows who rests. `lost()` must be called when
+    the session is suspended; a new `Mirror` is made for a new connection.
     """
 
     def __init__(
@@ -96,6 +96,8 @@ class Mirror:
         reads_max: int = READS_PER_REQUEST_MAX,
         groups_per_slice: int = GROUPS_PER_SLICE,
         roles: Roles | None = None,
+        matches: PatternMatches | None = None,
+        meter: WorkMeter | None = None,
     ) -> None:
         self.port = port
         self.own_prefix = f"{epoch}-"
@@ -110,20 +112,21 @@ class Mirror:
         self.sizes = Sizes(limits)
         self.left_alone: set[str] = set()
         self.ignored: list[str] = []
-        self.swept_last = False
         self.inflight: frozenset[Want] = frozenset()
         self.sweeps: dict[str, None] = {}
         self.groups_per_slice = groups_per_slice
         self.unswept: list[Sequence[str]] = []
         self.slices = 0
-        self.busy = False
+        self.asking = False
+        self.sweeping: frozenset[str] = frozenset()
         self.dead = False
         self.begun = False
         self.known: set[str] = set()
         self.topics: dict[str, Topic] = dict(before.topics) if before is not None else {}
         self.sweeps.update(dict.fromkeys(before.known if before is not None else ()))
         self.watched_topics: set[str] = set()
-        self.patterns: dict[str, dict[str, Pattern]] = {}
+        self.meter = meter if meter is not None else WorkMeter()
+        self.wildcards = Wildcards(matches if matches is not None else PatternMatches())
 
     # the beginning
 
@@ -132,14 +135,14 @@ class Mirror:
         for path in self.layout.watch_roots():
             self.port.watch(path, WatchMode.RECURSIVE, self._watched)
         self.port.watch(self.layout.topics_root, WatchMode.PERSISTENT, self._watched)
-        self.busy = True
+        self.asking = True
         self.port.sync(self._synced)
 
     def _watched(self, _result: ReadResult) -> None:
         """An unanswered one means that the connection is gone, which is heard elsewhere."""
 
     def _synced(self, result: ReadResult) -> None:
-        self.busy = False
+        self.asking = False
         if isinstance(result, ReadDone) and not self.dead:
             self._ask([Want("topics"), Want("groups")])
 
@@ -154,6 +157,7 @@ class Mirror:
         if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
             return  # not ignored yet, or not by the port
         where = self.layout.locate(event.path)
+        self.meter.works_for(getattr(where, "group", ""))
         if (
             isinstance(where, COUNTED)
             and event.change in (Change.CREATED, Change.DELETED)
@@ -268,25 +272,54 @@ class Mirror:
     # reading
 
     @property
+    def busy(self) -> bool:
+        """Whether a read is under way."""
+        return self.asking or self.slices > 0
+
+    @property
     def due(self) -> bool:
-        """Whether `flush` has something to ask for now."""
-        return self.begun and not self.busy and not self.dead and bool(self.wants or self.sweeps)
+        """Whether `flush` has something to do now."""
+        return not self.dead and (self.wildcards.due or self._may_ask or self._may_sweep)
+
+    @property
+    def _may_ask(self) -> bool:
+        return self.begun and not self.asking and not self.dead and self.wants.ready(self._held)
+
+    @property
+    def _may_sweep(self) -> bool:
+        free = self.begun and not self.slices and not self.dead
+        return free and not all(map(self.meter.rests, self.sweeps))
+
+    def _held(self, group: str) -> bool:
+        """Whether what is marked of a group is not to be read now."""
+        return group in self.sweeping or self.meter.rests(group)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a group that rests is to be read."""
+        return self.begun and any(map(self.meter.rests, (*self.wants.groups, *self.sweeps)))
 
     def flush(self) -> None:
-        """Ask for what is marked, unless a request is under way."""
-        if not self.due:
-            return
-        # in turn: a group that changes all the time must not keep whole reads of others from their
-        # turn
-        if self.wants and (self.swept_last or not self.sweeps):
-            self._ask(self.wants.take(self.reads_max))
-        else:
-            self._sweep(sorted(self.sweeps))
-        self.swept_last = self.slices > 0
+        """Once in each turn of the loop: match for a while, and ask for what is marked, unless a
+        request is under way.
+        """
+        if not self.dead:
+            self._matched(self.wildcards.turn())
+        self._ask_on()
+
+    def _ask_on(self) -> None:
+        """Whole reads and what is marked of other groups are asked for side by side: a group that
+        changes all the time keeps neither from its turn, and a long read holds up nobody else.
+        """
+        if self._may_ask:
+            self._ask(self.wants.take(self.reads_max, self._held, self.meter.is_heavy))
+        if self._may_sweep:
+            self._sweep(sorted(g for g in self.sweeps if not self.meter.rests(g)))
 
     def _sweep(self, groups: Sequence[str]) -> None:
-        self.sweeps.clear()
-        self.busy = True
+        for group in groups:
+            self.sweeps.pop(group, None)
+        self.sweeping = frozenset(groups)
         for group in groups:
             if group not in self.known:
                 for path in self.layout.group_watch_roots(group):
@@ -314,6 +347,7 @@ class Mirror:
                 self.reads_max,
                 self._swept,
                 self.judge,
+                self.meter.works_for,
             ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:
@@ -332,7 +366,7 @@ class Mirror:
         self._ignore()
         if self.slices:
             return
-        self.busy = False
+        self.sweeping = frozenset()
         if not self.begun:
             self.begun = True
             late, self.sweeps = list(self.sweeps), {}
@@ -341,17 +375,17 @@ class Mirror:
             for group in late:
                 self._unread(group)
             self.emit(Ready(self.clock()))
-        self.flush()
+        self._ask_on()
 
     def _leave_alone(self, group: str, why: Malformed) -> None:
         if not self.dead and group in self.known:
             self._follow_no_more(group)
-            self.patterns.pop(group, None)
+            self.wildcards.forget(group)
             self.emit(GroupLeftAlone(self.clock(), group, why))
 
     def _ask(self, wants: Sequence[Want]) -> None:
-        self.busy = True
-        reads = [self._read_of(w) for w in wants]
+        self.asking = True
+        reads = [read_of(self.layout, want) for want in wants]
         count = reads_that_fit(reads, self.reads_max)
         for want in wants[count:]:
             self.wants.add(want)
@@ -359,31 +393,17 @@ class Mirror:
         self.inflight = frozenset(asked)
         self.port.read(reads[:count], lambda result: self._answered(asked, result))
 
-    def _read_of(self, want: Want) -> Read:
-        lay = self.layout
-        if want.kind == "registration":
-            return GetData(lay.registration(want.group, want.member))
-        if want.kind == "channel":
-            return GetChildren(lay.channel(want.group, want.member))
-        if want.kind == "command":
-            return GetData(lay.command(want.group, want.member, want.node))
-        if want.kind == "owner":
-            return GetData(lay.owner(want.group, want.tp))
-        if want.kind == "request":
-            return GetData(lay.request(want.group, want.node))
-        if want.kind == "mode":
-            return GetData(lay.mode(want.group))
-        if want.kind == "topic":
-            return GetData(lay.topic(want.node))
-        return GetChildren(lay.topics_root if want.kind == "topics" else lay.groups_root)
-
     def _answered(self, wants: Sequence[Want], result: ReadResult) -> None:
         if self.dead or not isinstance(result, ReadDone):
             return
-        self.busy, self.inflight = False, frozenset()
+        self.asking, self.inflight = False, frozenset()
         deltas: dict[str, Delta] = {}
         topics: dict[str, Topic | Malformed | None] = {}
+        working_for = ""
         for want, answer in zip(wants, result.answers, strict=False):
+            if want.group != working_for:
+                working_for = want.group
+                self.meter.works_for(working_for)
             if want.kind == "topic":
                 topics[want.node] = answers.topic_of(answer, want.node)
             elif want.kind == "topics":
@@ -401,7 +421,7 @@ class Mirror:
 
     def _continue(self) -> None:
         if self.begun:
-            self.flush()
+            self._ask_on()
         elif self.wants:
             self._ask(self.wants.take(self.reads_max))
         elif not self.dead:
@@ -444,43 +464,30 @@ class Mirror:
         return dict.fromkeys(sorted(set(self.topics) - present))
 
     def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
-        before = set(self.topics)
         for name, topic in topics.items():
             if isinstance(topic, Topic):
                 self.topics[name] = topic
             elif topic is None:
                 self.topics.pop(name, None)
-        patterns = (
-            {p for members in self.patterns.values() for p in members.values()}
-            if set(self.topics) != before
-            else set()
-        )
-        matches = match_patterns(sorted(patterns, key=repr), self.topics) if patterns else {}
-        self.emit(TopicsChanged(self.clock(), topics, _good(matches)))
+        self.emit(TopicsChanged(self.clock(), topics, self.wildcards.topics_are(self.topics)))
+        self._matched({})
+
+    def _matched(self, matches: Matches) -> None:
+        """Wildcards were matched: tell, and name the members whose pattern is refused."""
+        for group, spent_ns in self.wildcards.take_spent_ns().items():
+            self.meter.charge(group, spent_ns)
+        if matches:
+            self.emit(TopicsChanged(self.clock(), {}, matches))
+        for group, delta in self.wildcards.take_refused():
+            self.emit(GroupChanged(self.clock(), group, delta))
 
     # groups
 
     def _emit_group(self, group: str, delta: GroupDelta) -> None:
-        known = self.patterns.get(group, {})
-        if delta.full:
-            known = {}
-        fresh: set[Pattern] = set()
-        members = delta.members
-        for name, member in delta.members.items():
-            known.pop(name, None)
-            if isinstance(member, Member) and member.subscription.pattern is not None:
-                known[name] = member.subscription.pattern
-                fresh.add(member.subscription.pattern)
-        matches = match_patterns(sorted(fresh, key=repr), self.topics) if fresh else {}
-        for name, pattern in list(known.items()):
-            bad = matches.get(pattern)
-            if isinstance(bad, Malformed):
-                members = {**members, name: Malformed("registration", name, bad.reason)}
-                del known[name]
-        self.patterns[group] = known
-        if members is not delta.members:
-            delta = replace(delta, members=members)
-        self.emit(GroupChanged(self.clock(), group, delta, _good(matches)))
+        self.meter.works_for("")  # matching is counted apart
+        delta, matches = self.wildcards.group(group, delta)
+        self.emit(GroupChanged(self.clock(), group, delta, matches))
+        self._matched({})
 
     def _group_gone(self, group: str) -> None:
         """Its watches go, too: names of groups come and go for as long as a session lasts. When it
@@ -492,9 +499,5 @@ class Mirror:
         self.wants.drop(group)
         self.left_alone.discard(group)
         self.sizes.drop(group)
-        self.patterns.pop(group, None)
+        self.wildcards.forget(group)
         self.emit(GroupGone(self.clock(), group))
-
-
-def _good(matches: Mapping[Pattern, frozenset[str] | Malformed]) -> dict[Pattern, frozenset[str]]:
-    return {p: names for p, names in matches.items() if not isinstance(names, Malformed)}

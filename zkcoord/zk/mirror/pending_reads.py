@@ -8,10 +8,18 @@ a whole read, which asks ZooKeeper, decides.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import GetChildren, GetData, Read
+from zkcoord.znodes.paths import Layout
+
+PASSED_OVER_MAX = 20
+REGISTRATIONS_OF_A_GROUP_MAX = 25
+"""In one request: each may be as long as a document may be."""
 
 
 class Want(NamedTuple):
@@ -31,6 +39,7 @@ class PendingReads:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[Want, None]] = {}
+        self._passed_over = 0
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -39,27 +48,81 @@ class PendingReads:
         """Mark it."""
         self._of.setdefault(want.group, {})[want] = None
 
+    @property
+    def groups(self) -> Iterable[str]:
+        """Of which something is marked."""
+        return self._of
+
     def drop(self, group: str) -> None:
         """Forget what is marked of a group."""
         self._of.pop(group, None)
 
-    def take(self, count: int) -> list[Want]:
+    def ready(self, held: Callable[[str], bool]) -> bool:
+        """Whether something is marked of a group that is not held back."""
+        return any(not held(group) for group in self._of)
+
+    def take(
+        self,
+        count: int,
+        held: Callable[[str], bool] = lambda group: False,
+        alone: Callable[[str], bool] = lambda group: False,
+    ) -> list[Want]:
         """At most `count` of them: what the group gives whose turn it is, then other groups as far
         as they fit as a whole (what one ack changes is marked together and is read together).
+        Groups that are `held` back are passed over. One that is to be `alone` is taken by itself,
+        when there is no other, or when it was passed over `PASSED_OVER_MAX` times.
         """
         taken: list[Want] = []
         served: list[str] = []
         for group, wants in self._of.items():
+            if held(group) or alone(group):
+                continue
             if taken and len(taken) + len(wants) > count:
                 break
             taken.extend(wants)
             served.append(group)
-        late = taken[count:]
+        last = next((g for g in self._of if not held(g) and alone(g)), None)
+        self._passed_over = 0 if last is None else self._passed_over + 1
+        if last is not None and (not taken or self._passed_over > PASSED_OVER_MAX):
+            taken, served, self._passed_over = list(self._of[last]), [last], 0
+        taken, late = _few_registrations(taken)
+        late += taken[count:]
         for group in served:
             del self._of[group]
         for want in late:
             self.add(want)
         return taken[:count]
+
+
+def _few_registrations(taken: list[Want]) -> tuple[list[Want], list[Want]]:
+    """What may be asked for in one request, and registrations that are left for the next."""
+    counts: Counter[str] = Counter()
+    now: list[Want] = []
+    later: list[Want] = []
+    for want in taken:
+        counts[want.group] += want.kind == "registration"
+        few = want.kind != "registration" or counts[want.group] <= REGISTRATIONS_OF_A_GROUP_MAX
+        (now if few else later).append(want)
+    return now, later
+
+
+def read_of(layout: Layout, want: Want) -> Read:
+    """What to ask for."""
+    if want.kind == "registration":
+        return GetData(layout.registration(want.group, want.member))
+    if want.kind == "channel":
+        return GetChildren(layout.channel(want.group, want.member))
+    if want.kind == "command":
+        return GetData(layout.command(want.group, want.member, want.node))
+    if want.kind == "owner":
+        return GetData(layout.owner(want.group, want.tp))
+    if want.kind == "request":
+        return GetData(layout.request(want.group, want.node))
+    if want.kind == "mode":
+        return GetData(layout.mode(want.group))
+    if want.kind == "topic":
+        return GetData(layout.topic(want.node))
+    return GetChildren(layout.topics_root if want.kind == "topics" else layout.groups_root)
 
 
 @dataclass(frozen=True, slots=True)
