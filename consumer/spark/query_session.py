@@ -16,6 +16,7 @@ from consumer.core.phases import Phase
 from consumer.member.driver import MemberDriver
 from consumer.member.thread import MemberThread
 from consumer.spark.errors import SessionLostError
+from consumer.spark.option_names import in_sparks_words
 from consumer.spark.options import StreamOptions
 from consumer.spark.query_assignment import QueryAssignment
 from zkcoord.core.model import Owner, TopicPartition
@@ -71,7 +72,8 @@ class QuerySession:
         """
         with self.assignment.lock:
             if self.assignment.failure is not None:
-                raise self.assignment.failure
+                said = self.assignment.failure
+                raise type(said)(in_sparks_words(str(said.args[0])))
             lost, self.assignment.session_lost = self.assignment.session_lost, ""
         if lost and not self.options.rejoins:
             raise SessionLostError(

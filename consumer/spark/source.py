@@ -47,6 +47,7 @@ from consumer.spark.options import (
     ReadOptions,
     StreamOptions,
     batch_options,
+    check_at_load,
     stream_options,
 )
 from consumer.spark.plan import Plan, PlannedRange, pack, parse_plan
@@ -68,6 +69,11 @@ class ZkcoordSource(DataSource):
     """The data source; `consumer.spark.register` makes it known. Options:
     `consumer.spark.options`.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """What `load()` does. Raises `ConsumerOptionError`, which says all that is refused."""
+        super().__init__(options)
+        check_at_load(options)
 
     @classmethod
     def name(cls) -> str:
@@ -101,9 +107,13 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Raises `ReadError`."""
     settings = {"bootstrap.servers": task.brokers, **options.kafka}
-    yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(
-        task.ranges, columns
+    reader = open_reader(
+        settings,
+        options.engine,
+        options.fail_on_data_loss,
+        null_timestamps=options.null_timestamps,
     )
+    yield from reader.read(task.ranges, columns)
     task_ends()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.fetch.client import FetchClient
-from consumer.spark.options import EARLIEST, Offsets
+from consumer.spark.option_values import EARLIEST, Offsets
 from zkcoord.core.model import TopicPartition
 
 
