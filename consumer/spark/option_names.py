@@ -133,7 +133,7 @@ BATCH_REFUSED: dict[str, str] = {
 
 # What the membership's own sentences speak of, in Spark's words.
 _SPOKEN: dict[str, str] = {
-    **{theirs: f"kafka.{ours}" for ours, (theirs, _) in reversed(KAFKA_PYTHON.items())},
+    **{theirs: f"kafka.{ours}" for ours, (theirs, _) in reversed(list(KAFKA_PYTHON.items()))},
     **{theirs: ours for ours, theirs in GROUP_OPTIONS.items()},
     "auto_offset_reset": "startingOffsets",
     "bootstrap_servers": "kafka.bootstrap.servers",

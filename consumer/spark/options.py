@@ -260,7 +260,8 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
     given, kafka, wrong = sort_options(options, BATCH_OPTIONS, BATCH_REFUSED)
     refused = Refusals(wrong)
     topics = values.names(given.get("subscribe", ""))
-    assigned = refused.read((), values.assigned, given.get("assign"))
+    none: tuple[TopicPartition, ...] = ()
+    assigned = refused.read(none, values.assigned, given.get("assign"))
     if not ("assign" in given and not assigned):
         refused.add(
             bool(topics) == bool(assigned),

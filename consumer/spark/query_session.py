@@ -138,6 +138,27 @@ class QuerySession:
                     found[tp] = owner
         return found
 
+    def read_offsets(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """{partition: (stored offset, czxid of its node)} of those that have one that can be read;
+        asks ZooKeeper.
+        """
+        listed = sorted(partitions)
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for at in range(0, len(listed), READS_PER_REQUEST_MAX):
+            part = listed[at : at + READS_PER_REQUEST_MAX]
+            result = self.thread.read(
+                [GetData(self.layout.offset(self.options.group, tp)) for tp in part], LOOK_S
+            )
+            answers = result.answers if isinstance(result, ReadDone) else ()
+            for tp, answer in zip(part, answers, strict=False):
+                if isinstance(answer, Node):
+                    offset = codec.decode_offset(str(tp), answer.data)
+                    if isinstance(offset, int):
+                        found[tp] = (offset, answer.stat.czxid)
+        return found
+
     def commit(
         self, offsets: Mapping[TopicPartition, int], assignment_epoch: int
     ) -> msg.CommitDone | None:

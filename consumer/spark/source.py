@@ -50,17 +50,21 @@ from consumer.spark.options import (
     check_at_load,
     stream_options,
 )
-from consumer.spark.plan import Plan, PlannedRange, pack, parse_plan
+from consumer.spark.plan import PARTITIONS_PER_PLAN_MAX, Plan, PlannedRange, pack, parse_plan
 from consumer.spark.plan_recovery import replay
-from consumer.spark.progress import aim, arrived, report
+from consumer.spark.progress import aim, arrived, report, warn_of_unsettled
 from consumer.spark.query_member import QueryMember
 from consumer.spark.schema import columns_of, full_schema
-from consumer.spark.task_process import begin_task, task_ends
+from consumer.spark.task_process import begin_task, task_ends, tell_people
 
 log = logging.getLogger(__name__)
 
 FORMAT = "zkcoord"
 IDLE_WAIT_S = 0.05
+ALL_ROWS = 2**62
+"""The limit of a query without one. Spark asks with it each time, but for Trigger.Once, which asks
+for all that is available.
+"""
 PATIENCE_SESSIONS = 3
 PATIENCE_MIN_S = 60.0
 
@@ -162,6 +166,7 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _membership(self) -> QueryMember:
         if self._member is None:
+            tell_people()
             self._member = QueryMember(self._options, self._lines.observer)
             leave_on_sigterm()
         return self._member
@@ -187,18 +192,18 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """`maxOffsetsPerTrigger`."""
-        return (
-            ReadAllAvailable()
-            if self._options.max_rows is None
-            else ReadMaxRows(self._options.max_rows)
-        )
+        return ReadMaxRows(ALL_ROWS if self._options.max_rows is None else self._options.max_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The next plan, or `start` itself where there is nothing to read. Waits a moment for
         something to read, so that an idle query costs little. Raises `ConsumerError`.
         """
         member, done = self._membership(), self._parsed(start)
-        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        max_rows = (
+            limit.max_rows if isinstance(limit, ReadMaxRows) and limit.max_rows < ALL_ROWS else None
+        )
+        if isinstance(limit, ReadAllAvailable) and member.planner.targets is None:
+            self._aim_once(member)
         deadline = time.monotonic() + (
             IDLE_WAIT_S if member.planner.targets is None else self._patience_s
         )
@@ -241,6 +246,21 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         aim(self._membership(), self._patience_s)
 
+    def _aim_once(self, member: QueryMember) -> None:
+        """Trigger.Once: one batch, of what is there now, once the group has shared that out. Raises
+        `ConsumerError`.
+        """
+        aim(member, self._patience_s)
+        with member.assignment.lock:
+            owned = len(member.assignment.owned)
+        if owned > PARTITIONS_PER_PLAN_MAX:
+            log.warning(
+                "this query owns %d partitions, and a batch has %d at most: Trigger.Once reads no"
+                " others, Trigger.AvailableNow reads all",
+                owned,
+                PARTITIONS_PER_PLAN_MAX,
+            )
+
     def reportLatestOffset(self) -> dict[str, Any]:
         """For the progress of the query: member, generation, lag."""
         return report(self._membership())
@@ -280,6 +300,7 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with member.assignment.lock:
                 lost = () if member.session.leased() else tuple(member.assignment.owned)
             self._lines.closing(lost)
+            warn_of_unsettled(member)
             member.close()
 
 
