@@ -23,7 +23,7 @@ from consumer.offsets.initial_offsets import InitialOffsets
 from consumer.spark.end_offsets import EndOffsets
 from consumer.spark.graceful_stop import GracefulStop
 from consumer.spark.options import StreamOptions
-from consumer.spark.plan import Plan
+from consumer.spark.plan import Plan, PlannedRange
 from consumer.spark.query_assignment import QueryAssignment
 from consumer.spark.query_commits import QueryCommits
 from consumer.spark.query_planner import QueryPlanner
@@ -83,6 +83,9 @@ class QueryMember:
         # Incarnation and number of the plan that was found to be written last. Spark's thread;
         # changed with each plan.
         self._written_key: tuple[int, int] | None = None
+        # What that plan has of topics that the query does not subscribe to any more, until that was
+        # said. Spark's thread.
+        self._left: list[PlannedRange] = []
         self._initial_offsets = InitialOffsets(
             self.assignment,
             StartingOffsets(
@@ -136,7 +139,10 @@ class QueryMember:
                 self.planner.note_written(done)
                 self._written_key = key
             self._thread.send(msg.Polled())
-            self._commits.warn_of_left_topics([r for r in done.ranges if not self.reads(r.topic)])
+            self._left = [r for r in done.ranges if not self.reads(r.topic)]
+        if self._left and self.session.leased():
+            self._commits.warn_of_left_topics(self._left)
+            self._left = []
         stored = self._commits.store()
         with self.assignment.lock:
             self.assignment.release()
