@@ -56,6 +56,7 @@ from consumer.spark.progress import aim, arrived, report, warn_of_unsettled
 from consumer.spark.query_member import QueryMember
 from consumer.spark.schema import columns_of, full_schema
 from consumer.spark.task_process import begin_task, task_ends, tell_people
+from consumer.spark.workers import carried
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,9 @@ class ZkcoordReader(DataSourceReader):
         self._options = options
         self._columns = columns
 
+    def __reduce__(self) -> Any:
+        return carried(self, self.__dict__)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         begin_task(self, state)
 
@@ -158,8 +162,8 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The start that Spark asked with last, and the plan that it holds.
         self._asked: tuple[dict[str, Any], Plan] = ({}, Plan())
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_member": None, "_journal": None}
+    def __reduce__(self) -> Any:
+        return carried(self, {**self.__dict__, "_member": None, "_journal": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         begin_task(self, state)

@@ -5,7 +5,6 @@ JVM: test_spark.py.
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
+from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from consumer.errors import ConsumerOptionError
@@ -496,11 +496,11 @@ def test_the_batch_reader_reads_explicit_ranges_without_a_group(
         }
         source = ZkcoordSource({name.lower(): value for name, value in given.items()})
         reader = source.reader(full_schema(headers=False))
-        tasks = pickle.loads(pickle.dumps(reader.partitions()))
+        tasks = cloudpickle.loads(cloudpickle.dumps(reader.partitions()))
         return Sink(
             (row["topic"], row["partition"], row["offset"])
             for task in tasks
-            for batch in pickle.loads(pickle.dumps(reader)).read(task)
+            for batch in cloudpickle.loads(cloudpickle.dumps(reader)).read(task)
             for row in batch.to_pylist()
         )
 
