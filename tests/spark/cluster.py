@@ -54,8 +54,10 @@ def cluster(folder: Path) -> Iterator[str]:
     logs = (folder / "master.log", folder / "worker.log")
     arguments = (
         ("master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0"),
-        ("worker.Worker", "--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", "0")
-        + ("--work-dir", str(folder / "work"), f"spark://{HOST}:{port}"),
+        (
+            *("worker.Worker", "--host", HOST, "--cores", "1", "--memory", "1g"),
+            *("--webui-port", "0", "--work-dir", str(folder / "work"), f"spark://{HOST}:{port}"),
+        ),
     )
     try:
         for log, (name, *rest), said in zip(

@@ -47,7 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def ended(stream: DataFrame, folder: Path, **trigger: Any) -> dict[str, Any]:
-    """A query that ends by itself, its rows counted: {"rows", "progress"}. Raises what it raises."""
+    """A query that ends by itself, its rows counted: {"rows", "progress"}."""
     rows = []
     while True:  # until the machine is fast enough for Spark's ten seconds
         query = (
