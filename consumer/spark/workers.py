@@ -138,10 +138,13 @@ def look_at(context: SparkContext) -> None:
 
 
 def _ask(context: SparkContext) -> list[Found]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     tasks = max(1, min(TASKS_MAX, context.defaultParallelism))
     try:
         return context.parallelize(range(tasks), tasks).mapPartitions(_by_value()).collect()
-    except Exception as e:
+    except (Py4JError, PySparkException) as e:
         said = " ".join(str(e).split())
         raise WorkerPythonError(
             f"Spark's executors cannot run their Python, {context.pythonExec} (set it with"

@@ -1,10 +1,5 @@
 """A standalone Spark cluster on this machine, a master and a worker, and applications on it: what
-is sent to executors in the ways that docs/spark.md gives.
-
-    python -m tests.spark.cluster BROKER TOPIC [unchecked]
-
-is such an application. It says lines of JSON: {"registered": error or ""}, {"from": where
-executors have zkcoord}, {"rows": n or error}.
+is sent to executors in the ways that docs/spark.md gives. The application is cluster_app.py.
 """
 
 from __future__ import annotations
@@ -29,7 +24,6 @@ from zkcoord.stack.spark_java import spark_java_home
 ROOT = Path(__file__).parents[2]
 START_S = 300.0
 RUN_S = 550.0
-SAID_CHARS_MAX = 3_000
 HOME = Path(pyspark.__file__).parent
 
 LACKS = "raise ModuleNotFoundError(\"No module named 'consumer'\", name='consumer')\n"
@@ -147,7 +141,7 @@ def run(
         *("--conf", "spark.ui.enabled=false", "--conf", f"spark.driver.host={HOST}"),
         *("--conf", f"spark.driver.bindAddress={HOST}", "--conf", "spark.task.maxFailures=1"),
         *submit,
-        str(Path(__file__)),
+        str(Path(__file__).with_name("cluster_app.py")),
         *arguments,
     ]
     done = subprocess.run(
@@ -165,46 +159,3 @@ def run(
         if re.match(r'\{"(registered|from|rows)"', line):
             found.update(json.loads(line))
     return found
-
-
-def _say(**fields: Any) -> None:
-    print(json.dumps(fields), flush=True)
-
-
-def main() -> None:
-    broker, topic, *rest = sys.argv[1:]
-    from pyspark.sql import SparkSession
-
-    from consumer.spark import register
-
-    spark = SparkSession.builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        register(spark, check_workers="unchecked" not in rest)
-        _say(registered="")
-    except Exception as e:
-        _say(registered=f"{type(e).__name__}: {e}")
-        return
-
-    def where(_: Any) -> str:
-        import importlib
-
-        return str(importlib.import_module("consumer").__file__)
-
-    try:
-        rows = (
-            spark.read.format("zkcoord")
-            .option("kafka.bootstrap.servers", broker)
-            .option("subscribe", topic)
-            .load()
-            .count()
-        )
-        _say(**{"from": spark.sparkContext.parallelize([0], 1).map(where).first()})
-        _say(rows=rows)
-    except Exception as e:
-        _say(rows=str(e)[-SAID_CHARS_MAX:])
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main()
