@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-def register(spark: SparkSession) -> None:
-    """Make `format("zkcoord")` known to this session."""
-    from consumer.spark.source import ZkcoordSource
+def register(spark: SparkSession, check_workers: bool = True) -> None:
+    """Make `format("zkcoord")` known to this session. Once for each application, where its workers
+    run elsewhere or with another Python than the driver, a small job sees that they have zkcoord
+    (but for `check_workers` False). Raises `WorkerPythonError`.
+    """
+    from pyspark.sql import SparkSession as ClassicSession
 
-    spark.dataSource.register(ZkcoordSource)
+    from consumer.spark.workers import look_at, travelling_source
+
+    spark.dataSource.register(travelling_source())
+    if check_workers and isinstance(spark, ClassicSession):
+        look_at(spark.sparkContext)

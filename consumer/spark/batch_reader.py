@@ -18,7 +18,8 @@ from consumer.spark.decode.errors import (
     TopicUnknownError,
 )
 from consumer.spark.decode.settings import KAFKA_PYTHON, kafka_python_settings
-from consumer.spark.options import EARLIEST, LATEST, BatchOptions, Offsets
+from consumer.spark.option_values import EARLIEST, LATEST, Offsets
+from consumer.spark.options import BatchOptions
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
 from zkcoord.tls import kafka_tls

@@ -7,11 +7,15 @@ and what stops a range from being read (`consumer.spark.decode.errors`).
     ├── UndecidedError               it cannot be told in time who owns what: no coordinator, or no
     │                                ZooKeeper                    (retriable)
     └── UndrainedError               a query was stopped before it had stored all that it wrote
+    ConfigurationError
+    └── WorkerPythonError            the Python of Spark's workers does not have zkcoord, or cannot
+                                     be run
 """
 
 from __future__ import annotations
 
 from consumer.errors import ConsumerError, MembershipError
+from zkcoord.errors import ConfigurationError
 
 
 class SessionLostError(MembershipError):
@@ -22,6 +26,10 @@ class UndecidedError(ConsumerError):
     """Who owns the partitions of a batch, or of the group, was not settled in time."""
 
     retriable = True
+
+
+class WorkerPythonError(ConfigurationError):
+    """Spark's workers run a Python that will not do."""
 
 
 class UndrainedError(ConsumerError):

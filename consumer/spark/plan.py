@@ -53,6 +53,7 @@ from zkcoord.znodes.codec import FencedRange, ReplayedPlan
 
 PLAN_VERSION = 1
 PARTITIONS_PER_PLAN_MAX = 400
+RANGES_NAMED_MAX = 5
 TINY_ROWS = 20_000
 
 
@@ -208,6 +209,14 @@ def _range(name: str, numbers: Any) -> PlannedRange:
     if not (dash and topic and partition.isdecimal()) or not 0 <= start <= end:
         raise ValueError(f"{name}: {numbers}")
     return PlannedRange(topic, int(partition), start, end, version, owner)
+
+
+def ranges_named(ranges: Iterable[PlannedRange]) -> str:
+    """For people: the first of these, and how many more there are."""
+    listed = sorted(r for r in ranges if r.rows)
+    named = [f"{r.tp} from {r.start} to {r.end - 1}" for r in listed[:RANGES_NAMED_MAX]]
+    more = len(listed) - len(named)
+    return ", ".join(named) + (f" and {more} more partitions" if more else "")
 
 
 def plan(

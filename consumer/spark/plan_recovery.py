@@ -18,7 +18,7 @@ import threading
 import time
 
 from consumer.spark.errors import UndecidedError
-from consumer.spark.plan import Plan, PlannedRange
+from consumer.spark.plan import Plan, PlannedRange, ranges_named
 from consumer.spark.query_member import QueryMember
 from consumer.spark.query_session import LOOK_S
 from zkcoord.core.model import TopicPartition
@@ -61,8 +61,14 @@ def replay(member: QueryMember, logged: Plan, patience_s: float) -> Plan:
         member.session.check()
         decisions = _decide(member, logged)
         late = time.monotonic() >= deadline
-        if late:
-            decisions = _decide_late(member, logged, decisions)
+        open_ = [
+            r
+            for r in logged.ranges
+            if decisions.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
+            and (late or (decisions and not member.reads(r.topic)))
+        ]
+        if late or open_:
+            decisions = _decide_open(member, logged, decisions, open_)
         if decisions and RangeDecision.OPEN not in decisions.values():
             running = _replan(
                 member,
@@ -140,13 +146,15 @@ def _decide(member: QueryMember, logged: Plan) -> dict[TopicPartition, RangeDeci
     return found
 
 
-def _decide_late(
-    member: QueryMember, logged: Plan, decisions: dict[TopicPartition, RangeDecision]
+def _decide_open(
+    member: QueryMember,
+    logged: Plan,
+    decisions: dict[TopicPartition, RangeDecision],
+    still: list[PlannedRange],
 ) -> dict[TopicPartition, RangeDecision]:
-    """Time is up: what was touched since the plan was made has gone on."""
-    still = [
-        r for r in logged.ranges if decisions.get(r.tp, RangeDecision.OPEN) is RangeDecision.OPEN
-    ]
+    """Time is up for these, or they will not be this query's: what was touched since the plan was
+    made has gone on. Raises `UndecidedError` for the others.
+    """
     result = (
         member.session.thread.read(
             [GetData(member.session.layout.offset(member.options.group, r.tp)) for r in still],
@@ -161,6 +169,15 @@ def _decide_late(
         for r, answer in zip(still, answers, strict=False)
         if isinstance(answer, Node) and _touched(r, answer)
     }
+    # of topics that the query does not subscribe to any more
+    left = [r for r in still if decisions and r.tp not in touched and not member.reads(r.topic)]
+    if left:
+        raise UndecidedError(
+            f"batch {logged.number} of this checkpoint was planned, and is not known to be written,"
+            f" with {ranges_named(left)}; that is not what this query subscribes to, and nobody"
+            " else of the group has it: start it once with these topics as well, until that batch"
+            " is written, or use a new checkpointLocation"
+        )
     undecided = [str(r.tp) for r in still if r.tp not in touched]
     if undecided:
         raise UndecidedError(

@@ -10,9 +10,12 @@ it since may come again, one planned batch at most.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
+from consumer.spark.decode.errors import DataLossError
+from consumer.spark.plan import PlannedRange, ranges_named
 from consumer.spark.query_session import QuerySession, QuerySnapshot
 from zkcoord.core.model import TopicPartition
 
@@ -30,7 +33,7 @@ class QueryCommits:
 
     def store(self) -> bool:
         """Store the offsets of all that is written and owned. False: ZooKeeper does not answer now,
-        ask again.
+        ask again. Raises `DataLossError`.
         """
         with self._assignment.lock:
             if not any(tp in self._assignment.owned for tp in self._assignment.uncommitted):
@@ -40,8 +43,9 @@ class QueryCommits:
             if snapshot is None:
                 return False
             with self._assignment.lock:
-                wanted = self._to_commit(snapshot)
+                wanted, elsewhere = self._to_commit(snapshot)
                 assignment_epoch = self._assignment.assignment_epoch
+            self._explain(elsewhere)
             if not wanted:
                 return True
             answer = self._session.commit(wanted, assignment_epoch)
@@ -67,12 +71,15 @@ class QueryCommits:
             for tp in answer.partitions:
                 assignment.uncommitted.pop(tp, None)
 
-    def _to_commit(self, snapshot: QuerySnapshot) -> dict[TopicPartition, int]:
-        """Next offsets to be stored; forgets what has been stored already, or is not this query's
-        to store any more. Under the lock.
+    def _to_commit(
+        self, snapshot: QuerySnapshot
+    ) -> tuple[dict[TopicPartition, int], dict[PlannedRange, int]]:
+        """(next offsets to be stored, stored offsets of what is not this query's to store any
+        more); forgets those, and what has been stored already. Under the lock.
         """
         assignment = self._assignment
         wanted: dict[TopicPartition, int] = {}
+        elsewhere: dict[PlannedRange, int] = {}
         for tp, r in list(assignment.uncommitted.items()):
             held = snapshot.held.get(tp)
             if held is None or tp not in assignment.owned:
@@ -84,14 +91,65 @@ class QueryCommits:
             if offset == r.end:
                 assignment.owned[tp].position = r.end
             else:
+                elsewhere[r] = offset
+            del assignment.uncommitted[tp]
+        return wanted, elsewhere
+
+    def _explain(self, elsewhere: Mapping[PlannedRange, int]) -> None:
+        """Say why these are not stored. Raises `DataLossError` where the group was deleted and
+        begins behind what was written, if failOnDataLoss is set.
+        """
+        if not elsewhere:
+            return
+        nodes = self._session.read_offsets([r.tp for r in elsewhere])
+        options = self._session.options
+        for r, offset in elsewhere.items():
+            written = f"offsets {r.start} to {r.end - 1} of {r.tp} were written by this query"
+            # a node that is younger than the plan's own claim was made after a deletion
+            deleted = r.owner >= 0 and nodes.get(r.tp, (0, 0))[1] > r.owner
+            if not deleted:
                 log.warning(
-                    "offsets %d to %d of %s were written by this query, and meanwhile somebody else"
-                    " has owned it or set it to %d: it goes on there, so some of them may be read"
-                    " again",
-                    r.start,
-                    r.end - 1,
-                    tp,
+                    "%s, and meanwhile somebody else has owned it or set it to %d: it goes on"
+                    " there, so some of them may be read again, or were",
+                    written,
                     offset,
                 )
-            del assignment.uncommitted[tp]
-        return wanted
+            elif offset < r.end:
+                log.warning(
+                    "%s, and the group's offsets were deleted since: it begins anew at %d, as"
+                    " startingOffsets says, so what was written from there on is read again",
+                    written,
+                    offset,
+                )
+            else:
+                said = (
+                    f"{written}, and the group's offsets were deleted since: it begins anew at"
+                    f" {offset}, as startingOffsets says, so the records from {r.end} to"
+                    f" {offset - 1} are read by nobody"
+                )
+                if options.read.fail_on_data_loss:
+                    raise DataLossError(
+                        f"{said}. Set the group's offset back with zkcoord offsets reset"
+                        f" {options.group}, or set failOnDataLoss to false to leave them out"
+                    )
+                log.warning("%s", said)
+
+    def warn_of_left_topics(self, left: Collection[PlannedRange]) -> None:
+        """The query wrote these before, and does not subscribe to their topics any more: nobody
+        stores that for it.
+        """
+        open_ = []
+        nodes = self._session.read_offsets([r.tp for r in left]) if left else {}
+        for r in left:
+            self._assignment.uncommitted.pop(r.tp, None)
+            if r.tp in nodes and nodes[r.tp][0] < r.end:
+                open_.append(r)
+        if open_:
+            log.warning(
+                "this query wrote %s in its last batch before topics were taken out of its"
+                " subscription, and the group does not know: who reads them next reads them again."
+                " Store their ends with zkcoord offsets reset %s, or drain_and_stop the query"
+                " before its topics change",
+                ranges_named(open_),
+                self._session.options.group,
+            )

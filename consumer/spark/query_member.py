@@ -12,6 +12,7 @@ import os
 
 from consumer.assignment.subscription import subscription_of
 from consumer.core import messages as msg
+from consumer.core.messages import FailureCode
 from consumer.errors import AgentFailedError
 from consumer.fetch.choose_client import choose_client
 from consumer.member.broker_discovery import find_brokers
@@ -22,13 +23,15 @@ from consumer.offsets.initial_offsets import InitialOffsets
 from consumer.spark.end_offsets import EndOffsets
 from consumer.spark.graceful_stop import GracefulStop
 from consumer.spark.options import StreamOptions
-from consumer.spark.plan import Plan
+from consumer.spark.plan import Plan, PlannedRange
 from consumer.spark.query_assignment import QueryAssignment
 from consumer.spark.query_commits import QueryCommits
 from consumer.spark.query_planner import QueryPlanner
 from consumer.spark.query_session import QuerySession
+from consumer.spark.same_application import OnlyMember
 from consumer.spark.starting_offsets import StartingOffsets
 from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.patterns import match_patterns
 
 CLOSE_S = 5.0
 
@@ -41,6 +44,7 @@ class QueryMember:
 
     def __init__(self, options: StreamOptions, observer: AssignmentObserver) -> None:
         self.options = options
+        self._subscription = subscription_of(options.read.topics, options.pattern)
         configs = options.consumer()
         config = configs.config
         self.zk = zk_options(configs)
@@ -79,16 +83,26 @@ class QueryMember:
         # Incarnation and number of the plan that was found to be written last. Spark's thread;
         # changed with each plan.
         self._written_key: tuple[int, int] | None = None
+        # What that plan has of topics that the query does not subscribe to any more, until that was
+        # said. Spark's thread.
+        self._left: list[PlannedRange] = []
         self._initial_offsets = InitialOffsets(
             self.assignment,
-            StartingOffsets(self.data, options.read.starting),
+            StartingOffsets(
+                self.data,
+                options.read.starting,
+                options.read.fail_on_data_loss,
+                lambda said: self._send(msg.GiveUp(FailureCode.RESET_POLICY, said)),
+            ),
             self.data.group_offsets(options.group),
             str(config["initial_offsets"]),
             begins_unset=False,
         )
         self._thread.start()
+        # Whether another source of this application is in the group.
+        self._only = OnlyMember(options.group, options.zookeeper)
         self._initial_offsets.check_group()
-        self._thread.send(msg.Subscribe(subscription_of(options.read.topics, options.pattern)))
+        self._thread.send(msg.Subscribe(self._subscription))
 
     # called by the parts, on their threads
 
@@ -126,10 +140,21 @@ class QueryMember:
                 self.planner.note_written(done)
                 self._written_key = key
             self._thread.send(msg.Polled())
+            self._left = [r for r in done.ranges if not self.reads(r.topic)]
+        if self._left and self.session.leased():
+            self._commits.warn_of_left_topics(self._left)
+            self._left = []
         stored = self._commits.store()
         with self.assignment.lock:
             self.assignment.release()
         return stored
+
+    def reads(self, topic: str) -> bool:
+        """Whether the query subscribes to this topic."""
+        pattern = self._subscription.pattern
+        if pattern is None:
+            return topic in self._subscription.topics
+        return topic in match_patterns([pattern], [topic])[pattern]
 
     def close(self) -> None:
         """Leave the group: what Spark was given last is not known to be written, so nothing more is
@@ -139,6 +164,7 @@ class QueryMember:
             assignment_epoch, self.assignment.closed = self.assignment.assignment_epoch, True
         self.ends.stop()
         self.drain.close()
+        self._only.close()
         try:
             self._thread.close(msg.Close({}, assignment_epoch), CLOSE_S)
         finally:

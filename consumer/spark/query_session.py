@@ -16,6 +16,7 @@ from consumer.core.phases import Phase
 from consumer.member.driver import MemberDriver
 from consumer.member.thread import MemberThread
 from consumer.spark.errors import SessionLostError
+from consumer.spark.option_names import in_sparks_words
 from consumer.spark.options import StreamOptions
 from consumer.spark.query_assignment import QueryAssignment
 from zkcoord.core.model import Owner, TopicPartition
@@ -71,7 +72,8 @@ class QuerySession:
         """
         with self.assignment.lock:
             if self.assignment.failure is not None:
-                raise self.assignment.failure
+                said = self.assignment.failure
+                raise type(said)(in_sparks_words(str(said.args[0])))
             lost, self.assignment.session_lost = self.assignment.session_lost, ""
         if lost and not self.options.rejoins:
             raise SessionLostError(
@@ -138,6 +140,27 @@ class QuerySession:
                 )
                 if isinstance(owner, Owner):
                     found[tp] = owner
+        return found
+
+    def read_offsets(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """{partition: (stored offset, czxid of its node)} of those that have one that can be read;
+        asks ZooKeeper.
+        """
+        listed = sorted(partitions)
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for at in range(0, len(listed), READS_PER_REQUEST_MAX):
+            part = listed[at : at + READS_PER_REQUEST_MAX]
+            result = self.thread.read(
+                [GetData(self.layout.offset(self.options.group, tp)) for tp in part], LOOK_S
+            )
+            answers = result.answers if isinstance(result, ReadDone) else ()
+            for tp, answer in zip(part, answers, strict=False):
+                if isinstance(answer, Node):
+                    offset = codec.decode_offset(str(tp), answer.data)
+                    if isinstance(offset, int):
+                        found[tp] = (offset, answer.stat.czxid)
         return found
 
     def commit(

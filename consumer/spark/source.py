@@ -47,19 +47,25 @@ from consumer.spark.options import (
     ReadOptions,
     StreamOptions,
     batch_options,
+    check_at_load,
     stream_options,
 )
-from consumer.spark.plan import Plan, PlannedRange, pack, parse_plan
+from consumer.spark.plan import PARTITIONS_PER_PLAN_MAX, Plan, PlannedRange, pack, parse_plan
 from consumer.spark.plan_recovery import replay
-from consumer.spark.progress import aim, arrived, report
+from consumer.spark.progress import aim, arrived, report, warn_of_unsettled
 from consumer.spark.query_member import QueryMember
 from consumer.spark.schema import columns_of, full_schema
-from consumer.spark.task_process import begin_task, task_ends
+from consumer.spark.task_process import begin_task, task_ends, tell_people
+from consumer.spark.workers import carried
 
 log = logging.getLogger(__name__)
 
 FORMAT = "zkcoord"
 IDLE_WAIT_S = 0.05
+ALL_ROWS = 2**62
+"""The limit of a query without one. Spark asks with it each time, but for Trigger.Once, which asks
+for all that is available.
+"""
 PATIENCE_SESSIONS = 3
 PATIENCE_MIN_S = 60.0
 
@@ -68,6 +74,11 @@ class ZkcoordSource(DataSource):
     """The data source; `consumer.spark.register` makes it known. Options:
     `consumer.spark.options`.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """What `load()` does. Raises `ConsumerOptionError`, which says all that is refused."""
+        super().__init__(options)
+        check_at_load(options)
 
     @classmethod
     def name(cls) -> str:
@@ -101,9 +112,13 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Raises `ReadError`."""
     settings = {"bootstrap.servers": task.brokers, **options.kafka}
-    yield from open_reader(settings, options.engine, options.fail_on_data_loss).read(
-        task.ranges, columns
+    reader = open_reader(
+        settings,
+        options.engine,
+        options.fail_on_data_loss,
+        null_timestamps=options.null_timestamps,
     )
+    yield from reader.read(task.ranges, columns)
     task_ends()
 
 
@@ -113,6 +128,9 @@ class ZkcoordReader(DataSourceReader):
     def __init__(self, options: BatchOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
+
+    def __reduce__(self) -> Any:
+        return carried(self, self.__dict__)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         begin_task(self, state)
@@ -144,14 +162,15 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The start that Spark asked with last, and the plan that it holds.
         self._asked: tuple[dict[str, Any], Plan] = ({}, Plan())
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_member": None, "_journal": None}
+    def __reduce__(self) -> Any:
+        return carried(self, {**self.__dict__, "_member": None, "_journal": None})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         begin_task(self, state)
 
     def _membership(self) -> QueryMember:
         if self._member is None:
+            tell_people()
             self._member = QueryMember(self._options, self._lines.observer)
             leave_on_sigterm()
         return self._member
@@ -177,18 +196,18 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """`maxOffsetsPerTrigger`."""
-        return (
-            ReadAllAvailable()
-            if self._options.max_rows is None
-            else ReadMaxRows(self._options.max_rows)
-        )
+        return ReadMaxRows(ALL_ROWS if self._options.max_rows is None else self._options.max_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The next plan, or `start` itself where there is nothing to read. Waits a moment for
         something to read, so that an idle query costs little. Raises `ConsumerError`.
         """
         member, done = self._membership(), self._parsed(start)
-        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        max_rows = (
+            limit.max_rows if isinstance(limit, ReadMaxRows) and limit.max_rows < ALL_ROWS else None
+        )
+        if isinstance(limit, ReadAllAvailable) and member.planner.targets is None:
+            self._aim_once(member)
         deadline = time.monotonic() + (
             IDLE_WAIT_S if member.planner.targets is None else self._patience_s
         )
@@ -231,6 +250,21 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         aim(self._membership(), self._patience_s)
 
+    def _aim_once(self, member: QueryMember) -> None:
+        """Trigger.Once: one batch, of what is there now, once the group has shared that out. Raises
+        `ConsumerError`.
+        """
+        aim(member, self._patience_s)
+        with member.assignment.lock:
+            owned = len(member.assignment.owned)
+        if owned > PARTITIONS_PER_PLAN_MAX:
+            log.warning(
+                "this query owns %d partitions, and a batch has %d at most: Trigger.Once reads no"
+                " others, Trigger.AvailableNow reads all",
+                owned,
+                PARTITIONS_PER_PLAN_MAX,
+            )
+
     def reportLatestOffset(self) -> dict[str, Any]:
         """For the progress of the query: member, generation, lag."""
         return report(self._membership())
@@ -270,6 +304,7 @@ class ZkcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with member.assignment.lock:
                 lost = () if member.session.leased() else tuple(member.assignment.owned)
             self._lines.closing(lost)
+            warn_of_unsettled(member)
             member.close()
 
 

@@ -14,15 +14,41 @@ that each batch would have.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import socket
 import stat
+import sys
 from contextlib import suppress
 from typing import Any
 
 from pyspark import TaskContext
 
+from consumer.spark.option_names import in_sparks_words
+
 FDS = "/proc/self/fd"
+LINES = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class SparksWords(logging.Filter):
+    """Names of options as a user of Spark has given them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always true."""
+        record.msg, record.args = in_sparks_words(record.getMessage()), ()
+        return True
+
+
+def tell_people() -> None:
+    """In a Python process that Spark has started, and where nobody has set up logging: warnings go
+    to standard error with time, level and name.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.name.startswith("pyspark.") and not logging.root.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(LINES))
+        handler.addFilter(SparksWords())
+        logging.root.addHandler(handler)
 
 
 def begin_task(reader: object, state: dict[str, Any]) -> None:
@@ -30,6 +56,7 @@ def begin_task(reader: object, state: dict[str, Any]) -> None:
     rest of its task.
     """
     reader.__dict__.update(state)
+    tell_people()
     hurry()
 
 

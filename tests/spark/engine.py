@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import enum
 import json
-import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from consumer.spark.plan import parse_plan
@@ -56,7 +56,7 @@ class Query:
     def __init__(self, options: Mapping[str, str], checkpoint: Checkpoint, sink: Sink) -> None:
         source = ZkcoordSource({name.lower(): value for name, value in options.items()})
         reader = source.streamReader(full_schema(headers=False))
-        self.reader: ZkcoordStreamReader = pickle.loads(pickle.dumps(reader))
+        self.reader: ZkcoordStreamReader = cloudpickle.loads(cloudpickle.dumps(reader))
         self.checkpoint = checkpoint
         self.sink = sink
         self.limit: ReadLimit = self.reader.getDefaultReadLimit()
@@ -99,8 +99,11 @@ class Query:
 
     def run(self, before: dict[str, Any], end: dict[str, Any]) -> Iterator[Crash]:
         """From the log of the offsets to that of the commit, step by step."""
-        tasks = [pickle.loads(pickle.dumps(task)) for task in self.reader.partitions(before, end)]
-        executor: ZkcoordStreamReader = pickle.loads(pickle.dumps(self.reader))
+        tasks = [
+            cloudpickle.loads(cloudpickle.dumps(task))
+            for task in self.reader.partitions(before, end)
+        ]
+        executor: ZkcoordStreamReader = cloudpickle.loads(cloudpickle.dumps(self.reader))
         rows = [
             (row["topic"], row["partition"], row["offset"])
             for task in tasks

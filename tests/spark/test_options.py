@@ -153,8 +153,11 @@ def test_what_is_refused_by_name(given: dict[str, str | None], said: str) -> Non
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"groupId": "billing"}, "'groupId' is not an option"),
-        ({"maxOffsetsPerTrigger": "5"}, "is not an option"),
+        ({"groupId": "billing"}, "groupId cannot be used here: it is for streams"),
+        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger cannot be used here: it is for"),
+        ({"endingTimestamp": "5"}, "give startingOffsets or endingOffsets"),
+        ({"startingOffsets": '{"payments":{"0":1}}'}, "names 'payments', which subscribe does not"),
+        ({"endingOffsets": '{"payments":{"0":1}}'}, "names 'payments', which subscribe does not"),
         ({"subscribe": ""}, "either subscribe"),
         ({"assign": "{"}, "write JSON such as"),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),

@@ -5,7 +5,6 @@ JVM: test_spark.py.
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
+from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from consumer.errors import ConsumerOptionError
@@ -21,7 +21,7 @@ from consumer.spark.errors import SessionLostError
 from consumer.spark.plan import Plan, parse_plan
 from consumer.spark.schema import full_schema
 from consumer.spark.source import ZkcoordSource
-from tests.harness.kafka import admin, produce_numbered
+from tests.harness.kafka import add_partitions, admin, produce, produce_numbered
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.spark.conftest import PARTITIONS, Start
@@ -496,11 +496,11 @@ def test_the_batch_reader_reads_explicit_ranges_without_a_group(
         }
         source = ZkcoordSource({name.lower(): value for name, value in given.items()})
         reader = source.reader(full_schema(headers=False))
-        tasks = pickle.loads(pickle.dumps(reader.partitions()))
+        tasks = cloudpickle.loads(cloudpickle.dumps(reader.partitions()))
         return Sink(
             (row["topic"], row["partition"], row["offset"])
             for task in tasks
-            for batch in pickle.loads(pickle.dumps(reader)).read(task)
+            for batch in cloudpickle.loads(cloudpickle.dumps(reader)).read(task)
             for row in batch.to_pylist()
         )
 
@@ -548,3 +548,21 @@ def test_a_query_whose_lease_has_run_out_does_not_say_that_it_held_what_it_had_u
     assert [line["event"] for line in ends] == ["lost", "closing"] and len(
         ends[0]["partitions"]
     ) == PARTITIONS
+
+
+def test_a_partition_that_is_added_while_a_query_runs_with_latest(
+    start: Start, kafka_broker: KafkaBroker, topic: str
+) -> None:
+    """It begins at the end of its log when the query first owns it: what comes then is read."""
+    sink = Sink()
+    query = start(Checkpoint(), sink, startingOffsets="latest")
+    busy(query)
+    add_partitions(kafka_broker.address, topic, PARTITIONS + 1)
+    wait_until(
+        lambda: query.trigger() >= 0 and len(query.owned) == PARTITIONS + 1,
+        PATIENCE_S,
+        "the new partition",
+    )
+    produce(kafka_broker.address, topic, {PARTITIONS: [b"v"] * 40})
+    until([query], sink, 40)
+    assert sink == {(topic, PARTITIONS, offset): 1 for offset in range(40)}

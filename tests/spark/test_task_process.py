@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
 from consumer.spark import source, task_process
 from consumer.spark.source import ReadTask, ZkcoordSource
@@ -81,7 +81,7 @@ def test_a_reader_that_is_unpickled_says_so(
     reader: Any = (
         made.reader(made.schema()) if options is BATCH else made.streamReader(made.schema())
     )
-    again = pickle.loads(pickle.dumps(reader))
+    again = cloudpickle.loads(cloudpickle.dumps(reader))
     assert vars(again) == vars(reader) and options_of(connection) == (True, True)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from types import FrameType

@@ -23,6 +23,7 @@ from consumer.spark.decode.errors import (
     OutOfRangeError,
     ReadError,
     StalledError,
+    TimestampError,
     TopicUnknownError,
 )
 from consumer.spark.decode.reader import Patience, Reader
@@ -38,6 +39,7 @@ __all__ = [
     "ReadError",
     "Reader",
     "StalledError",
+    "TimestampError",
     "TopicUnknownError",
     "open_reader",
 ]
@@ -48,10 +50,12 @@ def open_reader(
     engine: str = "auto",
     fail_on_data_loss: bool = True,
     patience: Patience = Patience(),
+    null_timestamps: bool = False,
 ) -> Reader:
     """A reader of ranges. `settings`: librdkafka's names (Spark's `kafka.` options without the
     prefix), `bootstrap.servers` at least. `engine`: auto, c, confluent or kafka-python. Without
-    `fail_on_data_loss` what is gone is left out with a warning. Connects when it is read from, in
-    the process that reads, so it may be made in a driver and sent to workers.
+    `fail_on_data_loss` what is gone is left out with a warning; with `null_timestamps` a time that
+    is none is null instead of an error. Connects when it is read from, in the process that reads,
+    so it may be made in a driver and sent to workers.
     """
-    return Reader(settings, engine, fail_on_data_loss, patience)
+    return Reader(settings, engine, fail_on_data_loss, patience, null_timestamps)

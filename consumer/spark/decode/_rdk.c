@@ -616,6 +616,12 @@ static void rows_clear(rows_t *rows) {
     Py_CLEAR(rows->kind);
 }
 
+/* Microseconds of milliseconds; INT64_MIN (NO_TIME of arrays.py) where that does not fit. */
+static int64_t microseconds(int64_t ms) {
+    const int64_t most = INT64_MAX / 1000;
+    return ms > most || ms < -most ? INT64_MIN : ms * 1000;
+}
+
 /* Copy what was measured and let go of the messages. */
 static void rows_fill(part_t *self, rows_t *rows, const extent_t *extent, int want) {
     Py_ssize_t row = 0;
@@ -624,7 +630,7 @@ static void rows_fill(part_t *self, rows_t *rows, const extent_t *extent, int wa
         if (!message->err && message->offset < self->end) {
             int kind = 0;
             rows->offset_at[row] = message->offset;
-            rows->time_at[row] = rk.message_timestamp(message, &kind) * 1000;
+            rows->time_at[row] = microseconds(rk.message_timestamp(message, &kind));
             rows->kind_at[row] = kind == 1 ? 0 : kind == 2 ? 1 : -1;
             row++;
             if (want & WANT_KEY)

@@ -8,13 +8,18 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from consumer.spark.decode.errors import TimestampError
 from consumer.spark.schema import HEADERS, arrow_schema, arrow_type
 
 ROWS_MAX = 16_384
 """Of one batch."""
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
+NO_TIME = -(2**63)
+"""In the place of microseconds since 1970: the record's milliseconds are too many for that."""
+MS_MAX = (2**63 - 1) // 1_000
 TIMESTAMP, KIND, LIST = arrow_type("timestamp"), arrow_type("timestampType"), arrow_type(HEADERS)
 
 
@@ -45,9 +50,16 @@ class Fields(NamedTuple):
 
 
 class RecordBatches:
-    """Makes record batches of one partition's chunks. `columns`: names, in order."""
+    """Makes record batches of one partition's chunks. `columns`: names, in order. A time that is
+    none becomes null with `null_timestamps`.
+    """
 
-    def __init__(self, topic: str, partition: int, columns: Sequence[str]) -> None:
+    def __init__(
+        self, topic: str, partition: int, columns: Sequence[str], null_timestamps: bool = False
+    ) -> None:
+        self._where = f"{topic}-{partition}"
+        self._null_timestamps = null_timestamps
+        self._timed = "timestamp" in columns
         self._schema = arrow_schema(columns)
         self._same: dict[str, pa.Array] = {}
         if "topic" in columns:
@@ -56,12 +68,27 @@ class RecordBatches:
             self._same["partition"] = pa.repeat(pa.scalar(partition, pa.int32()), ROWS_MAX)
 
     def batch(self, chunk: Chunk) -> pa.RecordBatch:
-        """At most `ROWS_MAX` rows."""
-        arrays = [
-            self._same[name].slice(0, chunk.rows) if name in self._same else chunk.columns[name]
-            for name in self._schema.names
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        """At most `ROWS_MAX` rows. Raises `TimestampError`."""
+        columns = {
+            **chunk.columns,
+            **{name: same.slice(0, chunk.rows) for name, same in self._same.items()},
+        }
+        if self._timed and pc.min(columns["timestamp"].view(pa.int64())).as_py() == NO_TIME:
+            columns["timestamp"] = self._without_bad(columns["timestamp"], columns["offset"])
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in self._schema.names], schema=self._schema
+        )
+
+    def _without_bad(self, times: pa.Array, offsets: pa.Array) -> pa.Array:
+        bad = pc.equal(times.view(pa.int64()), NO_TIME)
+        if self._null_timestamps:
+            return pc.if_else(bad, pa.scalar(None, TIMESTAMP), times)
+        at = offsets.filter(bad)[0].as_py()
+        raise TimestampError(
+            f"{self._where}: the record at offset {at} has a timestamp that is no number of"
+            " milliseconds since 1970 (are they nanoseconds?): set invalidTimestamps to null, or"
+            " leave the column timestamp out with .schema(...)"
+        )
 
 
 def arrays_of(
@@ -74,14 +101,11 @@ def arrays_of(
         found["key"] = pa.array(list(fields.key(records)), pa.binary())
     if "value" in columns:
         found["value"] = pa.array(list(fields.value(records)), pa.binary())
-    if "offset" in columns:
-        found["offset"] = fixed(pa.int64(), rows, offsets)
+    found["offset"] = fixed(pa.int64(), rows, offsets)
     if "timestamp" in columns or "timestampType" in columns:
         times = list(fields.time(records))
         if "timestamp" in columns:
-            found["timestamp"] = fixed(
-                MILLISECONDS, rows, array("q", map(itemgetter(1), times))
-            ).cast(TIMESTAMP)
+            found["timestamp"] = _microseconds(rows, array("q", map(itemgetter(1), times)))
         if "timestampType" in columns:
             found["timestampType"] = fixed(
                 KIND, rows, array("i", map(fields.kinds.__getitem__, map(itemgetter(0), times)))
@@ -95,6 +119,15 @@ def arrays_of(
             LIST,
         )
     return found
+
+
+def _microseconds(rows: int, times_ms: array[int]) -> pa.Array:
+    """NO_TIME for what does not fit."""
+    try:
+        return fixed(MILLISECONDS, rows, times_ms).cast(TIMESTAMP)
+    except pa.ArrowInvalid:
+        fitting = (at * 1_000 if -MS_MAX <= at <= MS_MAX else NO_TIME for at in times_ms)
+        return fixed(TIMESTAMP, rows, array("q", fitting))
 
 
 Bytes = tuple[bytes, bytes, Any]

@@ -12,6 +12,8 @@ ConsumerError
     │                            with read_committed           (retriable)
     ├── CorruptRecordError       a record on the broker's disk is damaged, or cannot be
     │                            decompressed here
+    ├── TimestampError           a record's time is no number of milliseconds that a timestamp can
+    │                            hold
     ├── NotAllowedError          the broker refuses this user: credentials, TLS or permissions
     ├── NoBrokerError            no broker answers
     │                            (retriable)
@@ -53,6 +55,10 @@ class OpenTransactionError(ReadError):
 
 class CorruptRecordError(ReadError):
     """A record is damaged, or cannot be decompressed here."""
+
+
+class TimestampError(ReadError):
+    """A record's time is none."""
 
 
 class NotAllowedError(ReadError):

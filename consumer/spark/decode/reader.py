@@ -78,12 +78,18 @@ class Reader:
     """
 
     def __init__(
-        self, settings: Mapping[str, str], engine: str, fail_on_data_loss: bool, patience: Patience
+        self,
+        settings: Mapping[str, str],
+        engine: str,
+        fail_on_data_loss: bool,
+        patience: Patience,
+        null_timestamps: bool = False,
     ) -> None:
         self._settings = {str(name): str(value) for name, value in settings.items()}
         self._engine = engine
         self._fail_on_data_loss = fail_on_data_loss
         self._patience = patience
+        self._null_timestamps = null_timestamps
 
     def read(
         self, ranges: Iterable[PlannedRange], columns: Sequence[str]
@@ -98,7 +104,9 @@ class Reader:
             return
         key = self._key()
         handle = _taken(key, self._settings)
-        reading = _Reading(handle, wanted, names, self._fail_on_data_loss, self._patience)
+        reading = _Reading(
+            handle, wanted, names, self._fail_on_data_loss, self._patience, self._null_timestamps
+        )
         try:
             yield from reading.batches()
         except GeneratorExit:  # who asked wants no more
@@ -164,8 +172,10 @@ class _Reading:
         columns: Sequence[str],
         fail_on_data_loss: bool,
         patience: Patience,
+        null_timestamps: bool,
     ) -> None:
         self._handle = handle
+        self._null_timestamps = null_timestamps
         # Ranges that are not open yet, in order.
         self._wanted = list(wanted)
         self._columns = columns
@@ -188,7 +198,9 @@ class _Reading:
         while self._wanted or self._open:
             self._open_more()
             at = self._open[0]
-            batches = RecordBatches(at.wanted.topic, at.wanted.partition, self._columns)
+            batches = RecordBatches(
+                at.wanted.topic, at.wanted.partition, self._columns, self._null_timestamps
+            )
             for chunk in _Watched(
                 self._handle, at, self._columns, self._fail_on_data_loss, self._patience
             ).chunks():

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import enum
 import json
-import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
 from consumer.spark.plan import parse_plan
 from consumer.spark.sink import manifest as docs
@@ -59,8 +59,11 @@ class FencedQuery(Query):
 
     def run(self, before: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:
         """From the log of the offsets to that of the commit, step by step."""
-        tasks = [pickle.loads(pickle.dumps(task)) for task in self.reader.partitions(before, end)]
-        executor: ZkcoordStreamReader = pickle.loads(pickle.dumps(self.reader))
+        tasks = [
+            cloudpickle.loads(cloudpickle.dumps(task))
+            for task in self.reader.partitions(before, end)
+        ]
+        executor: ZkcoordStreamReader = cloudpickle.loads(cloudpickle.dumps(self.reader))
         rows = [
             f"{row['partition']}:{row['offset']}"
             for task in tasks

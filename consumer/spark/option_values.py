@@ -1,0 +1,135 @@
+"""How values of options are read: whole numbers, times, words, and Spark's JSON of partitions and
+offsets. Each function raises `ConsumerOptionError` with one sentence. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from consumer.errors import ConsumerOptionError
+from consumer.options import DURATION_MS_MAX
+from zkcoord.core.model import TopicPartition
+
+EARLIEST, LATEST = -2, -1
+WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_DURATION = re.compile(
+    r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
+)
+
+Offsets = int | Mapping[TopicPartition, int]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def assigned(text: str | None) -> tuple[TopicPartition, ...]:
+    """Spark's JSON of partitions by topic; none without a text."""
+    if text is None:
+        return ()
+    try:
+        return tuple(
+            sorted(
+                {
+                    TopicPartition(topic, int(n))
+                    for topic, numbers in json.loads(text).items()
+                    for n in numbers
+                }
+            )
+        )
+    except (ValueError, TypeError, AttributeError):
+        raise ConsumerOptionError(
+            f"""assign is {text!r}: write JSON such as '{{"orders":[0,1]}}'"""
+        ) from None
+
+
+def offsets(given: Mapping[str, str], name: str, default: int) -> Offsets:
+    """A word, or Spark's JSON of offsets by topic and partition, in which -2 is the first record
+    and -1 the end.
+    """
+    text = given.get(name)
+    if text is None:
+        return default
+    if text.strip().lower() in WORDS:
+        return WORDS[text.strip().lower()]
+    try:
+        found = {
+            TopicPartition(topic, int(n)): offset
+            for topic, numbers in json.loads(text).items()
+            for n, offset in numbers.items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        found = {}
+    if not found or not all(
+        isinstance(offset, int) and not isinstance(offset, bool) and offset >= EARLIEST
+        for offset in found.values()
+    ):
+        raise ConsumerOptionError(
+            f"{name} is {text!r}: write earliest, latest, or JSON such as"
+            """ '{"orders":{"0":1000,"1":-2}}' (-2: the first record, -1: the end)"""
+        )
+    return found
+
+
+def count(given: Mapping[str, str], name: str) -> int | None:
+    """A number above 0; None where it is not given."""
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ConsumerOptionError(f"{name} is {text!r}: give a whole number above 0")
+    return int(text)
+
+
+def flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    """true or false."""
+    text = given.get(name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ConsumerOptionError(f"{name} is {given[name]!r}: write true or false")
+    return text == "true"
+
+
+def one_of(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    """One of the words; the first is the default."""
+    text = given.get(name, words[0]).strip().lower()
+    if text not in words:
+        raise ConsumerOptionError(f"{name} is {given[name]!r}: write {' or '.join(words)}")
+    return text
+
+
+def duration(given: Mapping[str, str], name: str, default_ms: int) -> int:
+    """A time with its unit, in ms."""
+    text = given.get(name)
+    if text is None:
+        return default_ms
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ConsumerOptionError(f"{name} is {text!r}: write a time such as 30s or 5m")
+    unit = (match[2] or "ms").lower()
+    scale = (
+        1
+        if unit.startswith(("ms", "milli"))
+        else {"s": 1_000, "m": 60_000, "h": 3_600_000}[unit[0]]
+    )
+    return int(match[1]) * scale
+
+
+def milliseconds(given: Mapping[str, str], name: str, least: int) -> int:
+    """A time in ms."""
+    text = given[name].strip()
+    if not text.isdecimal() or not least <= int(text) <= DURATION_MS_MAX:
+        raise ConsumerOptionError(
+            f"{name} is {given[name]!r}: give a number of milliseconds, {least} at least"
+        )
+    return int(text)
+
+
+def pair(given: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Name and password."""
+    user, colon, password = given[name].partition(":")
+    if not colon:
+        raise ConsumerOptionError(f"{name} must be written user:password")
+    return user, password
