@@ -16,6 +16,9 @@ from consumer.core import messages as msg
 from consumer.core.group_member import GroupMember
 from consumer.core.options import MemberOptions
 from consumer.core.phases import Phase
+from consumer.member.joining.group_nodes import read_mode
+from consumer.member.joining.missing_nodes import make_missing, with_parents
+from consumer.member.joining.registration import Ended, Joined, Registration
 from zkcoord.core.model import Malformed
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
@@ -57,12 +60,9 @@ from zkcoord.znodes.paths import (
     TopicsAt,
 )
 
-from .group_nodes import read_mode
 from .legacy_reader import LegacyGroupReader
-from .missing_nodes import make_missing, with_parents
 from .multis import MemberMulti, MemberMultis
 from .partition_reader import PartitionReader
-from .registration import Ended, Joined, Registration
 
 REOPEN = at_once_then(first_ms=100, max_ms=5_000)
 

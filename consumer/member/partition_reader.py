@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from consumer.core.events import PartitionReading, PartitionsRead, ReadPartitions, Whose
 from consumer.core.topic_incarnations import TopicNote
+from consumer.member.joining.missing_nodes import make_missing, with_parents
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
@@ -29,8 +30,6 @@ from zkcoord.zk.port import (
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.paths import Layout
-
-from .missing_nodes import make_missing, with_parents
 
 
 class PartitionReader:

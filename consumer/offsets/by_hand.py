@@ -28,7 +28,7 @@ from consumer.core.topic_incarnations import IncarnationMark, mark
 from consumer.errors import CommitUnavailableError, described
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
-from consumer.member.missing_nodes import with_parents
+from consumer.member.joining.missing_nodes import with_parents
 from consumer.member.multis import metadata_ops, offset_op
 from consumer.member.partition_reader import beside_of
 from consumer.offsets.committed import committed_in_kafka, stored_of, stored_reads

@@ -10,7 +10,7 @@ import sys
 
 from consumer import verifiable
 from zkcoord.cli import main as cli
-from zkcoord.zk import election
+from zkcoord.zk.term import election
 from zkcoord.znodes import registration
 
 NEXT_VERSION = election.PROTOCOL_VERSION + 1

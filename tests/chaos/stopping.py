@@ -21,7 +21,7 @@ from typing import Any
 
 from zkcoord.cli import main as cli
 from zkcoord.core.events import Outcome, Send, Write
-from zkcoord.zk.writer import TermWriter
+from zkcoord.zk.term.writer import TermWriter
 
 BEFORE_STOP, BETWEEN, BEFORE_CLEAN_UP, TAKEOVER = (
     "before-stop",

@@ -12,7 +12,7 @@ from tests.chaos.rig import Seen
 from tests.chaos.stopping import BEFORE_CLEAN_UP, BEFORE_STOP, BETWEEN, TAKEOVER, Trap
 from zkcoord.core.events import DeleteChannel, Send, Write
 from zkcoord.core.model import Command, Option, Thread, TopicPartition
-from zkcoord.zk.writer import TermWriter
+from zkcoord.zk.term.writer import TermWriter
 
 AT = TopicPartition("orders", 0)
 WRITER = cast(TermWriter, object())

@@ -35,7 +35,7 @@ NOT_BEFORE_IT_IS_USED = {
     "zkcoord.replay",
     "zkcoord.stack",
     "zkcoord.verdict",
-    "zkcoord.zk.writer",
+    "zkcoord.zk.term.writer",
 }
 
 

@@ -31,7 +31,7 @@ import psutil
 
 from tests.harness.wait import wait_until
 from zkcoord.coordinator import http
-from zkcoord.coordinator.http import HttpAnswer, HttpServer, document, sentence
+from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, document, sentence
 
 INPUTS = 1_000
 CLIENTS = 8
@@ -269,7 +269,7 @@ def short_deadlines() -> Iterator[None]:
 def run(inputs: int, seed: int, respond: Callable[[str], HttpAnswer] = respond) -> Outcome:
     """Send so many inputs."""
     outcome, alarms, process = Outcome(), Alarms(), psutil.Process()
-    logger = logging.getLogger("zkcoord.coordinator.http")
+    logger = logging.getLogger("zkcoord.coordinator.http.server")
     logger.addHandler(alarms)
     server = HttpServer("127.0.0.1", 0, respond)
     server.start()

@@ -17,7 +17,7 @@ import pytest
 from tests.harness.wait import wait_until
 from zkcoord.coordinator import http as http_module
 from zkcoord.coordinator import http_places
-from zkcoord.coordinator.http import HttpAnswer, HttpServer, document, sentence
+from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, document, sentence
 from zkcoord.errors import ConfigurationError
 
 PATIENCE_S = 20.0

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import pytest
 
 from tests.coordinator import http_fuzz
-from zkcoord.coordinator.http import HttpAnswer, sentence
+from zkcoord.coordinator.http.server import HttpAnswer, sentence
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.harness.command import Running
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import coordinator_settings
 from zkcoord.config.sources import resolve
-from zkcoord.coordinator.http import HttpServer
-from zkcoord.coordinator.http_host import HostNames
+from zkcoord.coordinator.http.host_names import HostNames
+from zkcoord.coordinator.http.server import HttpServer
 
 OURS = (
     "127.0.0.1",

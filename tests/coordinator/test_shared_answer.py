@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from zkcoord.coordinator.shared_answer import SharedAnswer
+from zkcoord.coordinator.http.shared_answer import SharedAnswer
 
 PATIENCE_MS = 20_000
 ASKERS = 16

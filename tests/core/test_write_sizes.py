@@ -61,7 +61,7 @@ from zkcoord.zk.port import (
     acl_bytes,
     encoded_bytes,
 )
-from zkcoord.zk.writer import TermWriter
+from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes import codec
 from zkcoord.znodes.metadata import METADATA_WRITTEN_BYTES_MAX
 from zkcoord.znodes.names import MEMBER_CHARS_MAX, NAME_CHARS_MAX, NODE_CHARS_MAX

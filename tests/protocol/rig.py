@@ -32,7 +32,6 @@ from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Command, Option, Subscription, Thread, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.election import Candidate
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions, parse_hosts
@@ -46,6 +45,7 @@ from zkcoord.zk.port import (
     ReadResult,
     WatchMode,
 )
+from zkcoord.zk.term.election import Candidate
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout, parents

@@ -15,11 +15,11 @@ from tests.security.older import BOTH, apply, made_by, named, older
 from tests.security.principals import PASSWORDS, ROLES, digest, flags
 from zkcoord.cli.main import main
 from zkcoord.coordinator.acl_check import look_at_acls
-from zkcoord.zk import asked_groups
 from zkcoord.zk.acl.audit import audit
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Check, Create, Delete
+from zkcoord.zk.term import asked_groups
 from zkcoord.znodes.paths import Layout
 
 T0, T1 = tps("t", 0, 1)

@@ -11,17 +11,6 @@ import pytest
 from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
-from zkcoord.zk.election import (
-    Adrift,
-    Candidate,
-    Election,
-    Free,
-    Standby,
-    Unfit,
-    Verdict,
-    Waiting,
-    Won,
-)
 from zkcoord.zk.port import (
     OPEN_ACL,
     AclEntry,
@@ -36,6 +25,17 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
     WatchMode,
+)
+from zkcoord.zk.term.election import (
+    Adrift,
+    Candidate,
+    Election,
+    Free,
+    Standby,
+    Unfit,
+    Verdict,
+    Waiting,
+    Won,
 )
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zkcoord.zk.work_meter import TOLD_FROM_NS, WorkMeter
+from zkcoord.zk.term.work_meter import TOLD_FROM_NS, WorkMeter
 
 MS = 1_000_000
 

@@ -24,7 +24,7 @@ from zkcoord.core.events import (
 )
 from zkcoord.core.model import Command, GroupMetadata, GroupState, Option, Thread, TopicPartition
 from zkcoord.zk.port import OPEN_ACL, Connected, Create, Delete, SetData
-from zkcoord.zk.writer import TermWriter
+from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout, parents

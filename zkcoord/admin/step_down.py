@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from zkcoord.admin.common import Progress, write_refused
 from zkcoord.core.model import Malformed
 from zkcoord.errors import RefusedError
-from zkcoord.zk.election import leads
 from zkcoord.zk.port import Check, Committed, Delete, GetData, Node, Rejected
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.term.election import leads
 from zkcoord.znodes.codec import LeaderData, decode_leader
 from zkcoord.znodes.paths import Layout
 

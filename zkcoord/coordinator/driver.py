@@ -39,20 +39,8 @@ from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.asked_groups import AskedGroups
 from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.contact_clock import ContactClockPort
-from zkcoord.zk.election import (
-    Adrift,
-    Candidate,
-    Election,
-    Free,
-    Standby,
-    Unfit,
-    Verdict,
-    Waiting,
-    Won,
-)
 from zkcoord.zk.mirror.mirror import GROUPS_PER_SLICE, Mirror
 from zkcoord.zk.mirror.pending_reads import SizeLimits
 from zkcoord.zk.port import (
@@ -71,8 +59,20 @@ from zkcoord.zk.port import (
     acl_bytes,
     fewer_reads,
 )
-from zkcoord.zk.work_meter import WorkMeter
-from zkcoord.zk.writer import TermWriter
+from zkcoord.zk.term.asked_groups import AskedGroups
+from zkcoord.zk.term.election import (
+    Adrift,
+    Candidate,
+    Election,
+    Free,
+    Standby,
+    Unfit,
+    Verdict,
+    Waiting,
+    Won,
+)
+from zkcoord.zk.term.work_meter import WorkMeter
+from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import AskAt, Layout
 

@@ -31,21 +31,21 @@ from zkcoord.config.settings import CoordinatorSettings
 from zkcoord.coordinator import gc_policy
 from zkcoord.coordinator.acl_check import look_at_acls
 from zkcoord.coordinator.driver import CoordinatorDriver
-from zkcoord.coordinator.http import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
+from zkcoord.coordinator.http.server import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
+from zkcoord.coordinator.http.shared_answer import SharedAnswer
 from zkcoord.coordinator.input_recorder import InputLog
 from zkcoord.coordinator.journal import Journal
 from zkcoord.coordinator.logging import Logs
 from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
-from zkcoord.coordinator.shared_answer import SharedAnswer
 from zkcoord.core.group.machine import Group
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian.client import Guardian, TlsOptions
 from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.election import Candidate
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
+from zkcoord.zk.term.election import Candidate
 
 log = logging.getLogger(__name__)
 

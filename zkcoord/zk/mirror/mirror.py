@@ -45,7 +45,7 @@ from zkcoord.zk.port import (
     WatchMode,
     reads_that_fit,
 )
-from zkcoord.zk.work_meter import WorkMeter
+from zkcoord.zk.term.work_meter import WorkMeter
 from zkcoord.znodes import names, paths
 from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout

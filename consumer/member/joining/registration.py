@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from consumer.core.events import Join
 from consumer.core.messages import FailureCode
 from consumer.core.options import MemberOptions
+from consumer.member.joining.group_nodes import GroupNodes, believe_mode
 from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
 from zkcoord.zk.acl.belief import Belief, judge_other_leader
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.election import leads
 from zkcoord.zk.port import (
     OPEN_ACL,
     READS_PER_REQUEST_MAX,
@@ -52,11 +52,10 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
+from zkcoord.zk.term.election import leads
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
-
-from .group_nodes import GroupNodes, believe_mode
 
 JOIN_ROUNDS_MAX = 50
 TOPICS_LOOKED_AT_MAX = 200

@@ -17,12 +17,9 @@ from collections.abc import Callable
 
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
-from zkcoord.znodes import names
-from zkcoord.znodes.paths import CONSUMERS, AskAt, Layout, parents
-
-from .acl.belief import Belief
-from .acl.table import Roles
-from .port import (
+from zkcoord.zk.acl.belief import Belief
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.port import (
     AclEntry,
     AclsDone,
     AclsResult,
@@ -43,6 +40,8 @@ from .port import (
     ReadResult,
     Rejected,
 )
+from zkcoord.znodes import names
+from zkcoord.znodes.paths import CONSUMERS, AskAt, Layout, parents
 
 GROUPS_AT_ONCE_MAX = 16
 ASKS_WAITING_MAX = 5_000

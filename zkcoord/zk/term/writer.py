@@ -28,10 +28,7 @@ from zkcoord.core.events import (
 from zkcoord.core.model import GroupMetadata
 from zkcoord.core.shared import KEEPER, KEEPER_TEXT
 from zkcoord.core.value_type import assert_never
-from zkcoord.znodes import codec
-from zkcoord.znodes.paths import Layout
-
-from .port import (
+from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPEN_ACL,
     OPS_PER_MULTI_MAX,
@@ -49,6 +46,8 @@ from .port import (
     ZkError,
     encoded_bytes,
 )
+from zkcoord.znodes import codec
+from zkcoord.znodes.paths import Layout
 
 
 class TermWriter:

@@ -28,14 +28,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed
-from zkcoord.znodes import codec
-from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData, Vacant
-from zkcoord.znodes.paths import Layout, parents
-from zkcoord.znodes.stat import Stat
-
-from .acl.belief import judge_other_leader
-from .acl.table import Roles
-from .port import (
+from zkcoord.zk.acl.belief import judge_other_leader
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.port import (
     AclEntry,
     Committed,
     Create,
@@ -56,6 +51,10 @@ from .port import (
     WatchMode,
     ZkError,
 )
+from zkcoord.znodes import codec
+from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData, Vacant
+from zkcoord.znodes.paths import Layout, parents
+from zkcoord.znodes.stat import Stat
 
 PROTOCOL_VERSION = 1
 NO_LEADER = "it is no coordinator's node (they are ephemeral and can be read), so it does not count"

@@ -30,8 +30,8 @@ from typing import Any
 
 import orjson
 
-from zkcoord.coordinator.http_host import HostNames
-from zkcoord.coordinator.http_places import Places
+from zkcoord.coordinator.http.host_names import HostNames
+from zkcoord.coordinator.http.places import Places
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.clock import boot_ms
 

@@ -1,0 +1,1 @@
+"""How a member comes into its group."""

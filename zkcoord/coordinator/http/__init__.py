@@ -1,0 +1,1 @@
+"""The HTTP server that only answers questions."""

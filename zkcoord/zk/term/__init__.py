@@ -1,0 +1,1 @@
+"""What a coordinator does in ZooKeeper as long as it leads."""
