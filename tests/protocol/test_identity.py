@@ -25,12 +25,12 @@ def test_a_coordinator_waits_for_the_other_layouts(zk_hosts: str, layout: Layout
         first = rig.coordinator("first")
         late = rig.coordinator("late", layout=layout.other_profile(), lead=False)
         late.wait(lambda: late.records("waiting"), "that it waits")
-        assert f"--layout {layout.name} leads" in late.driver.waiting
-        assert late.driver.status()["waiting"] == late.driver.waiting
+        assert f"--layout {layout.name} leads" in late.driver.obstacles.waiting
+        assert late.driver.status()["waiting"] == late.driver.obstacles.waiting
         assert rig.node(layout.other_profile().leader) is None and first.leads
         first.stop()
         late.wait(lambda: late.leads, "the lead")
-        assert not late.driver.waiting and len(late.records("waiting")) == 1
+        assert not late.driver.obstacles.waiting and len(late.records("waiting")) == 1
 
 
 @pytest.mark.parametrize("layout", [Layout.DRAFT, Layout.ISOLATED], ids=lambda layout: layout.name)

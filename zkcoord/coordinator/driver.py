@@ -13,11 +13,12 @@ led, or after `YIELD_MS`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from zkcoord.assignors.wide import AnswerTaker
 from zkcoord.coordinator.input_recorder import Inputs
+from zkcoord.coordinator.obstacles import Obstacles
 from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import (
@@ -35,7 +36,6 @@ from zkcoord.core.events import (
     Tick,
     Write,
 )
-from zkcoord.core.model import Command, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
@@ -96,8 +96,7 @@ class CoordinatorDriver:
     done)` has an assignor compute elsewhere, and calls `done` later, on the loop's thread
     (`zkcoord.assignors.pool`); it is needed where the options name any custom ones. With `roles` a
     node is believed only where nobody else could have written it. `cpu_ns` is the clock of the time
-    that is spent on groups. `waiting` says what keeps this coordinator from leading, "" where
-    nothing does.
+    that is spent on groups. `obstacles` says what keeps this coordinator from leading.
     """
 
     def __init__(
@@ -133,8 +132,7 @@ class CoordinatorDriver:
         self.inputs = inputs
         self.ask = ask
         self.roles = roles
-        self.waiting = ""
-        self.told: set[tuple[str, str]] = set()
+        self.obstacles = Obstacles()
         self.meter = WorkMeter(
             cpu_ns,
             lambda group: self.core.queue.is_heavy(group, self.clock()),
@@ -187,11 +185,7 @@ class CoordinatorDriver:
     def _close(self, reason: str) -> None:
         """End the term, if there is one, and the session with it."""
         if self.core.leading or self.writer is not None:
-            self._record(
-                Record(
-                    "term", "", {"event": "resigned", "epoch": self.core.epoch, "reason": reason}
-                )
-            )
+            self._term("resigned", reason=reason)
             if self.inputs is not None:
                 self.inputs.ended(reason)
         self.core = self._core(self.options)
@@ -301,7 +295,9 @@ class CoordinatorDriver:
             self.epoch_seen, self.election.epoch_seen if self.election is not None else 0
         )
         if not isinstance(verdict, Adrift):
-            self._tell(verdict)
+            strange = self.election.strange if self.election is not None else ()
+            for record in self.obstacles.news(verdict, strange):
+                self._record(record)
         if isinstance(verdict, Won):
             self._won(verdict)
         elif isinstance(verdict, Unfit):
@@ -319,20 +315,6 @@ class CoordinatorDriver:
             self.yields_until_ms = None if isinstance(verdict, Standby) else self.yields_until_ms
             stands_again = isinstance(verdict, (Adrift, Waiting))
             self.restand_at_ms = self.clock() + RESTAND_MS if stands_again else None
-
-    def _tell(self, verdict: Verdict) -> None:
-        """Say once what is in the way, and what lies where a leader's node is to be."""
-        self.waiting = verdict.reason if isinstance(verdict, Waiting) else ""
-        strange = self.election.strange if self.election is not None else ()
-        now = {(bad.name, bad.reason) for bad in strange} | (
-            {("", self.waiting)} if self.waiting else set()
-        )
-        for bad in strange:
-            if (bad.name, bad.reason) not in self.told:
-                self._record(Record("malformed", "", bad.shown()))
-        if self.waiting and ("", self.waiting) not in self.told:
-            self._record(Record("waiting", "", {"reason": self.waiting}))
-        self.told = now
 
     def _won(self, won: Won) -> None:
         assert self.port is not None
@@ -356,7 +338,7 @@ class CoordinatorDriver:
             won.epoch,
             self.clock,
             self._feed,
-            self._related,
+            self.core.related,
             self.previous,
             SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max),
             self.reads_max,
@@ -386,16 +368,6 @@ class CoordinatorDriver:
     def _core(self, options: CoordinatorOptions) -> Coordinator:
         return Coordinator(options, self.meter.works_for)
 
-    def _related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:
-        """What changes together with a command or a registration."""
-        known = self.core.groups.get(group)
-        if known is None:
-            return ()
-        if node:
-            command = known.view.commands.get(member, {}).get(node)
-            return command.partitions if isinstance(command, Command) else ()
-        return known.view.held_by(member)
-
     # the core
 
     def _feed(self, event: Event) -> None:
@@ -407,18 +379,8 @@ class CoordinatorDriver:
         if self.inputs is not None:
             self.inputs.step(self.core.options, event, actions)
         if isinstance(event, Ready) and self.elected_ms is not None:
-            self._record(
-                Record(
-                    "term",
-                    "",
-                    {
-                        "event": "ready",
-                        "epoch": self.core.epoch,
-                        "groups": len(self.core.groups),
-                        "duration_ms": event.now_ms - self.elected_ms,
-                    },
-                )
-            )
+            took_ms = event.now_ms - self.elected_ms
+            self._term("ready", groups=len(self.core.groups), duration_ms=took_ms)
             self.elected_ms = None
         self._act(actions)
 
@@ -454,6 +416,9 @@ class CoordinatorDriver:
                 )
 
         ask(action.group, action.assignor, action.given, done)
+
+    def _term(self, event: str, **detail: object) -> None:
+        self._record(Record("term", "", {"event": event, "epoch": self.core.epoch, **detail}))
 
     def _record(self, record: Record) -> None:
         self.journal(
@@ -526,5 +491,5 @@ class CoordinatorDriver:
             "session_id": self.session_id,
             "contact_age_ms": contact,
             "failure": self.failure or "",
-            "waiting": self.waiting,
+            "waiting": self.obstacles.waiting,
         }

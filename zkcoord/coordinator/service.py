@@ -320,8 +320,8 @@ class CoordinatorService:
         driver = self.driver
         if not driver.connected or driver.closing:
             return "not connected to ZooKeeper"
-        if driver.waiting:
-            return f"waiting: {driver.waiting}"
+        if driver.obstacles.waiting:
+            return f"waiting: {driver.obstacles.waiting}"
         if driver.core.leading:
             return LEADING if driver.core.ready else "reading the groups"
         settled = (
@@ -337,7 +337,7 @@ class CoordinatorService:
             {
                 "leading": epoch is not None,
                 "epoch": epoch or 0,
-                "waiting": self.driver.waiting,
+                "waiting": self.driver.obstacles.waiting,
                 "groups": [dict(zip(SUMMARY, group, strict=True)) for group in groups],
                 "left_off": count - len(groups),
             }

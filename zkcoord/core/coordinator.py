@@ -21,7 +21,7 @@ same actions.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from zkcoord.core.group.machine import Group
 from zkcoord.core.group.states import Need, next_state
@@ -50,7 +50,7 @@ from .events import (
 )
 from .filing.fair_queue import FairQueue
 from .filing.topic_index import TopicIndex
-from .model import Cause, Malformed, Pattern, Topic
+from .model import Cause, Command, Malformed, Pattern, Topic, TopicPartition
 from .options import CoordinatorOptions
 from .target import TargetInput
 from .value_type import assert_never
@@ -144,6 +144,16 @@ class Coordinator:
         if self.options.older_lease_ms > self.options.lease_max_ms:
             detail["older_lease_ms"] = self.options.older_lease_ms
         return [Record("term", "", detail)]
+
+    def related(self, group: str, member: str, node: str) -> Iterable[TopicPartition]:
+        """What changes together with a command (`node`), or with a registration."""
+        known = self.groups.get(group)
+        if known is None:
+            return ()
+        if node:
+            command = known.view.commands.get(member, {}).get(node)
+            return command.partitions if isinstance(command, Command) else ()
+        return known.view.held_by(member)
 
     def next_wake_ms(self) -> int | None:
         """When a `Tick` may have something to do; None = never."""

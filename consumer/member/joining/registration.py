@@ -23,6 +23,11 @@ from consumer.core.events import Join
 from consumer.core.messages import FailureCode
 from consumer.core.options import MemberOptions
 from consumer.member.joining.group_nodes import GroupNodes, believe_mode
+from consumer.member.joining.whose_group import (
+    REGISTRATIONS_LISTED_MAX,
+    if_not_used_elsewhere,
+    see_whose,
+)
 from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
 from zkcoord.zk.acl.belief import Belief, judge_other_leader
 from zkcoord.zk.acl.table import Roles
@@ -59,8 +64,6 @@ from zkcoord.znodes.paths import Layout
 
 JOIN_ROUNDS_MAX = 50
 TOPICS_LOOKED_AT_MAX = 200
-REGISTRATIONS_LISTED_MAX = 20_000
-REGISTRATIONS_LOOKED_AT_MAX = 50
 EMPTY = GroupState.EMPTY.value
 
 
@@ -221,8 +224,12 @@ class Registration:
         port, layout, group = self.port, self.layout, self.options.group
         self._if_not_led_elsewhere(
             other_leader,
-            lambda: self._if_not_used_elsewhere(
+            lambda: if_not_used_elsewhere(
+                port,
+                layout,
+                group,
                 other_ids,
+                lambda why: self._fail(FailureCode.OTHER_LAYOUT, why),
                 lambda: believe_mode(
                     port,
                     layout,
@@ -246,44 +253,19 @@ class Registration:
             )
         nobodys = seen.mode is None and seen.group_state in ("new", EMPTY) and not self.among_ours
         if nobodys and 0 < size <= REGISTRATIONS_LISTED_MAX:
-            return self._see_whose()
+            return see_whose(
+                self.port,
+                self.layout,
+                self.options.group,
+                self._are_ours,
+                lambda why: self._fail(FailureCode.REJECTED, why),
+            )
         listed = self.options.instance is not None or self.options.consumer_id is not None
         self.nodes.arrange(nodes, lambda: self._list(size) if listed else self._register())
 
-    def _see_whose(self) -> None:
-        """Nobody has assigned this group, nobody said whose it is, and somebody is registered: old
-        consumers, who would leave a share of their partitions to another registration?
-        """
-        group, lay = self.options.group, self.layout
-
-        def listed(result: ReadResult) -> None:
-            if isinstance(result, ReadDone):
-                (answer,) = result.answers
-                found = answer.names if isinstance(answer, Children) else ()
-                members = [n for n in found if names.is_member(n)][:REGISTRATIONS_LOOKED_AT_MAX]
-                reads = [GetData(lay.registration(group, name)) for name in members]
-                self.port.read(reads, lambda read: answered(members, read))
-
-        def answered(members: Sequence[str], result: ReadResult) -> None:
-            if not isinstance(result, ReadDone):
-                return
-            found = [
-                codec.decode_registration(name, a.data, a.stat)
-                for name, a in zip(members, result.answers, strict=False)
-                if isinstance(a, Node)
-            ]
-            old = [m.name for m in found if isinstance(m, Member) and m.legacy]
-            if old and not any(isinstance(m, Member) and not m.legacy for m in found):
-                return self._fail(
-                    FailureCode.REJECTED,
-                    f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would"
-                    " leave partitions to another registration: stop them, or let both share the"
-                    f" group with `zkcoord groups mode {group} mixed` first",
-                )
-            self.among_ours = True
-            self._look()
-
-        self.port.read([GetChildren(lay.ids(group))], listed)
+    def _are_ours(self) -> None:
+        self.among_ours = True
+        self._look()
 
     def _list(self, size: int) -> None:
         """Who else is there; asked only where they are not too many for one answer."""
@@ -374,43 +356,6 @@ class Registration:
                 then() if why else self.done(problem)
 
         judge_other_leader(self.port, self.roles, self.layout, judged)
-
-    def _if_not_used_elsewhere(self, ids: ReadAnswer, then: Callable[[], None]) -> None:
-        """The other layout must not have members of this group: what is persistent is none."""
-        other, group = self.layout.other_profile(), self.options.group
-        problem = NotJoined(
-            FailureCode.OTHER_LAYOUT,
-            f"group {group} has members under {other.ids(group)} (layout {other.name}, or old"
-            f" consumers): use zookeeper_layout={other.name!r}, or another group_id",
-        )
-        if not isinstance(ids, Node) or not ids.stat.num_children:
-            return then()
-        if ids.stat.num_children > REGISTRATIONS_LISTED_MAX:
-            return self.done(problem)
-
-        def look(names: Sequence[str]) -> None:
-            part, rest = names[:READS_PER_REQUEST_MAX], names[READS_PER_REQUEST_MAX:]
-            if part:
-                reads = [GetData(other.registration(group, name)) for name in part]
-                self.port.read(reads, lambda result: found(result, rest))
-            else:
-                then()
-
-        def found(result: ReadResult, rest: Sequence[str]) -> None:
-            if not isinstance(result, ReadDone):
-                return
-            alive = any(
-                isinstance(a, Denied) or (isinstance(a, Node) and a.stat.ephemeral_owner)
-                for a in result.answers
-            )
-            self.done(problem) if alive else look(rest)
-
-        def listed(result: ReadResult) -> None:
-            if isinstance(result, ReadDone):
-                answer = result.answers[0]
-                look(answer.names if isinstance(answer, Children) else ())
-
-        self.port.read([GetChildren(other.ids(group))], listed)
 
     def _taken(self, members: Sequence[str]) -> NotJoined | None:
         """A consumer id that the user chose is for one process at a time."""

@@ -1,0 +1,110 @@
+"""Whose a group is that one wants to join: old consumers', or members' of the other layout?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from zkcoord.core.model import Member
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    Children,
+    Denied,
+    GetChildren,
+    GetData,
+    Node,
+    Port,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+)
+from zkcoord.znodes import codec, names
+from zkcoord.znodes.paths import Layout
+
+REGISTRATIONS_LISTED_MAX = 20_000
+REGISTRATIONS_LOOKED_AT_MAX = 50
+
+
+def see_whose(
+    port: Port,
+    layout: Layout,
+    group: str,
+    ours: Callable[[], None],
+    old_consumers: Callable[[str], None],
+) -> None:
+    """Nobody has assigned this group, nobody said whose it is, and somebody is registered: old
+    consumers, who would leave a share of their partitions to another registration (told with a
+    sentence)? Nothing is called when the connection is lost.
+    """
+
+    def listed(result: ReadResult) -> None:
+        if isinstance(result, ReadDone):
+            (answer,) = result.answers
+            found = answer.names if isinstance(answer, Children) else ()
+            members = [n for n in found if names.is_member(n)][:REGISTRATIONS_LOOKED_AT_MAX]
+            reads = [GetData(layout.registration(group, name)) for name in members]
+            port.read(reads, lambda read: answered(members, read))
+
+    def answered(members: Sequence[str], result: ReadResult) -> None:
+        if not isinstance(result, ReadDone):
+            return
+        found = [
+            codec.decode_registration(name, a.data, a.stat)
+            for name, a in zip(members, result.answers, strict=False)
+            if isinstance(a, Node)
+        ]
+        old = [m.name for m in found if isinstance(m, Member) and m.legacy]
+        if old and not any(isinstance(m, Member) and not m.legacy for m in found):
+            return old_consumers(
+                f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would"
+                " leave partitions to another registration: stop them, or let both share the"
+                f" group with `zkcoord groups mode {group} mixed` first"
+            )
+        ours()
+
+    port.read([GetChildren(layout.ids(group))], listed)
+
+
+def if_not_used_elsewhere(
+    port: Port,
+    layout: Layout,
+    group: str,
+    ids: ReadAnswer,
+    used: Callable[[str], None],
+    then: Callable[[], None],
+) -> None:
+    """The other layout must not have members of this group (`ids`: where they would be): what is
+    persistent is none. `used` is told a sentence. Nothing is called when the connection is lost.
+    """
+    other = layout.other_profile()
+    why = (
+        f"group {group} has members under {other.ids(group)} (layout {other.name}, or old"
+        f" consumers): use zookeeper_layout={other.name!r}, or another group_id"
+    )
+    if not isinstance(ids, Node) or not ids.stat.num_children:
+        return then()
+    if ids.stat.num_children > REGISTRATIONS_LISTED_MAX:
+        return used(why)
+
+    def look(members: Sequence[str]) -> None:
+        part, rest = members[:READS_PER_REQUEST_MAX], members[READS_PER_REQUEST_MAX:]
+        if part:
+            reads = [GetData(other.registration(group, name)) for name in part]
+            port.read(reads, lambda result: found(result, rest))
+        else:
+            then()
+
+    def found(result: ReadResult, rest: Sequence[str]) -> None:
+        if not isinstance(result, ReadDone):
+            return
+        alive = any(
+            isinstance(a, Denied) or (isinstance(a, Node) and a.stat.ephemeral_owner)
+            for a in result.answers
+        )
+        used(why) if alive else look(rest)
+
+    def listed(result: ReadResult) -> None:
+        if isinstance(result, ReadDone):
+            answer = result.answers[0]
+            look(answer.names if isinstance(answer, Children) else ())
+
+    port.read([GetChildren(other.ids(group))], listed)
