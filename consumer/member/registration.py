@@ -54,7 +54,7 @@ from zkcoord.znodes.paths import Layout, parents
 JOIN_ROUNDS_MAX = 50
 TOPICS_LOOKED_AT_MAX = 200
 REGISTRATIONS_LISTED_MAX = 20_000
-REGISTRATIONS_LOOKED_AT_MAX = 50
+REGISTRATIONS_SEEN_MAX = 100
 EMPTY = GroupState.EMPTY.value
 
 
@@ -202,7 +202,7 @@ class Registration:
             )
         there = ids.stat.num_children if isinstance(ids, Node) else 0
         nobodys = mode is None and state in ("new", EMPTY) and not self.among_ours
-        if nobodys and 0 < there <= REGISTRATIONS_LISTED_MAX:
+        if nobodys and 0 < there <= min(REGISTRATIONS_SEEN_MAX, REGISTRATIONS_LISTED_MAX):
             return self._see_whose()
         self.seen = Joined(
             0, known.epoch, known.lease_max_ms, 0, isinstance(leader, Node), state, missing, mode
@@ -221,36 +221,46 @@ class Registration:
         """Nobody has assigned this group, nobody said whose it is, and somebody is registered: old
         consumers, who would leave a share of their partitions to another registration?
         """
-        group, lay = self.options.group, self.layout
 
         def listed(result: ReadResult) -> None:
             if isinstance(result, ReadDone):
                 (answer,) = result.answers
                 found = answer.names if isinstance(answer, Children) else ()
-                members = [n for n in found if names.is_member(n)][:REGISTRATIONS_LOOKED_AT_MAX]
-                reads = [GetData(lay.registration(group, name)) for name in members]
-                self.port.read(reads, lambda read: answered(members, read))
+                self._see_who([name for name in found if names.is_member(name)], [])
 
-        def answered(members: Sequence[str], result: ReadResult) -> None:
+        self.port.read([GetChildren(self.layout.ids(self.options.group))], listed)
+
+    def _see_who(self, members: Sequence[str], old: list[str]) -> None:
+        """One by one, since each may be a megabyte long, until one is ours. `old` are the old
+        consumers so far.
+        """
+        group = self.options.group
+        if not members and old:
+            return self._fail(
+                FailureCode.REJECTED,
+                f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would leave"
+                " partitions to another registration: stop them, or let both share the group with"
+                f" `zkcoord groups mode {group} mixed` first",
+            )
+        if not members:
+            self.among_ours = True
+            return self._look()
+        name, *rest = members
+
+        def answered(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
                 return
-            found = [
-                codec.decode_registration(name, a.data, a.stat)
-                for name, a in zip(members, result.answers, strict=False)
-                if isinstance(a, Node)
-            ]
-            old = [m.name for m in found if isinstance(m, Member) and m.legacy]
-            if old and not any(isinstance(m, Member) and not m.legacy for m in found):
-                return self._fail(
-                    FailureCode.REJECTED,
-                    f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would"
-                    " leave partitions to another registration: stop them, or let both share the"
-                    f" group with `zkcoord groups mode {group} mixed` first",
-                )
-            self.among_ours = True
-            self._look()
+            (answer,) = result.answers
+            found = (
+                codec.decode_registration(name, answer.data, answer.stat)
+                if isinstance(answer, Node)
+                else None
+            )
+            if isinstance(found, Member) and not found.legacy:
+                return self._see_who([], [])
+            self._see_who(rest, [*old, name] if isinstance(found, Member) else old)
 
-        self.port.read([GetChildren(lay.ids(group))], listed)
+        self.port.read([GetData(self.layout.registration(group, name))], answered)
 
     def _list(self, size: int) -> None:
         """Who else is there; asked only where they are not too many for one answer."""
