@@ -30,7 +30,7 @@ from http import HTTPStatus
 import psutil
 
 from tests.harness.wait import wait_until
-from zkcoord.coordinator import http
+from zkcoord.coordinator.http import server as http
 from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, document, sentence
 
 INPUTS = 1_000

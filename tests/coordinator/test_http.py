@@ -15,8 +15,8 @@ from http import HTTPStatus
 import pytest
 
 from tests.harness.wait import wait_until
-from zkcoord.coordinator import http as http_module
-from zkcoord.coordinator import http_places
+from zkcoord.coordinator.http import places as http_places
+from zkcoord.coordinator.http import server as http_module
 from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, document, sentence
 from zkcoord.errors import ConfigurationError
 

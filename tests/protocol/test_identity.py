@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.core import messages as msg
-from consumer.member import registration as joining
+from consumer.member.joining import registration as joining
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, SHORT_SESSION_MS, WAIT_S, Rig, rigged, tps
 from tests.protocol.spy import creates, deletes, shape

@@ -43,7 +43,6 @@ from zkcoord.core.group.static_members import StaticMembers
 from zkcoord.core.group.view import GroupView, PartitionPlace
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk import asked_groups, writer
 from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.port import (
     Check,
@@ -57,6 +56,7 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
 )
+from zkcoord.zk.term import asked_groups, writer
 from zkcoord.znodes.commit_metadata import CommitMetadata
 
 

@@ -25,6 +25,7 @@ from consumer.core.options import MemberOptions
 from consumer.member.joining.group_nodes import GroupNodes, believe_mode
 from consumer.member.joining.whose_group import (
     REGISTRATIONS_LISTED_MAX,
+    REGISTRATIONS_SEEN_MAX,
     if_not_used_elsewhere,
     see_whose,
 )
@@ -252,7 +253,7 @@ class Registration:
                 f" {self.options.group} mixed` first",
             )
         nobodys = seen.mode is None and seen.group_state in ("new", EMPTY) and not self.among_ours
-        if nobodys and 0 < size <= REGISTRATIONS_LISTED_MAX:
+        if nobodys and 0 < size <= min(REGISTRATIONS_SEEN_MAX, REGISTRATIONS_LISTED_MAX):
             return see_whose(
                 self.port,
                 self.layout,

@@ -21,7 +21,7 @@ from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 
 REGISTRATIONS_LISTED_MAX = 20_000
-REGISTRATIONS_LOOKED_AT_MAX = 50
+REGISTRATIONS_SEEN_MAX = 100
 
 
 def see_whose(
@@ -40,26 +40,36 @@ def see_whose(
         if isinstance(result, ReadDone):
             (answer,) = result.answers
             found = answer.names if isinstance(answer, Children) else ()
-            members = [n for n in found if names.is_member(n)][:REGISTRATIONS_LOOKED_AT_MAX]
-            reads = [GetData(layout.registration(group, name)) for name in members]
-            port.read(reads, lambda read: answered(members, read))
+            look([name for name in found if names.is_member(name)], [])
 
-    def answered(members: Sequence[str], result: ReadResult) -> None:
-        if not isinstance(result, ReadDone):
-            return
-        found = [
-            codec.decode_registration(name, a.data, a.stat)
-            for name, a in zip(members, result.answers, strict=False)
-            if isinstance(a, Node)
-        ]
-        old = [m.name for m in found if isinstance(m, Member) and m.legacy]
-        if old and not any(isinstance(m, Member) and not m.legacy for m in found):
+    def look(members: Sequence[str], old: list[str]) -> None:
+        """One by one, since each may be a megabyte long, until one is ours. `old` are the old
+        consumers so far.
+        """
+        if not members and old:
             return old_consumers(
-                f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would"
-                " leave partitions to another registration: stop them, or let both share the"
-                f" group with `zkcoord groups mode {group} mixed` first"
+                f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would leave"
+                " partitions to another registration: stop them, or let both share the group with"
+                f" `zkcoord groups mode {group} mixed` first"
             )
-        ours()
+        if not members:
+            return ours()
+        name, *rest = members
+
+        def answered(result: ReadResult) -> None:
+            if not isinstance(result, ReadDone):
+                return
+            (answer,) = result.answers
+            found = (
+                codec.decode_registration(name, answer.data, answer.stat)
+                if isinstance(answer, Node)
+                else None
+            )
+            if isinstance(found, Member) and not found.legacy:
+                return ours()
+            look(rest, [*old, name] if isinstance(found, Member) else old)
+
+        port.read([GetData(layout.registration(group, name))], answered)
 
     port.read([GetChildren(layout.ids(group))], listed)
 
