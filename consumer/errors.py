@@ -51,6 +51,8 @@
         │           Kafka refused to store offsets that are kept there
         ├── CommitUnavailableError               (also KafkaTimeoutError, retriable)
         │           ZooKeeper did not answer in time
+        ├── UnknownPartitionError                (also UnknownTopicOrPartitionError and
+        │           KafkaTimeoutError) offsets of a topic or partition that is not there
         └── BrokersUnreachableError              (also KafkaTimeoutError, retriable)
                     no broker answered when the consumer was made
 
@@ -255,6 +257,14 @@ class ConsumerTimeoutError(ConsumerError, TimeoutError):
 
 class MessageStreamsExistError(ConsumerError, kafka_errors.IllegalStateError):
     """A connector makes its message streams once, and knows its listener before."""
+
+
+class UnknownPartitionError(
+    ConsumerError, kafka_errors.UnknownTopicOrPartitionError, kafka_errors.KafkaTimeoutError
+):
+    """Offsets were asked for of a topic or partition that is not there. kafka-python's consumer
+    waits for it, and raises `KafkaTimeoutError` in the end.
+    """
 
 
 class BrokersUnreachableError(ConsumerError, kafka_errors.KafkaTimeoutError):

@@ -86,9 +86,10 @@ class Lifetime:
         self._wake = wake
         self._limit_ms = limit_ms
         self._shared = shared
-        # Who takes this closes; the others wait for `_over`.
-        self._turn = [None]
-        self._closer = 0
+        # The thread that closes, under 0: the first that puts itself there, in one step that no
+        # handler comes between. The others wait for `_over`.
+        self._closer: dict[int, int] = {}
+        self._begun = False
         self._over = Bell()
         # Notices that nobody has the consumer any more; dropped with the end, so that nothing runs
         # when a closed one is collected (what a signal handler raised there would be lost).
@@ -120,7 +121,7 @@ class Lifetime:
         """
         if not self.ending or self.closed:
             return self.closed
-        if self._closer == threading.get_ident() or self._calls(sys._getframe()) > 1:
+        if self._closer.get(0) == threading.get_ident() or self._calls(sys._getframe()) > 1:
             return False
         self.settle()
         return True
@@ -133,7 +134,7 @@ class Lifetime:
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """See the module. Once; in a forked child nothing happens."""
         me = threading.get_ident()
-        if self.over or self._closer == me:
+        if self.over or self._closer.get(0) == me:
             return
         arguments = CloseArguments(autocommit, timeout_ms)
         self.ending = True
@@ -169,18 +170,16 @@ class Lifetime:
             self._close(wanted)
 
     def _close(self, arguments: CloseArguments) -> bool:
-        """False: another thread does so, or has."""
-        try:
-            self._turn.pop()
-        except IndexError:
+        """False: another thread does so, or has; or this one is at it."""
+        me = threading.get_ident()
+        if self._closer.setdefault(0, me) != me or self._begun:
             return False
-        self._closer = threading.get_ident()
+        self._begun = True
         try:
             self._end(arguments)
         finally:
             self.closed = True
             self._watching = None
-            self._closer = 0
             self._over.set()
         return True
 

@@ -21,28 +21,31 @@ from kafka.errors import (
     KafkaError,
     KafkaTimeoutError,
     NoError,
+    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.errors import BrokersUnreachableError
+from consumer.errors import BrokersUnreachableError, UnknownPartitionError
 from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
-from consumer.fetch.quiet import quiet, trouble
+from consumer.fetch.quiet import is_lasting, quiet, said_of, trouble
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
 from zkcoord.tls import kafka_tls
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
 IDLE_RETRY_MS = 100
 SAID_AFTER_S = 0.8
+LOOKS_MAX = 5
 REBOOTSTRAP_MS = 5_000
 KAFKA_PYTHON = "kafka-python"
 # What brokers say of a topic that does not pass by waiting.
-PERMANENT = (UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationFailedError)
+PERMANENT = (InvalidTopicError, TopicAuthorizationFailedError)
 
 
 class FetchClient:
@@ -187,12 +190,14 @@ class FetchClient:
         for tp in sorted(partitions):
             topic = found.get(tp.topic)
             error = NoError if topic is None else kafka.errors.for_code(topic.error_code)
+            if error is UnknownTopicOrPartitionError:
+                return UnknownPartitionError(tp.topic)
             if error in PERMANENT:
                 return error(tp.topic)
             if error is NoError and topic is not None:
                 numbers = {partition.partition_index for partition in topic.partitions}
                 if tp.partition not in numbers:
-                    return UnknownTopicOrPartitionError(
+                    return UnknownPartitionError(
                         f"{tp.topic}-{tp.partition} (the topic has {len(numbers)} partitions)"
                     )
         return None
@@ -452,19 +457,29 @@ def _connected(configs: Mapping[str, Any]) -> Any:
     opened is closed then.
     """
     limit_ms, servers = configs["bootstrap_timeout_ms"], _shown(configs["bootstrap_servers"])
-    opened: list[Any] = []
+    protocol, opened = str(configs["security_protocol"]), list[Any]()
 
-    def said() -> None:
-        log.warning(
-            "no Kafka broker answers yet at %s%s: it is tried for %s ms",
-            servers,
-            trouble(opened),
-            limit_ms,
-        )
+    over = Bell()
 
-    waiting = threading.Timer(SAID_AFTER_S, said)
-    waiting.daemon = True
-    waiting.start()
+    def look() -> None:
+        looks = 0
+        while not over.wait(SAID_AFTER_S):
+            looks, why = looks + 1, trouble(opened)
+            if why is None and looks < LOOKS_MAX:
+                continue
+            if is_lasting(why):
+                manager = opened[0]._manager
+                manager.call_soon(manager.close)  # ends the attempts
+                return
+            log.warning(
+                "no Kafka broker answers yet at %s%s: it is tried for %s ms",
+                servers,
+                said_of(why, protocol),
+                limit_ms,
+            )
+            return
+
+    threading.Thread(target=look, name="zkcoord-first-answer", daemon=True).start()
     made = None
     try:
         made = kafka.KafkaConsumer(
@@ -479,13 +494,20 @@ def _connected(configs: Mapping[str, Any]) -> Any:
         )
         return made
     except KafkaTimeoutError:
+        why = trouble(opened)
+        if isinstance(why, SaslAuthenticationFailedError):
+            raise SaslAuthenticationFailedError(
+                f"the brokers at {servers} refuse the credentials ({why}): correct sasl_mechanism,"
+                " sasl_plain_username and sasl_plain_password"
+            ) from why
         raise BrokersUnreachableError(
-            f"no Kafka broker answers at {servers} within {limit_ms} ms{trouble(opened)}: start it,"
-            " or correct bootstrap_servers (where it is left out, the brokers are those registered"
-            " in ZooKeeper)"
+            f"no Kafka broker answers at {servers}"
+            + ("" if is_lasting(why) else f" within {limit_ms} ms")
+            + f"{said_of(why, protocol)}: start it, or correct bootstrap_servers (where it is left"
+            " out, the brokers are those registered in ZooKeeper)"
         ) from None
     finally:
-        waiting.cancel()
+        over.set()
         if made is None:
             for client in opened:
                 client.close()

@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import kafka.errors
+
 log = logging.getLogger(__name__)
 
 AGAIN_S = 60.0
@@ -22,8 +24,14 @@ LINES_MAX = 1_000
 # Loggers whose lines begin with what they are about: a topic, a partition.
 NAMING = ("kafka.cluster", "kafka.consumer.fetcher")
 # How kafka-python says that, and why.
-FAILED = "Connection failed: %s"
+FAILED = ("Connection failed: %s", "Bootstrap connection to %s failed: %s")
+NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
 CERTIFICATE_HINT = "; ssl_cafile names the authorities that are trusted"
+CREDENTIALS_HINT = (
+    "; brokers end a connection whose credentials they do not know: see sasl_mechanism,"
+    " sasl_plain_username and sasl_plain_password"
+)
+UNREACHED = ("ECONNREFUSED", "DNS", "EHOSTUNREACH", "ENETUNREACH")
 LOGGERS = (
     "consumer.fetch.client",
     "kafka.cluster",
@@ -49,7 +57,7 @@ class RepeatedLines(logging.Filter):
         # Line of a thread -> when it went through last, and how many have not since.
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
         # Thread -> why a connection failed last.
-        self.failed: dict[int | None, str] = {}
+        self.failed: dict[int | None, Exception | None] = {}
 
     def add(self, loop: Any) -> None:
         """Judge the lines of this loop's thread."""
@@ -59,8 +67,10 @@ class RepeatedLines(logging.Filter):
         """Whether it goes through."""
         if record.levelno < logging.WARNING or not self._is_ours(record.thread):
             return True
-        if record.msg == FAILED and isinstance(record.args, tuple):
-            self.failed[record.thread] = str(record.args[0])
+        if str(record.msg).startswith(FAILED) and isinstance(record.args, tuple):
+            self.failed[record.thread] = next(
+                (part for part in record.args if isinstance(part, Exception)), None
+            )
         about = record.args if record.name in NAMING and isinstance(record.args, tuple) else ()
         line = (record.thread, record.name, record.lineno, *map(str, about[:1]))
         now = self._clock()
@@ -106,11 +116,28 @@ def quiet(make: Callable[..., Any], made: list[Any]) -> Callable[..., Any]:
     return make_quiet
 
 
-def trouble(clients: Iterable[Any]) -> str:
-    """Why their last connection failed, as " (why)"; "" where that is not known."""
+def trouble(clients: Iterable[Any]) -> Exception | None:
+    """Why their last connection failed; None where that is not known."""
     for client in clients:
         thread = getattr(getattr(client, "_net", None), "_io_thread", None)
-        why = REPEATED.failed.get(None if thread is None else thread.ident, "")
-        if why:
-            return f" ({why}{CERTIFICATE_HINT if 'CERTIFICATE_VERIFY_FAILED' in why else ''})"
-    return ""
+        why = REPEATED.failed.get(None if thread is None else thread.ident)
+        if why is not None:
+            return why
+    return None
+
+
+def said_of(why: Exception | None, protocol: str) -> str:
+    """As " (why)", with the options to look at; "" where it is not known. `protocol` is that of
+    security.
+    """
+    if why is None:
+        return ""
+    hint = CERTIFICATE_HINT if NOT_TRUSTED in str(why) else ""
+    if not hint and protocol.startswith("SASL") and not any(w in str(why) for w in UNREACHED):
+        hint = CREDENTIALS_HINT
+    return f" ({why}{hint})"
+
+
+def is_lasting(why: Exception | None) -> bool:
+    """Whether it will not pass by trying again: credentials, authorities."""
+    return isinstance(why, kafka.errors.SaslAuthenticationFailedError) or NOT_TRUSTED in str(why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
@@ -13,18 +14,19 @@ from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.groups import PATIENCE_S, consumer, coordinator
-from tests.kafka.signals import HANG_S, SOON_S, Outcome, cases, run, wrong_with
+from tests.kafka.signals import HANG_S, SOON_S, Case, Outcome, cases, run, wrong_with
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 3
 RECORDS = 8_000
+AT_A_TIME = 2
 
 
 @pytest.mark.parametrize("signals", [20, pytest.param(500, marks=pytest.mark.nightly)])
 def test_a_signal_at_any_moment_ends_a_consumer_in_order(
-    kafka_broker: KafkaBroker, kafka_zk_hosts: str, signals: int, record_testsuite_property: object
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, signals: int
 ) -> None:
     """No process hangs, each ends as if nothing had interrupted it, and what is stored is what its
     application was given, or has committed.
@@ -32,15 +34,23 @@ def test_a_signal_at_any_moment_ends_a_consumer_in_order(
     topic = create_topic(kafka_broker.address, unique("signals"), PARTITIONS)
     produce_numbered(kafka_broker.address, topic, PARTITIONS, RECORDS)
     wrong, took, slow = [], [], []
-    with coordinator(kafka_zk_hosts):
-        for case in cases(kafka_zk_hosts, topic, signals, seed=signals):
-            outcome = run(case)
+
+    def judged(case: Case) -> tuple[Outcome, str]:
+        outcome = run(case)
+        return outcome, wrong_with(outcome, stored(kafka_zk_hosts, outcome))
+
+    with coordinator(kafka_zk_hosts), ThreadPoolExecutor(AT_A_TIME) as running:
+        for outcome, said in running.map(
+            judged, cases(kafka_zk_hosts, topic, signals, seed=signals)
+        ):
+            case = outcome.case
             took.append(outcome.seconds)
             if outcome.seconds > SOON_S:
                 slow.append(f"{outcome.seconds:.1f} s: {case.work}, {case.handler}, {case.client}")
-            said = wrong_with(outcome, stored(kafka_zk_hosts, outcome))
             if said:
                 wrong.append(f"{case}: {said}\n{outcome.errors}")
+            if len(took) % 50 == 0:
+                print(f"{len(took)} signals, {len(wrong)} wrong, slow: {slow}", flush=True)
     print(f"{signals} signals, the slowest end {max(took):.2f} s after; after {SOON_S} s: {slow}")
     assert not wrong, "\n\n".join(wrong)
     assert max(took) < HANG_S

@@ -1,4 +1,4 @@
-"""The part of the table of options (`zkcoord.config.options`) that says how a coordinator decides."""
+"""Options that say how a coordinator decides: a part of the table in `zkcoord.config.options`."""
 
 from __future__ import annotations
 

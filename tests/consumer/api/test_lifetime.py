@@ -115,6 +115,43 @@ def test_at_each_instruction_of_a_call_it_may_be_closed(raises: bool) -> None:
     assert raises or late.isdisjoint(WHERE_HANDLERS_RUN), late
 
 
+def test_at_each_instruction_of_a_close_it_may_be_closed_again() -> None:
+    """By a second signal: nobody waits for an end that its own thread is at."""
+    seen, wanted = 0, 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen += 1
+            if seen == wanted:
+                sys.settrace(None)
+                one.close()
+        return trace
+
+    while True:
+        seen, wanted, one = 0, wanted + 1, Consumer()
+        over = one._lifetime._over
+        real = over.wait
+
+        def wait(timeout_s: float) -> bool:
+            assert over.is_set(), f"it waits for itself (instruction {wanted})"
+            return real(timeout_s)
+
+        over.wait = wait  # type: ignore[method-assign]
+        sys.settrace(trace)
+        try:
+            one.close()
+        finally:
+            sys.settrace(None)
+        if seen < wanted:
+            break
+        assert len(one.ends) == 1 and one.over, f"instruction {wanted}"
+    assert wanted > 50
+
+
 def test_a_callback_closes_as_the_call_ends_and_may_go_on_until_then() -> None:
     one = Consumer()
     said: list[str] = []

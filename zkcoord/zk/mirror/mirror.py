@@ -2,9 +2,8 @@
 uses only what was read.
 
 Watch events only mark what to read (`Want`). `flush`, called once the queue of events is drained,
-asks for ONE multiRead of everything marked; the answers become one delta per group. What one ack
-changes together is read together: a command's event also marks the owner nodes of its partitions, a
-registration's event those of its session.
+asks for ONE multiRead of everything marked; the answers become one delta per group. With a command
+the owner nodes of its partitions are read, with a registration those of its session.
 
 Why an event for a path that is being read right now marks nothing: ZooKeeper sends a session its
 events and answers in one order, so an event that arrives before an answer happened before that
