@@ -353,3 +353,12 @@ def test_a_coordinator_forgets_it_and_serves_a_new_group_of_its_name(
         assert rig.node(layout.group("g")) is None
         b = rig.member("b", "t").fetches(*partitions)
         assert b.positions == dict.fromkeys(partitions, 0)
+
+
+def test_of_several_groups_one_that_is_gone_holds_up_no_other(here: World, run: Run) -> None:
+    """As after a command that was killed between two of them, and is repeated."""
+    status, out, err = run("gone-before", "billing", "--execute")
+    assert status == 1 and "no group gone-before" in err and "nodes were deleted" in err
+    assert "billing" in out and tree(here, "billing") == []
+    status, out, err = run("gone-before", "billing", "--execute")
+    assert (status, out) == (1, "") and "no group gone-before" in err and err.count("\n") == 1
