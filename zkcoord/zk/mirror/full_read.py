@@ -39,7 +39,7 @@ from zkcoord.znodes.paths import Layout
 from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
 from .pending_reads import SizeLimits
 
-BAD_NAME = "its name is not printable ASCII of a sensible length"
+BAD_NAME = "its name is not printable, or too long"
 
 K = TypeVar("K")
 T = TypeVar("T")
