@@ -19,29 +19,23 @@ from kafka.consumer.subscription_state import TopicPartitionState
 from kafka.errors import (
     InvalidTopicError,
     KafkaError,
-    KafkaTimeoutError,
     NoError,
-    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from consumer.errors import BrokersUnreachableError, UnknownPartitionError
+from consumer.errors import UnknownPartitionError
 from consumer.fetch.fetcher import FirstFetch, PartitionFetcher, Partitions
 from consumer.fetch.group_offsets import GroupOffsets
-from consumer.fetch.quiet import is_lasting, quiet, said_of, trouble
+from consumer.fetch.quiet import connected
 from consumer.fetch.record_source import RecordSource
 from consumer.options import MAX_BUFFERED_BYTES
-from zkcoord.tls import kafka_tls
-from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
 IDLE_RETRY_MS = 100
-SAID_AFTER_S = 0.8
-LOOKS_MAX = 5
 REBOOTSTRAP_MS = 5_000
 KAFKA_PYTHON = "kafka-python"
 # What brokers say of a topic that does not pass by waiting.
@@ -64,7 +58,7 @@ class FetchClient:
         other_source: Callable[[PartitionFetcher], RecordSource] | None = None,
     ) -> None:
         create_topics = bool(configs["allow_auto_create_topics"])
-        self.kafka = _connected(configs)
+        self.kafka = connected(configs)
         inner = self.kafka
         inner._cluster.config["allow_auto_create_topics"] = create_topics
         self.subscription = inner._subscription
@@ -449,69 +443,3 @@ class FetchClient:
         """Close connections and threads."""
         self.fetcher.close_connections()
         self.kafka.close(autocommit=False)
-
-
-def _connected(configs: Mapping[str, Any]) -> Any:
-    """kafka-python's consumer, once it knows the brokers. That none answers is said after a moment,
-    with the reason, and raised as `BrokersUnreachableError` after `bootstrap_timeout_ms`; what was
-    opened is closed then.
-    """
-    limit_ms, servers = configs["bootstrap_timeout_ms"], _shown(configs["bootstrap_servers"])
-    protocol, opened = str(configs["security_protocol"]), list[Any]()
-
-    over = Bell()
-
-    def look() -> None:
-        looks = 0
-        while not over.wait(SAID_AFTER_S):
-            looks, why = looks + 1, trouble(opened)
-            if why is None and looks < LOOKS_MAX:
-                continue
-            if is_lasting(why):
-                manager = opened[0]._manager
-                manager.call_soon(manager.close)  # ends the attempts
-                return
-            log.warning(
-                "no Kafka broker answers yet at %s%s: it is tried for %s ms",
-                servers,
-                said_of(why, protocol),
-                limit_ms,
-            )
-            return
-
-    threading.Thread(target=look, name="zkcoord-first-answer", daemon=True).start()
-    made = None
-    try:
-        made = kafka.KafkaConsumer(
-            **{
-                **configs,
-                **kafka_tls(configs),
-                "group_id": None,
-                "group_instance_id": None,
-                "enable_auto_commit": False,
-                "kafka_client": quiet(configs["kafka_client"], opened),
-            }
-        )
-        return made
-    except KafkaTimeoutError:
-        why = trouble(opened)
-        if isinstance(why, SaslAuthenticationFailedError):
-            raise SaslAuthenticationFailedError(
-                f"the brokers at {servers} refuse the credentials ({why}): correct sasl_mechanism,"
-                " sasl_plain_username and sasl_plain_password"
-            ) from why
-        raise BrokersUnreachableError(
-            f"no Kafka broker answers at {servers}"
-            + ("" if is_lasting(why) else f" within {limit_ms} ms")
-            + f"{said_of(why, protocol)}: start it, or correct bootstrap_servers (where it is left"
-            " out, the brokers are those registered in ZooKeeper)"
-        ) from None
-    finally:
-        over.set()
-        if made is None:
-            for client in opened:
-                client.close()
-
-
-def _shown(servers: Any) -> str:
-    return servers if isinstance(servers, str) else ", ".join(map(str, servers))

@@ -1,4 +1,4 @@
-"""kafka-python's own log lines, said once.
+"""kafka-python's own log lines, said once; and its first connection, whose trouble is said soon.
 
 It logs each attempt to reach a broker: four lines a second for as long as one is away. What it says
 is said here when it begins and when it is over (`consumer.fetch.broker_log`). Of each of its lines
@@ -10,15 +10,24 @@ consumers made here are judged: what other clients of kafka-python log in this p
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import kafka
 import kafka.errors
+from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
+
+from consumer.errors import BrokersUnreachableError
+from zkcoord.tls import kafka_tls
+from zkcoord.zk.bell import Bell
 
 log = logging.getLogger(__name__)
 
+SAID_AFTER_S = 0.8
+LOOKS_MAX = 5
 AGAIN_S = 60.0
 LINES_MAX = 1_000
 # Loggers whose lines begin with what they are about: a topic, a partition.
@@ -141,3 +150,70 @@ def said_of(why: Exception | None, protocol: str) -> str:
 def is_lasting(why: Exception | None) -> bool:
     """Whether it will not pass by trying again: credentials, authorities."""
     return isinstance(why, kafka.errors.SaslAuthenticationFailedError) or NOT_TRUSTED in str(why)
+
+
+def connected(configs: Mapping[str, Any]) -> Any:
+    """kafka-python's consumer, once it knows the brokers. That none answers is said after a moment,
+    with the reason, and raised as `BrokersUnreachableError` after `bootstrap_timeout_ms`; what was
+    opened is closed then.
+    """
+    limit_ms, servers = configs["bootstrap_timeout_ms"], shown_servers(configs["bootstrap_servers"])
+    protocol, opened = str(configs["security_protocol"]), list[Any]()
+
+    over = Bell()
+
+    def look() -> None:
+        looks = 0
+        while not over.wait(SAID_AFTER_S):
+            looks, why = looks + 1, trouble(opened)
+            if why is None and looks < LOOKS_MAX:
+                continue
+            if is_lasting(why):
+                manager = opened[0]._manager
+                manager.call_soon(manager.close)  # ends the attempts
+                return
+            log.warning(
+                "no Kafka broker answers yet at %s%s: it is tried for %s ms",
+                servers,
+                said_of(why, protocol),
+                limit_ms,
+            )
+            return
+
+    threading.Thread(target=look, name="zkcoord-first-answer", daemon=True).start()
+    made = None
+    try:
+        made = kafka.KafkaConsumer(
+            **{
+                **configs,
+                **kafka_tls(configs),
+                "group_id": None,
+                "group_instance_id": None,
+                "enable_auto_commit": False,
+                "kafka_client": quiet(configs["kafka_client"], opened),
+            }
+        )
+        return made
+    except KafkaTimeoutError:
+        why = trouble(opened)
+        if isinstance(why, SaslAuthenticationFailedError):
+            raise SaslAuthenticationFailedError(
+                f"the brokers at {servers} refuse the credentials ({why}): correct sasl_mechanism,"
+                " sasl_plain_username and sasl_plain_password"
+            ) from why
+        raise BrokersUnreachableError(
+            f"no Kafka broker answers at {servers}"
+            + ("" if is_lasting(why) else f" within {limit_ms} ms")
+            + f"{said_of(why, protocol)}: start it, or correct bootstrap_servers (where it is left"
+            " out, the brokers are those registered in ZooKeeper)"
+        ) from None
+    finally:
+        over.set()
+        if made is None:
+            for client in opened:
+                client.close()
+
+
+def shown_servers(servers: Any) -> str:
+    """Addresses for a sentence."""
+    return servers if isinstance(servers, str) else ", ".join(map(str, servers))

@@ -98,7 +98,7 @@ SOMEWHERE = ("--zookeeper", CLOSED_PORT)
             (*SOMEWHERE, "--group", "g", "--topic", "t", "--session-timeout-ms", "x"),
             ("--session-timeout-ms",),
         ),
-        (CONSUMER, (*SOMEWHERE, "--group", "a/b", "--topic", "t"), ("'a/b'", "A-Z a-z 0-9")),
+        (CONSUMER, (*SOMEWHERE, "--group", "a/b", "--topic", "t"), ("'a/b'", "a / parts")),
         (
             CONSUMER,
             (*SOMEWHERE, "--group", "offsets", "--topic", "t"),

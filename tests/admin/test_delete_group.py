@@ -366,3 +366,12 @@ def test_what_was_committed_beside_offsets_goes_and_stays_with_them(
     assert rows(out).get("commit-metadata") == (None if keep else 1)
     assert (beside in tree(here, "billing")) is keep
     assert keep or not tree(here, "billing")
+
+
+def test_of_several_groups_one_that_is_gone_holds_up_no_other(here: World, run: Run) -> None:
+    """As after a command that was killed between two of them, and is repeated."""
+    status, out, err = run("gone-before", "billing", "--execute")
+    assert status == 1 and "no group gone-before" in err and "nodes were deleted" in err
+    assert "billing" in out and tree(here, "billing") == []
+    status, out, err = run("gone-before", "billing", "--execute")
+    assert (status, out) == (1, "") and "no group gone-before" in err and err.count("\n") == 1

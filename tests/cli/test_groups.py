@@ -387,7 +387,7 @@ def test_errors_are_named(zk_hosts: str) -> None:
         with pytest.raises(UnknownGroupError):
             describe_group(reader, Layout.DRAFT, "g")
         with pytest.raises(InvalidGroupError):
-            describe_group(reader, Layout.DRAFT, "a b")
+            describe_group(reader, Layout.DRAFT, "a/b")
         assert list_groups(reader, Layout.DRAFT) == []
 
 

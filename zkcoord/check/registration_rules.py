@@ -51,7 +51,7 @@ def judge(name: str, data: bytes, stat: Stat) -> Judged:
         problems.append(("registration-persistent", "it is not ephemeral"))
     if not names.is_member(name):
         problems.append(
-            ("registration-name", f"the name {names.shown(name)} is not printable ASCII")
+            ("registration-name", f"the name {names.shown(name)} is not printable, or too long")
         )
     if name == KEEPER:
         return Judged((), None)

@@ -146,9 +146,8 @@ RULES: dict[str, CheckRule] = {
     "registration-name": CheckRule(
         _W,
         ALL,
-        "its order among the members' names differs between Java and other languages, and the order"
-        " decides who owns what",
-        "give that consumer a consumer id of ASCII characters",
+        "it has characters that cannot be seen, or is too long: zkcoord leaves it out",
+        "give that consumer a consumer id of printable characters",
     ),
     "registration-not-re2": CheckRule(
         _E,

@@ -17,7 +17,7 @@ from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
-from zkcoord.errors import ConfigurationError, RefusedError
+from zkcoord.errors import ConfigurationError, RefusedError, UnknownGroupError
 from zkcoord.terminal import out
 from zkcoord.text_table import table
 from zkcoord.zk.clock import boot_ms
@@ -112,19 +112,20 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
             )
             for group in groups
         ]
-        planned = [deletion.plan() for deletion in deletions]
+        planned, unknown = _planned(deletions)
         refused = next((found.refusal for found in planned if found.refusal), "")
         if not args.execute:
             _print_deleted(planned, executed=False, as_json=args.json)
-            if refused:
-                progress.note(refused)
+            for sentence in filter(None, (refused, *unknown)):
+                progress.note(sentence)
             if not args.json:
                 progress.note("nothing was deleted; add --execute")
             return 0
         if refused:
             raise RefusedError(f"{refused} (nothing was deleted)")
         try:
-            done = [deletion.execute() for deletion in deletions]
+            known = {found.group for found in planned}
+            done = [deletion.execute() for deletion in deletions if deletion.group in known]
         except KeyboardInterrupt:
             progress.note(
                 f"interrupted: {sum(sum(deletion.deleted.values()) for deletion in deletions)}"
@@ -132,12 +133,28 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
             )
             raise
         _print_deleted(done, executed=True, as_json=args.json)
-    refused = next((found.refusal for found in done if found.refusal), "")
+    refused = next(filter(None, (*(found.refusal for found in done), *unknown)), "")
     if refused:
         raise RefusedError(
             f"{refused} ({sum(sum(found.counts.values()) for found in done)} nodes were deleted)"
         )
     return 0
+
+
+def _planned(deletions: Sequence[Deletion]) -> tuple[list[Deleted], list[str]]:
+    """What would be deleted of each group that there is, and a sentence for each that there is not:
+    of several, some may have been deleted before. Raises `UnknownGroupError` where all are such.
+    """
+    planned: list[Deleted] = []
+    unknown: list[UnknownGroupError] = []
+    for deletion in deletions:
+        try:
+            planned.append(deletion.plan())
+        except UnknownGroupError as error:
+            unknown.append(error)
+    if not planned:
+        raise unknown[0]
+    return planned, [str(error) for error in unknown]
 
 
 def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> None:

@@ -70,9 +70,7 @@ def decode_registration(name: str, data: bytes, stat: Stat) -> Member | Malforme
     raises.
     """
     if not names.is_member(name):
-        return Malformed(
-            "registration", name, "its name is not printable ASCII of a sensible length"
-        )
+        return Malformed("registration", name, "its name is not printable, or too long")
     if name == KEEPER:
         return KEEPS_OUT
     if stat.ephemeral_owner == 0:

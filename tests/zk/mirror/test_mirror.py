@@ -775,13 +775,13 @@ def test_names_that_are_no_groups_are_ignored(fixture: RealFixture) -> None:
     w.make(
         *w.member("a"),
         Create(f"{w.lay.groups_root}/ids", b""),
-        Create(f"{w.lay.groups_root}/bad name", b""),
+        Create(f"{w.lay.groups_root}/bad\u202ename", b""),
         Create(f"{w.lay.groups_root}/ids/x", b""),
     )
     w.begin()
     w.make(
-        Create(f"{w.lay.groups_root}/bad name/ids", b""),
-        Create(f"{w.lay.groups_root}/worse name", b""),
+        Create(f"{w.lay.groups_root}/bad\u202ename/ids", b""),
+        Create(f"{w.lay.groups_root}/worse\u202ename", b""),
     )
     w.settle()
     assert set(w.groups) == {G}

@@ -284,6 +284,8 @@ def masked(text: str) -> str:
     """
     scheme, colon, rest = text.partition(":")
     name, more, _ = rest.partition(":")
+    if not more and scheme.strip().lower() == "digest":
+        return "its digest"
     return shown(f"{scheme}{colon}{name}") + (" (and more, which is not shown)" if more else "")
 
 

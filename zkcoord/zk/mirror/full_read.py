@@ -44,7 +44,7 @@ from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
 from .group_acls import GroupJudge
 from .pending_reads import SizeLimits
 
-BAD_NAME = "its name is not printable ASCII of a sensible length"
+BAD_NAME = "its name is not printable, or too long"
 
 K = TypeVar("K")
 T = TypeVar("T")
