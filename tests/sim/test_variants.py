@@ -28,8 +28,8 @@ TRIED_FIRST = {
     "no_slots": (85,),
     "no_quarantine_backoff": (7, 15, 17),
     "no_look_back": (68,),
-    "no_meaning": (37, 45, 47),
-    "no_floor": (33, 39, 52),
+    "no_meaning": (12, 21),
+    "no_floor": (15, 44),
     "no_replaced_process": (59,),
     "no_older_lease": (98,),
     "failsafe_unproved": (37, 220),
@@ -40,7 +40,7 @@ TRIED_FIRST = {
     "no_rescue": (30, 63),
     "no_partial_stop": (81, 95, 137),
     "stores_unasked": (13, 15, 16),
-    "leaves_unasked": (15, 16),
+    "leaves_unasked": (36, 40),
 }
 
 
