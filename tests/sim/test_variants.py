@@ -27,7 +27,7 @@ TRIED_FIRST = {
     "no_grace": (0, 4, 6),
     "no_slots": (85,),
     "no_quarantine_backoff": (7, 15, 17),
-    "no_look_back": (68,),
+    "no_look_back": (89,),
     "no_meaning": (12, 21),
     "no_floor": (15, 44),
     "no_replaced_process": (59,),
