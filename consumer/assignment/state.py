@@ -180,7 +180,8 @@ class AssignmentState:
         for tp, offset in offsets.items():
             self.ledger.committed[tp] = OffsetAndMetadata(offset, metadata.get(tp, ""), -1)
         self._advance_epoch(m.assignment_epoch)
-        self.observer.on_assigned(offsets, time.time_ns())
+        if offsets:
+            self.observer.on_assigned(offsets, time.time_ns())
         if self._eager_first and self.listener:
             self._queue(PendingCallback("on_partitions_revoked", set(), of_nothing=True))
         self._eager_first = False

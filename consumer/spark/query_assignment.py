@@ -136,7 +136,8 @@ class QueryAssignment:
         for tp, offset in m.offsets.items():
             self.released.pop(tp, None)
             self.owned[tp] = Owned(offset, m.assignment_epoch)
-        self.observer.on_assigned(m.offsets, time.time_ns())
+        if m.offsets:
+            self.observer.on_assigned(m.offsets, time.time_ns())
         self._changed()
 
     def _revoke(self, m: msg.Revoke) -> None:

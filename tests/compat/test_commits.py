@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from tests.compat.both import PATIENCE_S, Listener, Side, drain, fresh, settle, take
 from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
+from tests.harness.zookeeper import connect, disconnect
 
 pytestmark = pytest.mark.kafka
 
@@ -74,6 +76,35 @@ def test_metadata_stays_with_its_offset(side: Side) -> None:
     with side.member(topic) as looker:
         found = [looker.committed(tp, metadata=True, timeout_ms=10_000) for tp in (zero, one)]
         assert [(one.offset, one.metadata) for one in found] == [(4, "other"), (4, "")]
+
+
+def test_metadata_counts_beside_its_own_offset(ours: Side) -> None:
+    """Whoever knows of no metadata (an old consumer, an operator's tool) writes the number alone;
+    then the text says nothing, and the next commit removes it.
+    """
+    topic = create_topic(ours.broker, fresh("beside"), 1)
+    tp = TopicPartition(topic, 0)
+    offset = f"/consumers/{topic}/offsets/{topic}/0"
+    beside = f"/consumers/{topic}/commit-metadata/{topic}/0"
+    with ours.member(topic, topic, enable_auto_commit=False) as c:
+        settle([c], 1)
+        c.commit({tp: OffsetAndMetadata(0, "why", -1)})
+    zk = connect(ours.zookeeper)
+    try:
+        assert zk.get(offset)[0] == b"0", "what old consumers read"
+        assert json.loads(zk.get(beside)[0]) == {"version": 1, "offset": 0, "metadata": "why"}
+        zk.set(offset, b"7")
+        looker = ours.member(topic)
+        assert looker.committed(tp, metadata=True, timeout_ms=10_000) == OffsetAndMetadata(
+            7, "", -1
+        )
+        with ours.member(topic, topic, enable_auto_commit=False) as c:
+            settle([c], 1)
+            assert c.committed(tp, metadata=True) == OffsetAndMetadata(7, "", -1)
+            c.commit({tp: OffsetAndMetadata(8, "", -1)})
+        assert zk.exists(beside) is None
+    finally:
+        disconnect(zk)
 
 
 def test_metadata_that_is_too_large(side: Side) -> None:

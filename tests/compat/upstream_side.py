@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-import kafka
 import pytest
 
 ZOOKEEPER = "ZKCOORD_ZOOKEEPER"
@@ -30,8 +30,12 @@ def ours() -> Any:
     return DropIn
 
 
-if ZOOKEEPER in os.environ:
-    kafka.KafkaConsumer = ours()
+def give_them_ours() -> None:
+    """In their modules alone: ours is made of kafka-python's."""
+    made = ours()
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "test" and hasattr(module, "KafkaConsumer"):
+            module.KafkaConsumer = made
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -49,6 +53,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what has no consumer."""
+    if ZOOKEEPER in os.environ:
+        give_them_ours()
     keep = [i for i in items if FIXTURES.intersection(getattr(i, "fixturenames", ()))]
     config.hook.pytest_deselected(items=[i for i in items if i not in keep])
     items[:] = keep

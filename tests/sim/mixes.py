@@ -223,6 +223,7 @@ def _commits(kernel: Kernel) -> Plan:
     """
     plan = _base(kernel, _COMMITS, _COMMITS_BESIDE)
     plan.manual_chance = 1.0
+    plan.idle_look_ms = kernel.rng.choice((100, 1_000))
     plan.text_chance = kernel.rng.choice((0.2, 0.5, 1.0))
     plan.seeks_chance = kernel.rng.choice((0.0, 0.5, 1.0))
     plan.rate_per_s = 100
@@ -560,7 +561,8 @@ _MIXES = (
     ),
     Mix(
         "commits",
-        "applications that commit text beside offsets, and that know themselves where they begin",
+        "applications that commit text beside offsets, and that know themselves where they begin;"
+        " members that look whether anything is left for them",
         _commits,
         tuple(_COMMITS.split()),
         {

@@ -66,6 +66,8 @@ class Plan:
     failsafe_chance: float = 0.0  # of a consumer that goes on while nobody serves
     text_chance: float = 0.0  # of text beside an offset that an application commits
     seeks_chance: float = 0.0  # of an application without a reset policy that seeks
+    # when a member that was told nothing looks whether the group is balanced; 0: never
+    idle_look_ms: int = 0
     legacy: int = 0  # old consumers in each group at the beginning
     shared: bool = False  # groups are shared with old consumers
     unfollowed_chance: float = 0.0  # of an old consumer whose expression nobody else understands

@@ -179,6 +179,7 @@ class Wishes:
     stillborn: bool = False
     rejected_backoff_max_ms: int = 60_000
     failsafe: bool = False
+    idle_look_ms: int = 0
 
 
 class Lookout:
@@ -258,6 +259,7 @@ class ConsumerProcess(Process):
             max_poll_interval_ms=wishes.max_poll_interval_ms,
             rejected_backoff_max_ms=wishes.rejected_backoff_max_ms,
             failsafe=wishes.failsafe,
+            idle_look_ms=wishes.idle_look_ms,
         )
         self.driver = MemberDriver(
             self.zk,

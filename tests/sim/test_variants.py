@@ -19,7 +19,7 @@ SEEDS_MAX = 1_000
 TRIED_FIRST = {
     "announced_late": (251, 535),
     "obeyed_late": (3, 9),
-    "lease_by_read": (26,),
+    "lease_by_read": (265,),
     "no_ack_check": (58,),
     "no_resume": (67,),
     "no_ack_deadline": (0, 2, 7),
@@ -27,9 +27,9 @@ TRIED_FIRST = {
     "no_grace": (0, 4, 6),
     "no_slots": (85,),
     "no_quarantine_backoff": (7, 15, 17),
-    "no_look_back": (68,),
-    "no_meaning": (37, 45, 47),
-    "no_floor": (33, 39, 52),
+    "no_look_back": (89,),
+    "no_meaning": (12, 21),
+    "no_floor": (15, 44),
     "any_mode": (8, 20, 32),
     "no_fence_for_asks": (0, 2, 9),
     "no_replaced_process": (59,),
@@ -42,7 +42,7 @@ TRIED_FIRST = {
     "no_rescue": (30, 63),
     "no_partial_stop": (81, 95, 137),
     "stores_unasked": (13, 15, 16),
-    "leaves_unasked": (15, 16),
+    "leaves_unasked": (36, 40),
 }
 
 

@@ -333,6 +333,7 @@ class World:
             max_poll_interval_ms=self.plan.max_poll_interval_ms,
             stillborn=stillborn,
             rejected_backoff_max_ms=self.plan.rejected_backoff_max_ms,
+            idle_look_ms=self.plan.idle_look_ms,
         )
         if consumer_id or self.kernel.chance(self.plan.chosen_id_chance):
             wishes.consumer_id = consumer_id or f"id{name}"

@@ -46,6 +46,7 @@ class Standing:
             Any,
             SimpleNamespace(
                 alone=False,
+                by_hand=None,
                 joined=SimpleNamespace(thread=self),
                 thread=self,
                 state=SimpleNamespace(assignment_epoch=1, lease_seen_ms=0),
