@@ -19,7 +19,7 @@ SEEDS_MAX = 1_000
 TRIED_FIRST = {
     "announced_late": (251, 535),
     "obeyed_late": (3, 9),
-    "lease_by_read": (26,),
+    "lease_by_read": (27,),
     "no_ack_check": (58,),
     "no_resume": (67,),
     "no_ack_deadline": (0, 2, 7),
