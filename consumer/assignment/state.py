@@ -91,8 +91,7 @@ class AssignmentState:
         self.listener = listener
         # Sends a message to the member; any thread.
         self.send = send
-        # With manual commits a `Revoked` carries no positions: nothing is stored that the
-        # application did not commit.
+        # With manual commits a `Revoked` carries no positions: only what was committed is stored.
         self.auto_commit = auto_commit
         self.observer: AssignmentObserver = observer or Observer()
         self.lock = data.lock
@@ -101,9 +100,8 @@ class AssignmentState:
         # The queue of `callbacks`, which iteration looks at before each record.
         self.due_callbacks = self.callbacks.due
         # Partitions of the records handed out last, which count as processed when the application
-        # polls again (`processed`), or closes. A `Revoke` is answered at once on the member's
-        # thread for all that they are not of, unless a callback has to run first: a slow handler
-        # delays only what it works on, which the coordinator asks for again.
+        # polls again (`processed`), or closes. A `Revoke` is answered at once for all others,
+        # unless a callback has to run first: a slow handler delays only what it works on.
         self.handed_out: Collection[TopicPartition] = records.in_hand
         # What ended this member; set once. Poll raises it from then on.
         self.failure: MembershipError | None = None

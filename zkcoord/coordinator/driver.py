@@ -469,10 +469,11 @@ class CoordinatorDriver:
         if self.port is not None and not self.closing:
             if self.restand_at_ms is not None:
                 times.append(self.restand_at_ms)
+            now, rested = self.clock(), self.core.queue.rested_at_ms
             if self.meter.due or (self.mirror is not None and self.mirror.due):
-                times.append(self.clock())
-            elif self.mirror is not None and self.mirror.waits:
-                times.append(self.core.queue.rested_at_ms)
+                times.append(now)
+            elif rested > now and self.mirror is not None and self.mirror.waits:
+                times.append(rested)
             if self.connected and self.timeout_ms:
                 times.append(self.port.sent_ms + self.timeout_ms // 3)
             if self.core.leading and self.timeout_ms:

@@ -220,11 +220,9 @@ class Layout:
 
     def roots(self) -> tuple[str, ...]:
         """What is above all groups, from the root down."""
-        return tuple(
-            dict.fromkeys(
-                (CONSUMERS, *parents(self.leader), self.epoch, parents(self.asks)[-1], self.asks)
-            )
-        )
+        above = parents(self.asks)[-1]
+        found = (CONSUMERS, *parents(self.leader), self.epoch, above, self.asks)
+        return tuple(dict.fromkeys(found))
 
     def above_parts(self, group: str) -> tuple[str, ...]:
         """The nodes of a group that only hold others of it."""
@@ -232,21 +230,18 @@ class Layout:
 
     def parts(self, group: str) -> tuple[str, ...]:
         """Every node that a group is made with, those above first."""
-        return tuple(
-            dict.fromkeys(
-                (
-                    *self.above_parts(group),
-                    self.ids(group),
-                    self.owners(group),
-                    self.channels(group),
-                    self.publications(group),
-                    self.replayed_plans(group),
-                    self.requests(group),
-                    self.offsets(group),
-                    self.commit_metadata_root(group),
-                )
-            )
+        found = (
+            *self.above_parts(group),
+            self.ids(group),
+            self.owners(group),
+            self.channels(group),
+            self.publications(group),
+            self.replayed_plans(group),
+            self.requests(group),
+            self.offsets(group),
+            self.commit_metadata_root(group),
         )
+        return tuple(dict.fromkeys(found))
 
     def group(self, group: str) -> str:
         """The group's node: metadata, channels."""

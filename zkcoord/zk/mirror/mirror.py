@@ -7,13 +7,12 @@ the owner nodes of its partitions are read, with a registration those of its ses
 
 Why an event for a path that is being read right now marks nothing: ZooKeeper sends a session its
 events and answers in one order, so an event that arrives before an answer happened before that
-answer was made. An ack of 24 partitions raises 25 events and costs one read.
+answer was made: an ack of 24 partitions costs one read.
 
 A whole group, or the whole world at the start of a term, is read by a *sweep*: level by level
-(children, registrations and channels, then commands, then owner nodes), at most
-`READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Commands are read
-before owner nodes. Events during a sweep mark, and are read after it; what is marked of other
-groups is read beside it.
+(children, registrations and channels, commands, and only then owner nodes), at most
+`READS_PER_REQUEST_MAX` reads a request, a slice of the groups after the other. Events during a
+sweep mark, and are read after it; what is marked of other groups is read beside it.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ from .wildcards import Matches, Wildcards
 
 GROUPS_PER_SLICE = 500
 SLICES_UNDER_WAY_MAX = 2
-"""ZooKeeper reads one while the other is decoded; what was read of a few groups is still in the
-processor's cache when the core takes it.
-"""
+"""ZooKeeper reads one while the other, still in the processor's cache, is decoded and taken."""
 
 IGNORED_GROUPS_MAX = 64
 
@@ -138,7 +135,7 @@ class Mirror:
         self.port.sync(self._synced)
 
     def _watched(self, _result: ReadResult) -> None:
-        """An unanswered one means that the connection is gone, which is heard elsewhere."""
+        """That the connection is gone is heard elsewhere."""
 
     def _synced(self, result: ReadResult) -> None:
         self.asking = False
