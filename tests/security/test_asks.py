@@ -11,7 +11,7 @@ from consumer.core import messages as msg
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, WAIT_S, Coordinator, Member, Rig, tps
 from tests.protocol.spy import creates
-from tests.security.older import BOTH, apply, made_by, named, older
+from tests.security.older import BOTH, OPEN, apply, made_by, named, older
 from tests.security.principals import PASSWORDS, ROLES, digest, flags
 from zkcoord.cli.main import main
 from zkcoord.coordinator.acl_check import look_at_acls
@@ -185,3 +185,18 @@ def test_groups_are_not_made_without_end(
     ask(app, rig, "more", "most")
     c.wait(lambda: named(c, "asks"), "that there are enough")
     assert len(named(c, "asks")) == 1 and rig.node(rig.layout.group("more")) is None
+
+
+@BOTH
+def test_a_foreign_group_is_not_completed_and_named_once(rig: Rig, app: KazooClient) -> None:
+    """However often it is asked for."""
+    older(rig)
+    app.create(rig.layout.group("open"), b"", acl=OPEN)
+    c = rig.coordinator()
+    for _ in range(3):
+        ask(app, rig, "open", "after")
+        c.wait(lambda: rig.names(rig.layout.asks) == ["open"], "that the other is made")
+        app.delete(rig.layout.ask("open"))
+    c.wait(lambda: [why for why in named(c, "group") if "not completed" in why], "its name")
+    assert len([why for why in named(c, "group") if "not completed" in why]) == 1
+    assert rig.names(rig.layout.group("open")) == []

@@ -298,6 +298,10 @@ def _make_way(place: SinkPlace, batch: Batch, op: Op, error: ZkError) -> Steps:
     parent = place.layout.publications(batch.group)
     made: MultiResult = yield Transact((Create(parent, b"", acl=place.acl),))
     if isinstance(made, Rejected) and made.error is not ZkError.NODE_EXISTS:
+        # with roles it is the coordinator's to make, and whether it is there is not said
+        (there,) = yield Look((GetData(parent),))
+        if isinstance(there, Node):
+            return
         raise SinkError(
             f"ZooKeeper refuses to make {parent} ({made.error.value}): give this application"
             " credentials that may"

@@ -12,10 +12,23 @@ import pytest
 
 from consumer.spark.sink import manifest as docs
 from consumer.spark.sink import publication as steps
-from consumer.spark.sink.errors import DamagedSinkError
-from tests.spark.sink.model import GROUP, LAYOUT, PARTITIONS, Member, World
-from zkcoord.zk.port import Check, Create, GetChildren, Op, SetData
+from consumer.spark.sink.errors import DamagedSinkError, SinkError
+from consumer.spark.sink.fence import Batch
+from tests.spark.sink.model import GROUP, LAYOUT, PARTITIONS, PLACE, Member, World
+from zkcoord.zk.port import (
+    Check,
+    Create,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Op,
+    Rejected,
+    SetData,
+    ZkError,
+)
 from zkcoord.znodes.publication import decode_publication, incarnation_of
+from zkcoord.znodes.stat import Stat
 
 SEEDS = 200
 SEEDS_OF_VARIANTS = 100
@@ -242,3 +255,15 @@ def is_noticed(story: Callable[[World], None] | None, seed: int) -> bool:
         return bool(world.ends())
     except (DamagedSinkError, AssertionError):
         return True
+
+
+def test_a_parent_that_only_the_coordinator_may_make_is_looked_for() -> None:
+    """With roles ZooKeeper refuses to make what is there by now, too, and says the same."""
+    batch = Batch(LAYOUT, GROUP, "m", 1, 1, (), "query")
+    for there in (True, False):
+        way = steps._make_way(PLACE, batch, Create("/x", b""), ZkError.NO_NODE)
+        assert isinstance(next(way), steps.Transact)
+        look = way.send(Rejected(0, ZkError.NO_AUTH))
+        assert look == steps.Look((GetData(LAYOUT.publications(GROUP)),))
+        with pytest.raises(StopIteration if there else SinkError):
+            way.send((Node(b"", Stat(1, 1, 0, 0, 0, 0)) if there else Missing(),))

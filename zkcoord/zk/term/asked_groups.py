@@ -47,6 +47,7 @@ GROUPS_AT_ONCE_MAX = 16
 ASKS_WAITING_MAX = 5_000
 GROUPS_MAX = 50_000
 TRIES_MAX = 5
+STRANGE_TOLD_MAX = 100
 
 
 class AskedGroups:
@@ -75,8 +76,8 @@ class AskedGroups:
         self.waiting: deque[str] = deque()
         self.queued: set[str] = set()
         self.under_way = 0
+        self.told: set[str] = set()
         self.left_out = False
-        self.full = False
         self.dead = False
 
     def begin(self) -> None:
@@ -144,22 +145,20 @@ class AskedGroups:
             group = self.waiting.popleft()
             if self.groups() >= GROUPS_MAX:
                 self.queued.discard(group)
-                self._is_full(group)
+                self._is_full()
                 continue
             self.under_way += 1
             self._look(group, TRIES_MAX)
 
-    def _is_full(self, group: str) -> None:
-        if not self.full:
-            self.full = True
-            self._strange(
-                Malformed(
-                    "asks",
-                    group,
-                    f"there are {GROUPS_MAX} groups, and no more are made: delete those that"
-                    " nobody uses (zkcoord groups delete)",
-                )
+    def _is_full(self) -> None:
+        self._strange(
+            Malformed(
+                "asks",
+                self.layout.groups_root,
+                f"there are {GROUPS_MAX} groups, and no more are made: delete those that nobody"
+                " uses (zkcoord groups delete)",
             )
+        )
 
     def _ended(self, group: str) -> None:
         self.under_way -= 1
@@ -170,7 +169,10 @@ class AskedGroups:
         self._serve()
 
     def _strange(self, bad: Malformed) -> None:
-        self.record(Record("malformed", "", bad.shown()))
+        """Once for each group, of many only some: whoever asks again and again fills no journal."""
+        if bad.name not in self.told and len(self.told) < STRANGE_TOLD_MAX:
+            self.told.add(bad.name)
+            self.record(Record("malformed", "", bad.shown()))
 
     def _look(self, group: str, tries: int) -> None:
         parts = self.layout.parts(group)
