@@ -44,6 +44,12 @@ class ZkcoordError(Exception):
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
 
+    def __str__(self) -> str:
+        """The sentence: kafka-python's errors, which some are as well, say their class first, and
+        whoever prints a class and a sentence would have it twice.
+        """
+        return Exception.__str__(self)
+
 
 class ConfigurationError(ZkcoordError):
     """An option, a name or a combination of them cannot be used; the message is one sentence for
