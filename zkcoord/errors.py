@@ -46,6 +46,12 @@ class ZkcoordError(Exception):
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
 
+    def __str__(self) -> str:
+        """The sentence: kafka-python's errors, which some are as well, say their class first, and
+        whoever prints a class and a sentence would have it twice.
+        """
+        return Exception.__str__(self)
+
 
 class OutputLostError(ZkcoordError):
     """Standard output is closed or full: what was asked for could not be printed; nothing was

@@ -120,6 +120,8 @@ def refusals(kafka: Mapping[str, str], engine: str) -> list[str]:
             wrong.append(said)
         else:
             good[name] = value
+    if set(good) <= set(BROKERS):
+        return wrong
     if engine != "kafka-python" and importlib.util.find_spec("confluent_kafka") is not None:
         return wrong + _librdkafkas(good, not wrong)
     return wrong + [

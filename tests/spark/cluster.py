@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 START_S = 300.0
 RUN_S = 550.0
 HOME = Path(pyspark.__file__).parent
+SCALA = next((HOME / "jars").glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
 
 LACKS = "raise ModuleNotFoundError(\"No module named 'consumer'\", name='consumer')\n"
 
@@ -35,6 +36,8 @@ def environment() -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")},
         "JAVA_HOME": str(spark_java_home()),
         "SPARK_HOME": str(HOME),
+        # a worker looks for it in folders of a build, which a package has not
+        "SPARK_SCALA_VERSION": SCALA,
         "SPARK_LOCAL_IP": HOST,
         "PYTHONPATH": "",
     }

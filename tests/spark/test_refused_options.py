@@ -5,10 +5,12 @@ librdkafka's name for one of Java's client, and with a suggestion only where a n
 from __future__ import annotations
 
 import re
+import traceback
 
 import pytest
 
 from consumer.errors import ConsumerOptionError
+from consumer.spark.option_names import in_sparks_words
 from consumer.spark.options import batch_options, stream_options
 from consumer.spark.source import ZkcoordSource
 
@@ -94,6 +96,13 @@ JAVAS = (
     "ssl.truststore.type",
     "value.deserializer",
 )
+
+
+def test_a_traceback_names_the_error_once() -> None:
+    with pytest.raises(ConsumerOptionError) as raised:
+        stream_options({**GIVEN, "failOnDataLoss": "maybe"})
+    (line,) = traceback.format_exception_only(raised.value)
+    assert line.count("ConsumerOptionError") == 1
 
 
 def said_at_load(options: dict[str, str]) -> str:
@@ -224,6 +233,17 @@ def test_sparks_names_and_no_others(given: dict[str, str], said: str) -> None:
     found = said_at_load({**GIVEN, **given})
     assert said in found
     assert not re.search(r"\b[a-z]+_[a-z_]+\b", found.replace("read_committed", ""))
+
+
+def test_what_ends_a_member_is_said_in_sparks_words() -> None:
+    assert in_sparks_words(
+        "another process (member x) runs group_instance_id 'a' of group g now: give each process a"
+        " group_instance_id of its own; see zookeeper_session_timeout_ms and sasl_mechanism"
+    ) == (
+        "another query or consumer (member x) runs groupInstanceId 'a' of group g now: give each"
+        " query a groupInstanceId of its own; see zookeeperSessionTimeoutMs and"
+        " kafka.sasl.mechanism"
+    )
 
 
 def test_a_pattern_and_the_offsets_that_it_covers() -> None:

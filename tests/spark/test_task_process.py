@@ -94,9 +94,11 @@ def test_what_a_worker_has_imported_is_set_aside(
     monkeypatch.setattr(
         source,
         "open_reader",
-        lambda *given: SimpleNamespace(read=lambda ranges, columns: iter(["rows"])),
+        lambda *given, **_: SimpleNamespace(read=lambda ranges, columns: iter(["rows"])),
     )
-    options: Any = SimpleNamespace(kafka={}, engine="auto", fail_on_data_loss=True)
+    options: Any = SimpleNamespace(
+        kafka={}, engine="auto", fail_on_data_loss=True, null_timestamps=False
+    )
     gc.unfreeze()
     try:
         for _ in range(2):
