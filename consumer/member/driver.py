@@ -127,6 +127,10 @@ class MemberDriver:
         self.name = ""
         self.connected = False
         self.joining: Registration | None = None
+        # What fired while it was joining, which may be younger than what joining has seen: the mode
+        # was written, and whether a leader came or went last.
+        self.mode_fired = False
+        self.leader_fired: bool | None = None
         # Topics whose parents exist: of owners and offsets, and of what is beside offsets.
         self.made: set[str] = set()
         self.made_metadata: set[str] = set()
@@ -302,9 +306,11 @@ class MemberDriver:
             if self.joining is not None:
                 self.joining.ask_gone()
         elif isinstance(where, ModeAt) and self.port is not None:
+            self.mode_fired = True
             self._read_mode(self.port)
         elif isinstance(where, LeaderAt) and event.change in (Change.CREATED, Change.DELETED):
-            self._feed(ev.LeaderSeen(now, event.change is Change.CREATED, ""))
+            self.leader_fired = event.change is Change.CREATED
+            self._feed(ev.LeaderSeen(now, self.leader_fired, ""))
 
     # requests
 
@@ -356,6 +362,7 @@ class MemberDriver:
         return answered
 
     def _join(self, port: Port, join: ev.Join) -> None:
+        self.mode_fired, self.leader_fired = False, None
         self.joining = Registration(
             port,
             self.session_id,
@@ -383,8 +390,11 @@ class MemberDriver:
         self._feed(
             ev.Registered(now, ended.incarnation, ended.epoch, ended.lease_max_ms, ended.sent_ms)
         )
-        self._feed(ev.LeaderSeen(now, ended.leader_alive, ended.group_state))
+        alive = ended.leader_alive if self.leader_fired is None else self.leader_fired
+        self._feed(ev.LeaderSeen(now, alive, ended.group_state))
         self._feed(ev.ModeRead(now, ended.mode))
+        if self.mode_fired and self.port is not None:
+            self._read_mode(self.port)
         for topic in ended.missing_topics:
             self._act(ev.SendMessage(msg.Notice(msg.NoticeKind.TOPIC_MISSING, {"topic": topic})))
 

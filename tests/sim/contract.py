@@ -108,12 +108,12 @@ class Contract:
                 )
 
     def knows(self, group: str, host: str) -> bool:
-        """Whether a member must know that its group is shared."""
+        """Whether a member must know that its group is shared: it has had the time to hear so, also
+        since nobody could hear anything.
+        """
         now = self.world.kernel.now
-        return (
-            now - self.told_since.get(group, {}).get(host, self.shared_since.get(group, now))
-            >= SLACK_MS
-        )
+        told = self.told_since.get(group, {}).get(host, self.shared_since.get(group, now))
+        return now - max(told, self.world.zk.frozen_until_ms) >= SLACK_MS
 
     def _registrations(self, group: str, ids: str) -> None:
         tree = self.world.zk.tree
