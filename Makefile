@@ -154,6 +154,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.migrations.roundtrip || failed="$$failed migration-roundtrip"; \
 	$(PY) -m tests.legacy.old_zookeeper --jobs $(JOBS) || failed="$$failed old-zookeeper"; \
 	$(PY) -m tests.legacy.broker_matrix || failed="$$failed broker-matrix"; \
+	$(PY) -m tests.docker || test $$? -eq 4 || failed="$$failed docker-test"; \
 	$(MAKE) --no-print-directory chaos SEEDS=20 DEATHS=5 || failed="$$failed chaos"; \
 	$(MAKE) --no-print-directory chaos-spark HANDOVERS=3 MOVES=8 || failed="$$failed chaos-spark"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

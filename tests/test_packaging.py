@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker.__main__ import NO_ENGINE
 from zkcoord import __version__
 from zkcoord.stack.jars import KAFKA, cache_dir
 
@@ -192,3 +193,10 @@ def test_the_stack_without_its_extra_says_what_to_install(installed: Path, tmp_p
     answer = run(installed / "python", "-m", "zkcoord.stack.cli", "up", cwd=tmp_path, status=1)
     assert answer.stderr.count("\n") == 1 and "pip install" in answer.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_nightly_run_has_the_containers_too() -> None:
+    """Where there is no engine it says so, and that alone fails nothing."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    nightly = text.split("\nnightly:", 1)[1].split("\n\n", 1)[0]
+    assert f"-m tests.docker || test $$? -eq {NO_ENGINE} ||" in nightly
