@@ -67,7 +67,14 @@ def travelling_source() -> type[DataSource]:
 
         def __init__(self, options: dict[str, str]) -> None:
             super().__init__(options)
-            self._source = imported("consumer.spark.source").ZkcoordSource(options)
+            self._source()
+
+        def _source(self) -> DataSource:
+            """Made each time: an executor gets this object, too, before anything of ours is
+            there.
+            """
+            found: DataSource = imported("consumer.spark.source").ZkcoordSource(self.options)
+            return found
 
         @classmethod
         def name(cls) -> str:
@@ -76,18 +83,15 @@ def travelling_source() -> type[DataSource]:
 
         def schema(self) -> StructType | str:
             """As that says."""
-            found: StructType | str = self._source.schema()
-            return found
+            return self._source().schema()
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
             """As that makes it."""
-            found: DataSourceStreamReader = self._source.streamReader(schema)
-            return found
+            return self._source().streamReader(schema)
 
         def reader(self, schema: StructType) -> DataSourceReader:
             """As that makes it."""
-            found: DataSourceReader = self._source.reader(schema)
-            return found
+            return self._source().reader(schema)
 
     return Zkcoord
 

@@ -69,7 +69,7 @@ def test_executors_without_zkcoord_are_named_when_the_source_is_registered(
         tmp_path,
         arguments,
         *("--conf", f"spark.pyspark.python={python}"),
-        PYSPARK_DRIVER_PYTHON=own,
+        *("--conf", f"spark.pyspark.driver.python={own}"),
     )
     assert found["registered"].startswith("WorkerPythonError: "), found["log"][-4_000:]
     assert SENTENCE in found["registered"] and "\n" not in found["registered"]
@@ -85,7 +85,7 @@ def test_executors_without_zkcoord_that_come_later_say_it_in_their_task(
         tmp_path,
         (*arguments, "unchecked"),
         *("--conf", f"spark.pyspark.python={python}"),
-        PYSPARK_DRIVER_PYTHON=own,
+        *("--conf", f"spark.pyspark.driver.python={own}"),
     )
     assert found["registered"] == "" and SENTENCE in str(found["rows"]), found["log"][-4_000:]
 
@@ -102,6 +102,6 @@ def test_another_python_than_the_drivers_is_named_at_load(
         tmp_path,
         (*arguments, "unchecked"),
         *("--conf", f"spark.pyspark.python={python}"),
-        PYSPARK_DRIVER_PYTHON=own,
+        *("--conf", f"spark.pyspark.driver.python={own}"),
     )
     assert found["registered"] == "" and SENTENCE in str(found["rows"]), found["log"][-4_000:]

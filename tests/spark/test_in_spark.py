@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from consumer.spark import register
 from tests.harness.kafka import produce_numbered
+from tests.harness.wait import wait_until
 from tests.spark.app import TOO_SLOW, session
 from tests.spark.conftest import PARTITIONS
 from zkcoord.stack.servers import KafkaBroker
@@ -30,7 +32,13 @@ WAIT_S = 240
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the JVM and the processes that it starts say on standard error."""
+    return tmp_path_factory.mktemp("log") / "stderr.txt"
+
+
+@pytest.fixture(scope="module")
+def spark(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     before = dict(os.environ)
     os.environ.update(
         PYSPARK_PYTHON=sys.executable,
@@ -38,7 +46,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SPARK_LOCAL_IP="127.0.0.1",
         PYTHONPATH=str(Path(__file__).parents[2]),
     )
-    found = session(2, tmp_path_factory.mktemp("spark"))
+    own = os.dup(2)
+    with log.open("wb") as stderr:
+        os.dup2(stderr.fileno(), 2)
+        try:
+            found = session(2, tmp_path_factory.mktemp("spark"))
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
     register(found)
     yield found
     found.stop()
@@ -135,3 +150,35 @@ def test_available_now_reads_everything_and_an_unknown_topic_ends_in_an_error(
             tmp_path / "unknown",
             availableNow=True,
         )
+
+
+def test_two_queries_on_one_dataframe_are_told_that_they_share(
+    spark: SparkSession,
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    group: str,
+    topic: str,
+    tmp_path: Path,
+    log: Path,
+) -> None:
+    """By a line with its time and level, as all of the source's are."""
+    produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+    stream = stream_of(spark, kafka_zk_hosts, group, topic)
+    rows: list[int] = []
+    queries = [
+        stream.writeStream.foreachBatch(lambda df, _: rows.append(df.count()))
+        .option("checkpointLocation", str(tmp_path / name))
+        .start()
+        for name in ("one", "two")
+    ]
+    said = f"another query or source of this application is a member of group {group}"
+    try:
+        wait_until(
+            lambda: said in log.read_text(encoding="utf-8", errors="replace"), WAIT_S, "the warning"
+        )
+        wait_until(lambda: sum(rows) == PARTITIONS * EACH, WAIT_S, "all records, once")
+    finally:
+        for query in queries:
+            query.stop()
+    (line,) = [line for line in log.read_text(errors="replace").splitlines() if said in line]
+    assert re.search(r"\d\d:\d\d:\d\d,\d{3} WARNING consumer\.spark\.same_application: ", line)

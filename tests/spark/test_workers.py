@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 
 from consumer.spark import workers
 from consumer.spark.decode import engines
+from consumer.spark.schema import full_schema
 from consumer.spark.task_process import tell_people
 
 WHY = "the engine c is not built for this Python"
@@ -45,12 +46,14 @@ def test_a_slower_engine_is_a_warning_once_for_each_application(
 
 
 def test_what_is_missing_is_one_sentence_that_names_python_and_setting(tmp_path: Path) -> None:
-    """Of a function that is pickled by value: it does not need what is missing itself."""
+    """What an executor gets needs nothing of ours before it has said so."""
     (tmp_path / "consumer.py").write_text("raise ModuleNotFoundError('no consumer here')")
-    pickled = cloudpickle.dumps(workers.importer())
-    load = f"from pyspark import cloudpickle; f = cloudpickle.loads({pickled!r})"
+    source = workers.travelling_source()({"kafka.bootstrap.servers": "b:1", "subscribe": "x"})
+    reader = source.reader(full_schema(headers=False))
+    # as Spark's plan of a read has them, in this order
+    pickled = cloudpickle.dumps((source, reader))
     done = subprocess.run(
-        [sys.executable, "-c", f"{load}\nf('consumer.spark.source')"],
+        [sys.executable, "-c", f"from pyspark import cloudpickle; cloudpickle.loads({pickled!r})"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,
         stderr=subprocess.PIPE,
