@@ -19,6 +19,7 @@ from zkcoord.core import value_type
 value_type.FREEZE = True
 
 from tests.harness import kafka as kafka_harness
+from tests.harness import parsing
 from tests.harness.proxy import Proxy
 from tests.harness.zookeeper import OLDEST, Ensemble, fresh_chroot, of_release, start_server
 from zkcoord.stack import ports
@@ -30,6 +31,8 @@ from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+parsing.install()
 
 # how fast the machine is is nobody's property
 settings.register_profile("roaming", deadline=None, suppress_health_check=[HealthCheck.too_slow])

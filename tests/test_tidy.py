@@ -20,7 +20,6 @@ A checker takes a `Source` and yields sentences of the form `path:line what is w
 from __future__ import annotations
 
 import ast
-import gc
 import io
 import re
 import tokenize
@@ -109,16 +108,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        # A collection in the middle of `ast.parse` may run finalizers, and with them another
-        # thread that parses too (a traceback does): CPython 3.11 then counts its depth wrongly and
-        # raises SystemError.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            return ast.parse(self.text, self.path)
-        finally:
-            if collecting:
-                gc.enable()
+        return ast.parse(self.text, self.path)
 
     @cached_property
     def module(self) -> str:
