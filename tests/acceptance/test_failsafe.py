@@ -137,5 +137,5 @@ def test_a_member_that_is_cut_off_alone_stops_with_its_lease(
 
 
 def test_it_is_true_or_false() -> None:
-    with pytest.raises(ConsumerOptionError, match="failsafe is 'yes': write True"):
-        KafkaConsumer("t", zookeeper_connect="127.0.0.1:1", group_id="g", failsafe="yes")
+    with pytest.raises(ConsumerOptionError, match="failsafe is 'perhaps': write True"):
+        KafkaConsumer("t", zookeeper_connect="127.0.0.1:1", group_id="g", failsafe="perhaps")

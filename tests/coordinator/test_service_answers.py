@@ -67,7 +67,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_groups_are_told_once_a_second_however_many_ask(world: World) -> None:
     (answer,) = world.asked("/groups")
-    assert json.loads(answer) == {"leading": False, "epoch": 0, "groups": [], "left_off": 0}
+    assert json.loads(answer) == {
+        "leading": False,
+        "epoch": 0,
+        "waiting": "",
+        "groups": [],
+        "left_off": 0,
+    }
     assert world.calls == {("_summaries", True): 1, ("document", False): 1}
 
 

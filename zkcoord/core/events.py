@@ -25,7 +25,7 @@ from .model import (
     Topic,
     TopicPartition,
 )
-from .shared import KEEPER
+from .shared import KEEPER, KEEPS_OUT
 from .value_type import value
 
 
@@ -321,9 +321,6 @@ class Record:
 
 
 Action = Write | ReadGroup | Assign | Resign | Record
-
-
-KEEPS_OUT = Malformed("registration", KEEPER, "zkcoord's own: it keeps old consumers out")
 
 
 def effects(ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> GroupDelta:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .model import Member
+from .model import Malformed, Member
 
 LEGACY_RANGE, LEGACY_ROUNDROBIN_08, LEGACY_ROUNDROBIN_10 = STRATEGIES = (
     "legacy-range",
@@ -36,3 +36,7 @@ def mark_of(members: Iterable[Member]) -> str:
     for incarnation in incarnations:
         mark = (mark ^ incarnation) * MARK_PRIME & MARK_MASK
     return f"{len(incarnations)}-{mark:016x}"
+
+
+KEEPS_OUT = Malformed("registration", KEEPER, "zkcoord's own: it keeps old consumers out")
+"""What it is read as."""

@@ -23,9 +23,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from zkcoord.core.events import KEEPS_OUT
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
-from zkcoord.core.shared import KEEPER
+from zkcoord.core.shared import KEEPER, KEEPS_OUT
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes import names
 from zkcoord.znodes.java_patterns import Refusal

@@ -21,7 +21,7 @@ def test_why_no_broker_answers_is_said_soon_and_raised_and_nothing_is_left(
     (warning,) = (
         r.getMessage()
         for r in caplog.records
-        if r.name == "consumer.fetch.client" and r.levelno == logging.WARNING
+        if r.name == "consumer.fetch.quiet" and r.levelno == logging.WARNING
     )
     assert nobody in warning and "ECONNREFUSED" in warning
     left = [t.name for t in threading.enumerate() if t not in before and "kafka-io" in t.name]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from itertools import islice
 
-from zkcoord.core.events import KEEPS_OUT, GroupDelta
+from zkcoord.core.events import GroupDelta
 from zkcoord.core.filing.filed import Filed, PartitionPlace
 from zkcoord.core.model import (
     Command,
@@ -27,6 +27,7 @@ from zkcoord.core.model import (
     TopicPartition,
     same_incarnation,
 )
+from zkcoord.core.shared import KEEPS_OUT
 
 # the start ack creates an owner node and sets its data; a legacy member's node stays at 0
 OWNER_VERSION_OURS = 1

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from zkcoord.core.events import KEEPS_OUT
 from zkcoord.core.model import (
     Command,
     GroupMetadata,
@@ -30,6 +29,7 @@ from zkcoord.core.model import (
     Topic,
     TopicPartition,
 )
+from zkcoord.core.shared import KEEPS_OUT
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
