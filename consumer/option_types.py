@@ -45,6 +45,7 @@ class OptionType:
     says: str
     may_be_none: bool = False
     secret: bool = False
+    typed: bool = False
 
 
 def read_option(name: str, given: Any, called: str = "") -> Any:
@@ -62,6 +63,8 @@ def read_as(kind: OptionType, name: str, given: Any) -> Any:
         return kind.read(given)
     except (TypeError, ValueError, AttributeError) as e:
         shown = "not what it must be" if kind.secret else repr(given)
+        if kind.typed and not isinstance(given, str):
+            shown = f"of the type {type(given).__name__}"  # there may be a password in it
         why = f" ({e})" if isinstance(e, _Said) else ""
         raise ConsumerOptionError(f"{name} is {shown}{why}: {kind.says}") from None
 
@@ -218,9 +221,14 @@ def milliseconds(low: int, may_be_none: bool = False, whole: bool = False) -> Op
     )
 
 
-def text(may_be_none: bool = True, secret: bool = False, example: str = "a text") -> OptionType:
-    """Any text."""
-    return OptionType(_text, f"write {example}", may_be_none, secret)
+def text(
+    may_be_none: bool = True,
+    secret: bool = False,
+    example: str = "a text",
+    typed: bool = False,
+) -> OptionType:
+    """Any text. `typed`: of anything else only the type is shown."""
+    return OptionType(_text, f"write {example}", may_be_none, secret, typed)
 
 
 def one_of(words: Iterable[str], may_be_none: bool = False) -> OptionType:
@@ -337,7 +345,7 @@ _THEIRS: dict[str, OptionType] = {
 }
 
 _OURS: dict[str, OptionType] = {
-    "zookeeper_connect": text(example='"host:port,host:port/chroot" as one text'),
+    "zookeeper_connect": text(example='"host:port,host:port/chroot" as one text', typed=True),
     "zookeeper_session_timeout_ms": _SESSION,
     "zookeeper_connection_timeout_ms": milliseconds(0),
     "zookeeper_layout": text(False, example="'draft' or 'isolated'"),
@@ -353,7 +361,7 @@ _OURS: dict[str, OptionType] = {
     ),
     **{
         f"zookeeper_acl_{who}": text(
-            example="SCHEME:ID;SCHEME:ID... as one text, for example 'sasl:app'"
+            example="SCHEME:ID;SCHEME:ID... as one text, for example 'sasl:app'", typed=True
         )
         for who in ("coordinators", "members", "readers")
     },

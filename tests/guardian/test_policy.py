@@ -180,7 +180,7 @@ def test_a_clients_tls_files_are_not_opened(
     assert opened.send(watch)
     gone = opened.wait_gone()
     assert isinstance(gone, link.OpenFailure) and not gone.retriable
-    assert "--tls-file" in gone.detail and "secret.pem" in gone.detail
+    assert "--tls-file" in gone.detail and "names the TLS file" in gone.detail
     assert len(said) == 1 and "is not guarded" in said[0]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from consumer.errors import NoStoredOffsetError
+from consumer.errors import StartRefusedError
 from consumer.spark.decode.errors import NoBrokerError, TopicUnknownError
 from consumer.spark.progress import aim, arrived
 from tests.harness.kafka import produce_numbered
@@ -140,7 +140,7 @@ def test_an_offset_behind_the_end_of_a_log_is_refused_as_what_it_is(
     produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
     far = json.dumps({topic: {"0": 1_000}})
     query = start(Checkpoint(), Sink(), startingOffsets=far)
-    with pytest.raises(NoStoredOffsetError) as raised:
+    with pytest.raises(StartRefusedError) as raised:
         wait_until(lambda: query.trigger() < 0, PATIENCE_S, "the refusal")
     assert f"startingOffsets begins {topic}-0 at 1000, and its log ends at {EACH}" in str(
         raised.value

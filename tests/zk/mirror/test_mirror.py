@@ -667,8 +667,8 @@ def test_malformed_nodes_are_told_and_stop_nothing(
             Create(layout.owner(G, TopicPartition("t", 10 + n)), data, ephemeral=True),
             Create(layout.topic(f"bad{n}"), data),
             Create(layout.owner(G, TopicPartition("t", 20 + n)), b"good-0"),
-            Create(layout.channel(G, f"odd name {n}"), b""),
-            Create(f"{layout.ids(G)}/odd name {n}", registration(), ephemeral=True),
+            Create(layout.channel(G, f"odd\u202ename {n}"), b""),
+            Create(f"{layout.ids(G)}/odd\u202ename {n}", registration(), ephemeral=True),
             Create(f"{layout.owners(G)}/t/x{n}", b"good-0", ephemeral=True),
         )
 
@@ -688,7 +688,7 @@ def test_malformed_nodes_are_told_and_stop_nothing(
             isinstance(found["members"][f"bad{n}"], Malformed)
             and found["members"][f"bad{n}"].name == f"bad{n}"
         )
-        assert isinstance(found["members"][f"odd name {n}"], Malformed)
+        assert isinstance(found["members"][f"odd\u202ename {n}"], Malformed)
         assert isinstance(found["commands"][("good", f"{EPOCH - 1}-3-{n}")], Malformed)
         assert isinstance(found["owners"][TopicPartition("t", 10 + n)], Malformed) and isinstance(
             found["owners"][TopicPartition("t", 20 + n)], Malformed
