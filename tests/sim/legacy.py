@@ -440,10 +440,11 @@ class LegacyMember:
     def _store(self, path: str, data: bytes) -> None:
         def done(result: object) -> None:
             if isinstance(result, Rejected) and result.error is ZkError.NO_NODE:
+                # made with its data at once (`updatePersistentPath`): nobody ever sees it empty
                 self._make(
                     self.run,
-                    path,
-                    lambda: self.port.multi([SetData(path, data, -1)], lambda _result: None),
+                    parent_of(path),
+                    lambda: self.port.multi([Create(path, data)], lambda _result: None),
                 )
 
         self.port.multi([SetData(path, data, -1)], done)
