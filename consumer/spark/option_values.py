@@ -7,8 +7,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
+from consumer import option_types
 from consumer.errors import ConsumerOptionError
+from consumer.option_types import read_as
 from consumer.options import DURATION_MS_MAX
 from zkcoord.core.model import TopicPartition
 
@@ -17,6 +20,8 @@ WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _DURATION = re.compile(
     r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
 )
+
+_TRUE_OR_FALSE = replace(option_types.flag(), says="write true or false")
 
 Offsets = int | Mapping[TopicPartition, int]
 
@@ -86,10 +91,7 @@ def count(given: Mapping[str, str], name: str) -> int | None:
 
 def flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     """true or false."""
-    text = given.get(name, str(default)).strip().lower()
-    if text not in ("true", "false"):
-        raise ConsumerOptionError(f"{name} is {given[name]!r}: write true or false")
-    return text == "true"
+    return bool(read_as(_TRUE_OR_FALSE, name, given.get(name, default)))
 
 
 def one_of(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:

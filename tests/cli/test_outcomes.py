@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kafka
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
 SHIFT = ("offsets", "reset", "billing", "--all-topics", "--shift-by", "-1", "--execute")
-LOST = ">/dev/full", ">&-", "| true"
+LOST = ">/dev/full", ">&-", ">&3"  # 3 is a pipe whose reader is gone
 SAYS = "standard output does not take"
 
 
@@ -60,7 +60,7 @@ def shell(kafka_zk_hosts: str, tmp_path: Path) -> Shell:
             "--zookeeper",
             kafka_zk_hosts,
         )
-        line = f'"$@" {to}; exit ${{PIPESTATUS[0]}}'
+        line = f'exec 3> >(true); wait $!; "$@" {to}'
         return subprocess.run(
             ["bash", "-c", line, "bash", *words],
             cwd=ROOT,
@@ -87,8 +87,6 @@ def test_a_shift_that_cannot_be_printed_is_done_once(
     here: World, topic: str, shell: Shell, to: str, form: tuple[str, ...]
 ) -> None:
     done = shell((*SHIFT, *form), to)
-    if to == "| true" and not done.stderr.count(SAYS):
-        pytest.skip("the reader was still there")
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     assert f"2 partitions were reset; {SAYS}" in done.stderr
     assert stored(here, topic) == [9, 14]

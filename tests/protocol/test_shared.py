@@ -85,6 +85,35 @@ def test_everything_is_given_up_when_the_registrations_change_and_nobody_leads(r
     assert not member.said(msg.Lost)
 
 
+def test_a_mode_that_is_written_while_a_member_joins_is_not_forgotten(rig: Rig) -> None:
+    """What it has read of the mode is older than the event, and the event comes before it is a
+    member (simulator: mixed 1435).
+    """
+    rig.topic("t", 2)
+    rig.reign()
+    rig.zk.ensure_path(rig.layout.group(GROUP))
+    m = rig.member("m")
+    m.spy.before(
+        lambda ops: any("/ids/" in getattr(op, "path", "") for op in ops),
+        lambda: say(rig, GroupMode.MIXED),
+    )
+    m.subscribe("t").joined()
+    m.wait(lambda: m.driver.core.session.shared, "that it knows")
+
+
+def test_a_leader_that_goes_while_a_member_joins_is_not_taken_for_alive(rig: Rig) -> None:
+    rig.topic("t", 2)
+    rig.reign()
+    m = rig.member("m")
+    m.spy.before(
+        lambda ops: any("/ids/" in getattr(op, "path", "") for op in ops),
+        lambda: rig.zk.delete(rig.layout.leader),
+    )
+    m.subscribe("t").joined()
+    # at once: who has partitions does not look again
+    assert m.ask(lambda: m.driver.core.session.leader_gone_ms) is not None
+
+
 def test_what_the_application_does_not_give_up_is_taken_from_it(rig: Rig) -> None:
     """After release_ms nothing is handed out any more, and the owner nodes are deleted; the stored
     offset stays where the last commit was.

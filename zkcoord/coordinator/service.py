@@ -332,25 +332,26 @@ class CoordinatorService:
         return STANDING_BY if settled else "standing for election"
 
     def _groups(self) -> HttpAnswer:
-        epoch, count, groups = self._ask(self._summaries)
+        epoch, waiting, count, groups = self._ask(self._summaries)
         return document(
             {
                 "leading": epoch is not None,
                 "epoch": epoch or 0,
-                "waiting": self.driver.obstacles.waiting,
+                "waiting": waiting,
                 "groups": [dict(zip(SUMMARY, group, strict=True)) for group in groups],
                 "left_off": count - len(groups),
             }
         )
 
-    def _summaries(self) -> tuple[int | None, int, list[Summary]]:
-        """The epoch of the term that leads, how many groups there are, and the first of them. (On
-        the loop's thread: no more than a line of each.)
+    def _summaries(self) -> tuple[int | None, str, int, list[Summary]]:
+        """The epoch of the term that leads, what keeps from leading, how many groups there are, and
+        the first of them. (On the loop's thread: no more than a line of each.)
         """
         core = self.driver.core
         names = sorted(core.groups)[:GROUPS_SHOWN_MAX]
         epoch = core.epoch if core.leading else None
-        return epoch, len(core.groups), [group_summary(core.groups[name]) for name in names]
+        waiting = self.driver.obstacles.waiting
+        return epoch, waiting, len(core.groups), [group_summary(core.groups[n]) for n in names]
 
 
 LEADING, STANDING_BY = "leading", "standing by"
