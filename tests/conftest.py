@@ -4,6 +4,7 @@ one; with pytest-xdist each worker has its own, so nothing is shared between wor
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -54,6 +55,18 @@ def draw_ports_of_ones_own() -> None:
 
 
 draw_ports_of_ones_own()
+
+
+@pytest.fixture(autouse=True)
+def levels_of_logs() -> Iterator[None]:
+    """What a test, or a command that it runs in this process, makes louder or quieter is as before
+    for the next one.
+    """
+    loggers = [logging.getLogger(name) for name in (None, "kafka", "kazoo", "zkcoord", "consumer")]
+    before = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, before):
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

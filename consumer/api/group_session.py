@@ -273,7 +273,6 @@ class GroupSession:
         self.lifetime.close(autocommit, timeout_ms)
 
     def _end(self, arguments: CloseArguments) -> None:
-        open_consumers.discard(self)
         autocommit, timeout_ms = arguments
         limit_ms = self._setup.config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
         try:
@@ -282,6 +281,8 @@ class GroupSession:
             with self.state.lock:
                 self._records.put_back()  # a closed consumer yields nothing more
             self._setup.data.close()
+            # not before: the interpreter's exit waits for another thread that is at it
+            open_consumers.discard(self)
 
     # the lease
 
