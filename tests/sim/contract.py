@@ -57,6 +57,10 @@ class Contract:
         self.world = world
         self.violate = violate
         self.seen: dict[str, frozenset[tuple[str, int]]] = {}
+        # Group -> what its registrations were, and since when, for the last SLACK_MS.
+        self.lately: dict[str, list[tuple[int, frozenset[tuple[str, int]]]]] = {}
+        # Group -> from when to when its registrations were others, which nobody need have seen.
+        self.undone: dict[str, tuple[int, int]] = {}
         self.shared_since: dict[str, int] = {}
         self.told_since: dict[str, dict[str, int]] = {}
 
@@ -123,8 +127,28 @@ class Contract:
             if _readable(tree.nodes[f"{ids}/{name}"].data) and tree.nodes[f"{ids}/{name}"].owner
         )
         before, self.seen[group] = self.seen.get(group), now
-        if before is not None and before != now and group in self.shared_since:
+        if before is None or before == now:
+            return
+        if self._was_so(group, before, now):
+            return
+        if group in self.shared_since:
             self._all_let_go(group, "")
+
+    def _was_so(
+        self, group: str, before: frozenset[tuple[str, int]], now: frozenset[tuple[str, int]]
+    ) -> bool:
+        """Whether the registrations are again what they were a moment ago: who has not looked
+        meanwhile cannot know, and nobody wants anything of it any more (mixed 1373).
+        """
+        now_ms = self.world.kernel.now
+        lately = self.lately.setdefault(group, [])
+        lately[:] = [(until, was) for until, was in lately if now_ms - until < SLACK_MS]
+        lately.append((now_ms, before))
+        for until_ms, was in lately[:-1]:
+            if was == now:
+                self.undone[group] = (until_ms, now_ms)
+                return True
+        return False
 
     def _topic(self, topic: str) -> None:
         """A topic has other partitions: who owns some of it lets go of those."""
@@ -141,7 +165,7 @@ class Contract:
                 if not topic or path.split("/")[-2] == topic
             }
             if held:
-                self._await(group, member.host, held)
+                self._await(group, member.host, held, topic)
 
     def _held(self, group: str, host: str) -> dict[str, int]:
         """Owner node -> its czxid, of one host's sessions."""
@@ -158,12 +182,15 @@ class Contract:
             if world.host_of_session(tree.nodes[path].owner) == host
         }
 
-    def _await(self, group: str, host: object, held: dict[str, int]) -> None:
+    def _await(self, group: str, host: object, held: dict[str, int], topic: str) -> None:
         world, began = self.world, self.world.kernel.now
         process = next(c for c in world.consumers if c.host is host)
         troubled = process.troubles
 
         def late() -> None:
+            first, last = self.undone.get(group, (0, -1))
+            if not topic and first <= began <= last:
+                return
             left = [
                 path
                 for path, czxid in self._held(group, process.host.name).items()
