@@ -79,6 +79,17 @@ def test_partitions_and_whole_topics(here: World, run: Run) -> None:
     assert (status, out) == (1, "") and "no offsets of" in err
 
 
+def test_what_was_committed_beside_goes_as_well(here: World, run: Run) -> None:
+    """In the same transaction; of what is kept it stays."""
+    for topic, number in (("orders", 0), ("orders", 1), ("gone", 0)):
+        path = here.layout.commit_metadata(GROUP, TopicPartition(topic, number))
+        here.client.ensure_path(path)
+    status, _, _ = run("--topic", "orders:0", "--topic", "gone", "--execute")
+    root = here.layout.commit_metadata_root(GROUP)
+    assert status == 0 and here.client.get_children(root) == ["orders"]
+    assert here.client.get_children(f"{root}/orders") == ["1"]
+
+
 def test_what_is_no_offset_goes_as_well(here: World, run: Run) -> None:
     here.client.set(here.layout.offset(GROUP, TopicPartition("orders", 1)), b"junk")
     status, _, _ = run("--topic", "orders:1", "--execute")

@@ -243,8 +243,9 @@ def test_the_story_names_decisions_and_reasons(
         "line",
         "epoch",
     } == set(decisions[0])
-    assert main(["replay", str(path), "--group", "nobody"]) == 0
-    assert "start" not in capsys.readouterr().out
+    assert main(["replay", str(path), "--group", "nobody"]) == 1
+    said = capsys.readouterr()
+    assert not said.out and "has nothing about the group nobody: it tells of g" in said.err
 
 
 @pytest.mark.parametrize(
@@ -466,10 +467,8 @@ def test_a_transcript_is_of_one_recording_that_replays_to_the_same(
 ) -> None:
     path = written(tmp_path, of_transcript("join_and_leave"))
     out = tmp_path / "out.txt"
-    assert (
-        main(["replay", str(path), "--group", "nobody", "--to-script", str(out)]) == 0
-        and "start" not in out.read_text()
-    )
+    assert main(["replay", str(path), "--group", "nobody", "--to-script", str(out)]) == 1
+    assert not out.exists() and "nothing about the group nobody" in capsys.readouterr().err
     assert main(["replay", str(path), "--to-script", str(tmp_path / "no" / "folder")]) == 2
     with monkeypatch.context() as patched:
         patched.setattr(GroupView, "current_owners", lambda self: {})

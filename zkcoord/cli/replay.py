@@ -10,13 +10,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from zkcoord.admin.common import some
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import journal_dir
 from zkcoord.config.sources import resolve
 from zkcoord.coordinator.logging import timestamp
 from zkcoord.core.events import Action
 from zkcoord.core_encoding import ForeignEncoding, codec
-from zkcoord.errors import ConfigurationError
+from zkcoord.errors import ConfigurationError, UnknownGroupError
 from zkcoord.replay import what_if as replay_whatif
 from zkcoord.replay.replay import Difference, Recording, Replay, ReplayResult, recordings
 from zkcoord.replay.story import Decision, Story
@@ -100,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
         validate_group(args.group)
     path = args.path or journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)
     found = recordings(path)
+    if args.group is not None:
+        _check_known(found, args.group, path)
     if args.what_if:
         return _what_if(found, args)
     if args.to_script is not None:
@@ -110,6 +113,23 @@ def run(args: argparse.Namespace) -> int:
         if verdicts[-1].difference is not None:
             break
     return _conclude(verdicts, args)
+
+
+def _check_known(found: list[Recording], group: str, path: Path) -> None:
+    """Raises `UnknownGroupError` where nothing that was recorded is about the group."""
+    others = set[str]()
+    for recording in found:
+        for step in recording.steps():
+            of = getattr(step.event, "group", None)
+            if of == group:
+                return
+            if of is not None:
+                others.add(of)
+    told = sorted(others)
+    raise UnknownGroupError(
+        f"{path} has nothing about the group {group}: "
+        + (f"it tells of {some(told)}" if told else "it tells of no group")
+    )
 
 
 def _what_if(found: list[Recording], args: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from zkcoord.admin.common import Progress, children, some
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError
-from zkcoord.zk.port import Committed, Delete, GetChildren, Rejected, ZkError
+from zkcoord.zk.port import Committed, Delete, GetChildren, GetData, Node, Rejected, ZkError
 from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.znodes import names
@@ -124,9 +124,10 @@ class OffsetsDeletion:
         """One pass over all of them, which ends early where something is not as it was read."""
         left: Sequence[TopicPartition] = list(stored)
         while left:
-            ops = [self._op(tp, stored[tp].version) for tp in left[:BATCH_MAX]]
-            count = fitting([[op] for op in ops])
-            result = self.client.multi(ops[:count])
+            groups = self._operations(left[:BATCH_MAX], stored)
+            count = fitting(groups)
+            ops = [op for group in groups[:count] for op in group]
+            result = self.client.multi(ops)
             if isinstance(result, Rejected) and result.error not in CHANGED:
                 return (
                     f"ZooKeeper refused to delete {ops[result.index].path} ({result.error.value}):"
@@ -139,15 +140,30 @@ class OffsetsDeletion:
             self.progress.say(f"{len(self.done)} offsets deleted")
         return ""
 
-    def _op(self, tp: TopicPartition, version: int | None) -> Delete:
-        assert version is not None
-        return Delete(self.layout.offset(self.group, tp), version)
+    def _operations(
+        self, tps: Sequence[TopicPartition], stored: Mapping[TopicPartition, StoredOffset]
+    ) -> list[list[Delete]]:
+        """For each its offset and, where there is one, what was committed beside it."""
+        paths = [self.layout.commit_metadata(self.group, tp) for tp in tps]
+        found = []
+        for tp, path, beside in zip(
+            tps, paths, self.client.read([GetData(path) for path in paths]), strict=True
+        ):
+            version = stored[tp].version
+            assert version is not None
+            ops = [Delete(self.layout.offset(self.group, tp), version)]
+            if isinstance(beside, Node):
+                ops.append(Delete(path, beside.stat.version))
+            found.append(ops)
+        return found
 
     def _topics(self) -> None:
         """The nodes of whole topics, as far as nothing is left in them."""
         for topic, numbers in self.chosen.items():
             if numbers is None:
-                self.client.multi([Delete(self.layout.offset_topic(self.group, topic))])
+                root = self.layout.commit_metadata_root(self.group)
+                for path in (self.layout.offset_topic(self.group, topic), f"{root}/{topic}"):
+                    self.client.multi([Delete(path)])
 
     def _came(self) -> str:
         self.client.sync()
