@@ -146,7 +146,8 @@ class _Finder:
             case ast.AugAssign(op=operator) if type(operator) in TURNED:
                 yield self._with(node, "op", None, TURNED[type(operator)]())
             case ast.Call(func=ast.Name(id=name)) if name in OTHERS:
-                yield self._with(node.func, "id", None, OTHERS[name])
+                other = ast.copy_location(ast.Name(OTHERS[name], ast.Load()), node.func)
+                yield self._with(node, "func", None, other)
             case ast.Constant(value=bool() as value):
                 yield self._with(node, "value", None, not value)
             case ast.Constant(value=int() as number):
