@@ -9,7 +9,6 @@ import pytest
 from zkcoord.core.group.states import IllegalTransition, Need, diagram, next_state
 from zkcoord.core.model import GroupState
 
-
 # as docs/protocol.md and Kafka's own words have it, and not as the code
 LEADS_TO = {
     "no members": "Empty",

@@ -165,6 +165,8 @@ def run(session: pytest.Session, options: argparse.Namespace) -> None:
         counts[verdict] += 1
         if verdict in SURVIVED:
             survivors.append((mutant, verdict))
+            if mutant.key not in known:
+                say(f"  {mutant.path}:{mutant.line} {verdict.value}: {mutant.key}")
         if number % 20 == 19 or number + 1 == len(wanted):
             say(
                 f"{number + 1} of {len(wanted)}, {time.time() - began:.0f} s: "
