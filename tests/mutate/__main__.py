@@ -147,6 +147,7 @@ def run(session: pytest.Session, options: argparse.Namespace) -> None:
     import tests.sim.mixes
     import tests.sim.runner  # noqa: F401  # loaded before the forks
 
+    known = reasons()
     items = [item for item in session.items if not asks_for_a_server(item)]
     wanted = chosen(options)
     say(f"{len(wanted)} mutants, {len(items)} tests. Which test runs which line ...")
