@@ -6,8 +6,8 @@ in what parses and writes znodes.
     python -m tests.mutate zkcoord/core/target.py   one file, or a folder
     python -m tests.mutate --list zkcoord/znodes    what there would be
 
-A mutant that nothing notices is a missing test, or no fault: then `survivors.toml` has it with the
-reason. Exit status 1: something survives without a reason, or a reason is for what does not survive
+A mutant that nothing notices is a missing test, or no fault: then a file of `survivors/` has it with
+the reason. Exit status 1: something survives without a reason, or a reason is for what does not survive
 any more.
 """
 
@@ -44,7 +44,7 @@ TESTS = (
     "tests/sim/test_invariants.py",
     "tests/sim/test_leases.py",
 )
-REASONS = Path(__file__).with_name("survivors.toml")
+REASONS = Path(__file__).with_name("survivors")  # a file of each part
 SURVIVED = (Verdict.SURVIVED, Verdict.UNTESTED)
 
 
@@ -103,8 +103,11 @@ def chosen(options: argparse.Namespace) -> list[Mutant]:
 
 def reasons() -> dict[str, str]:
     """Key of a survivor -> why it is none."""
-    told = tomllib.loads(REASONS.read_text(encoding="utf-8")) if REASONS.exists() else {}
-    return {entry["key"]: entry["reason"] for entry in told.get("survivor", ())}
+    return {
+        entry["key"]: entry["reason"]
+        for path in sorted(REASONS.glob("*.toml"))
+        for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("survivor", ())
+    }
 
 
 def simulate(mutant: Mutant, seeds: int) -> bool:
