@@ -6,9 +6,9 @@ in what parses and writes znodes.
     python -m tests.mutate zkcoord/core/target.py   one file, or a folder
     python -m tests.mutate --list zkcoord/znodes    what there would be
 
-A mutant that nothing notices is a missing test, or no fault: then a file of `survivors/` has it with
-the reason. Exit status 1: something survives without a reason, or a reason is for what does not survive
-any more.
+A mutant that nothing notices is a missing test, or no fault: then a file of `survivors/` has it
+with the reason. Exit status 1: something survives without a reason, or a reason is for what does
+not survive any more.
 """
 
 from __future__ import annotations
