@@ -1,0 +1,1 @@
+"""`make mutate`: what the tests do not notice."""

@@ -1,5 +1,5 @@
 """Junk for the HTTP endpoint, over real sockets, from several clients at once: `python -m
-tests.coordinator.http_fuzz --inputs 100000`.
+tests.coordinator.http.http_fuzz --inputs 100000`.
 
 Mutated requests, random bytes, heads that are too large or never complete, paths in every encoding,
 clients that say nothing, that send byte by byte, that go away in the middle or do not take their
@@ -315,7 +315,7 @@ def run(inputs: int, seed: int, respond: Callable[[str], HttpAnswer] = respond) 
 
 def main() -> int:
     """0 when nothing is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.coordinator.http_fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tests.coordinator.http.http_fuzz")
     parser.add_argument("--inputs", type=int, default=INPUTS)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
     args = parser.parse_args()

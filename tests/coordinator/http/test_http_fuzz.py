@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.coordinator import http_fuzz
+from tests.coordinator.http import http_fuzz
 from zkcoord.coordinator.http.server import HttpAnswer, sentence
 
 

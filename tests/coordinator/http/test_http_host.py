@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordinator.test_http import raw, respond, status_of
+from tests.coordinator.http.test_http import raw, respond, status_of
 from tests.harness.command import Running
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import coordinator_settings

@@ -1,0 +1,1 @@
+"""Tests of what files groups: queue, index, what is filed."""

@@ -1,0 +1,1 @@
+"""Tests of one term: election, writer, work."""
