@@ -42,6 +42,7 @@ T = TypeVar("T")
 # The closing quote is optional so that an unterminated string matches too: the scan never starts
 # over and stays linear.
 _STRING = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)
+_INNERMOST = re.compile(rb"\[\]|\{\}")
 _NOT_BRACKETS = bytes(b for b in range(256) if b not in b"[]{}")
 
 
@@ -234,7 +235,7 @@ def _shallow(data: bytes) -> bool:
     for _ in range(DOCUMENT_DEPTH_MAX):
         if not brackets:
             return True
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        brackets = _INNERMOST.sub(b"", brackets)
     return not brackets
 
 
