@@ -304,9 +304,6 @@ def test_a_number_in_a_string(text: str, good: bool) -> None:
         assert not good
 
 
-TEXTS = Texts({"a": (3, None), "b": (5, ""), "c": (4, "d")})
-
-
 @pytest.mark.parametrize(
     ("document", "values"),
     [
@@ -324,11 +321,12 @@ TEXTS = Texts({"a": (3, None), "b": (5, ""), "c": (4, "d")})
 )
 def test_several_texts_at_once(document: dict[str, Any], values: tuple[str, ...] | None) -> None:
     """Each has a limit of its own."""
+    texts = Texts({"a": (3, None), "b": (5, ""), "c": (4, "d")})
     if values is None:
         with pytest.raises(UnfitField):
-            TEXTS.read(document)
+            texts.read(document)
     else:
-        assert TEXTS.read(document) == values
+        assert texts.read(document) == values
 
 
 @pytest.mark.parametrize(
