@@ -13,7 +13,12 @@ from consumer.api.group_session import GroupSession
 from consumer.api.setup import ConsumerSetup
 from consumer.fetch.record_iterator import TakenRecords
 from consumer.offsets.committed import committed_in_kafka, stored_offsets
-from consumer.offsets.committer import CommitCallback, checked_offset, needs_group
+from consumer.offsets.committer import (
+    CommitCallback,
+    checked_offset,
+    checked_partition,
+    needs_group,
+)
 
 
 class Offsets:
@@ -56,6 +61,8 @@ class Offsets:
         needs_group(self._config["group_id"])
         one = isinstance(partition, TopicPartition)
         wanted = [partition] if one else _listed(partition)
+        for tp in wanted:
+            checked_partition(tp)
         limit_ms = self._config["commit_timeout_ms"] if timeout_ms is None else timeout_ms
         found = self._committed(wanted, limit_ms / 1000)
         answers = {

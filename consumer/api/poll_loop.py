@@ -49,7 +49,7 @@ class PollLoop:
         self, timeout_ms: float, max_records: int | None, update_offsets: bool
     ) -> dict[TopicPartition, list[Any]]:
         """See `KafkaConsumer.poll`."""
-        if timeout_ms < 0:
+        if not timeout_ms >= 0:  # nor NaN, which is no time at all
             raise ValueError("Timeout must not be negative")
         wanted = self._config["max_poll_records"] if max_records is None else max_records
         if not isinstance(wanted, int):

@@ -337,20 +337,20 @@ class AssignmentState:
         if m.kind is msg.NoticeKind.REBALANCE_FAILED:
             self.rebalance_failure = str(m.detail["message"])
             if self.raises:
-                self._raise_later(ConsumerRebalanceFailedException(self.rebalance_failure))
+                self.raise_later(ConsumerRebalanceFailedException(self.rebalance_failure))
         elif m.kind is msg.NoticeKind.REBALANCE_OVER:
             self.rebalance_failure = ""
             if isinstance(self.unraised, ConsumerRebalanceFailedException):
                 self.unraised = None
         elif m.kind is msg.NoticeKind.UNREADABLE_OFFSET:
             tp = (str(m.detail["topic"]), int(m.detail["partition"]))
-            self._raise_later(
-                UnreadableOffsetError(tp, str(m.detail["node"]), str(m.detail["reason"]))
-            )
+            node, why = str(m.detail["node"]), str(m.detail["reason"])
+            self.raise_later(UnreadableOffsetError(tp, node, why))
         if m.kind is msg.NoticeKind.LEASE_BACK or self.unraised is not None:
             self.data.wakeup.set()
 
-    def _raise_later(self, error: ConsumerError) -> None:
+    def raise_later(self, error: ConsumerError) -> None:
+        """Have a poll raise it, once. Under the lock."""
         if self.unraised is None:
             self.unraised = error
         else:

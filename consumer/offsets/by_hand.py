@@ -25,7 +25,7 @@ from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
 from consumer.core.topic_incarnations import IncarnationMark, mark
-from consumer.errors import CommitUnavailableError, described
+from consumer.errors import CommitUnavailableError, UnreadableOffsetError, described
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.joining.missing_nodes import with_parents
@@ -33,7 +33,7 @@ from consumer.member.multis import metadata_ops, offset_op
 from consumer.member.partition_reader import beside_of
 from consumer.offsets.committed import committed_in_kafka, stored_of, stored_reads
 from consumer.offsets.store import public_offsets
-from zkcoord.core.model import Topic
+from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.options import ZkOptions
@@ -42,6 +42,7 @@ from zkcoord.zk.port import (
     Children,
     Committed,
     Create,
+    Denied,
     GetChildren,
     Missing,
     Node,
@@ -102,6 +103,8 @@ class HandAssignment:
         self._client: SyncClient | None = None
         self._made: set[str] = set()
         self._said = ""
+        # What is stored of these is no offset: they are not consumed.
+        self._unreadable: set[TopicPartition] = set()
         self._thread = threading.Thread(
             target=self._run, name=f"by-hand-{self._group}", daemon=True
         )
@@ -158,7 +161,7 @@ class HandAssignment:
                     if tp in found:
                         self._data.seek(tp, found[tp].offset)
                         self._state.ledger.committed[tp] = found[tp]
-                rest = self._data.without_place(missing)
+                rest = self._data.without_place(missing) - self._unreadable
                 if self._initial == "refuse" or not self._data.reset(rest):
                     self._state.ledger.unset |= rest
             break
@@ -173,8 +176,14 @@ class HandAssignment:
         if self._storage != "kafka":
             client = self._ask()
             client.sync()
-            found = stored_of(wanted, client.read(stored_reads(self._layout, self._group, wanted)))
-        rest = [tp for tp in wanted if tp not in found]
+            reads = stored_reads(self._layout, self._group, wanted)
+            answers = client.read(reads)
+            hidden = _hidden(reads, answers)
+            if hidden:
+                raise UnavailableError(f"ZooKeeper does not let this client read {hidden}")
+            self._refuse_unreadable(reads, answers, wanted)
+            found = stored_of(wanted, answers)
+        rest = [tp for tp in wanted if tp not in found and tp not in self._unreadable]
         if rest and (self._storage == "kafka" or self._initial == "kafka"):
             committed = committed_in_kafka(self._kafka, rest, KAFKA_DEADLINE_S)
             found.update(committed)
@@ -183,6 +192,24 @@ class HandAssignment:
                     # stored in Kafka, not here: the first commit stores it
                     self._state.ledger.committed.pop(tp, None)
         return found
+
+    def _refuse_unreadable(
+        self, reads: Sequence[Read], answers: Sequence[ReadAnswer], wanted: Sequence[TopicPartition]
+    ) -> None:
+        """Have a poll raise `UnreadableOffsetError` for each of these whose offset is none, once;
+        they wait until somebody corrects the node and they are assigned again.
+        """
+        before, self._unreadable = self._unreadable, set()
+        for tp in wanted:
+            path = self._layout.offset(self._group, ModelPartition(*tp))
+            bad = _no_offset(path, reads, answers)
+            if bad is not None:
+                self._unreadable.add(tp)
+                if tp not in before:
+                    with self._data.lock:
+                        self._state.raise_later(
+                            UnreadableOffsetError((tp.topic, tp.partition), path, bad.reason)
+                        )
 
     def _warn(self, what: str, error: Exception) -> None:
         said = described(error)
@@ -220,6 +247,10 @@ class HandAssignment:
                 *stored_reads(self._layout, self._group, partitions),
             ]
             answers = client.read(reads)
+            hidden = _hidden(reads, answers)
+            if hidden:
+                why = f"ZooKeeper does not let this client read {hidden}"
+                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
             members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
             if members:
                 return CommitDone(
@@ -227,6 +258,12 @@ class HandAssignment:
                 )
             if self._storage == "kafka":
                 return None
+            for tp in part:
+                path = self._layout.offset(self._group, tp)
+                bad = _no_offset(path, reads, answers)
+                if bad is not None:
+                    why = f"what is stored in {path} is no offset ({bad.reason})"
+                    return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
             self._make_parents(client, message, part)
             result = client.multi(self._ops(message, part, answers[len(ids) :]))
             if isinstance(result, Committed):
@@ -310,6 +347,25 @@ def _mark(topic: str, said: ReadAnswer, now: ReadAnswer) -> IncarnationMark | No
     return (
         mark(topic, value.incarnation, beside_of(topic, said)) if isinstance(value, Topic) else None
     )
+
+
+def _hidden(reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> str:
+    """The path of a node that may not be read; "" where there is none. What is hidden is not
+    absent.
+    """
+    for read, answer in zip(reads, answers, strict=True):
+        if isinstance(answer, Denied):
+            return read.path
+    return ""
+
+
+def _no_offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> Malformed | None:
+    """Why what is stored in this node is no offset; None where it is one, or nothing is there."""
+    for read, answer in zip(reads, answers, strict=True):
+        if read.path == path and isinstance(answer, Node):
+            value = codec.decode_offset(path, answer.data)
+            return value if isinstance(value, Malformed) else None
+    return None
 
 
 def _named(members: Sequence[str]) -> str:

@@ -33,6 +33,7 @@ from consumer.errors import (
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms
+from zkcoord.znodes import names
 from zkcoord.znodes.commit_metadata import COMMIT_METADATA_CHARS_MAX, fits
 from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
 
@@ -236,7 +237,7 @@ class Committer:
         """Commit without waiting; None: the positions of all that is owned. The future, and the
         callback beside the offsets, get None, or what went wrong. Raises what `stored_form` raises.
         """
-        future = Future()
+        future = CommitFuture()
         report = callback or self.default_callback
         assignment_epoch = self.state.seen_assignment_epoch
         lost: dict[TopicPartition, str] = {}
@@ -247,11 +248,9 @@ class Committer:
         refused = lost_error(lost) if lost else metadata_error(stored)
 
         def finish(error: Exception | None) -> None:
-            if error is None:
-                future.success(None)
-            else:
-                future.failure(error)
+            future.settle(error)
             self._finished.append(lambda: report(offsets, error))
+            self._finished.append(future.tell)
 
         if stored and refused is None:
             self._send(
@@ -347,6 +346,31 @@ def metadata_error(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Excep
     return None
 
 
+class CommitFuture(Future):  # type: ignore[misc]  # kafka-python has no types
+    """What `commit_async` gives. It is done as soon as there is an answer, on whichever thread;
+    what was added before is called on the application's, in a poll, as other callbacks are: it may
+    close the consumer, or commit, which waits for the thread that answers.
+    """
+
+    def settle(self, error: Exception | None) -> None:
+        """There is an answer."""
+        with self._lock:
+            self.exception = error
+            self.is_done = True
+
+    def tell(self) -> None:
+        """Call what waits for the answer. What that raises is logged, as kafka-python does it."""
+        told = Future()
+        with self._lock:
+            for name in ("_callbacks", "_errbacks"):
+                setattr(told, name, getattr(self, name))
+                setattr(self, name, None)
+        if self.exception is None:
+            told.success(self.value)
+        else:
+            told.failure(self.exception)
+
+
 def numbers_of(offsets: Any) -> dict[TopicPartition, int]:
     """{partition: next offset} of what the application gave: numbers or `OffsetAndMetadata`. Raises
     `TypeError` for anything else, `ValueError` for what can be no offset.
@@ -359,10 +383,24 @@ def numbers_of(offsets: Any) -> dict[TopicPartition, int]:
     for tp, given in offsets.items():
         if not isinstance(tp, TopicPartition):
             raise TypeError("offsets are given as {TopicPartition: OffsetAndMetadata}")
+        checked_partition(tp)
         numbers[tp] = checked_offset(
             tp, given.offset if isinstance(given, OffsetAndMetadata) else given
         )
     return numbers
+
+
+def checked_partition(tp: TopicPartition) -> TopicPartition:
+    """The partition. Raises `TypeError` and `ValueError` for what cannot be one."""
+    if type(tp[0]) is not str or type(tp[1]) is not int:
+        raise TypeError(f"{tp!r:.200} is no partition: give a topic's name and a whole number")
+    if not names.is_partition(tp[0], str(tp[1])):
+        raise ValueError(
+            f"{names.shown(tp[0])} with the number {tp[1]} is no partition: a topic's name has 1 to"
+            f" {names.NAME_CHARS_MAX} of the characters A-Z a-z 0-9 . _ -, and partitions count"
+            " from 0"
+        )
+    return tp
 
 
 def checked_offset(tp: TopicPartition, offset: Any) -> int:

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kafka.errors import CommitFailedError, IllegalStateError, NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from kazoo.client import KazooClient
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
+from consumer.errors import UnreadableOffsetError
 from tests.compat.both import PATIENCE_S, Side, drain, fresh, settle, take
 from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
+from tests.harness.zookeeper import connect, disconnect
+from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.znodes.paths import Layout
 
 pytestmark = pytest.mark.kafka
+
+
+@contextlib.contextmanager
+def connected(hosts: str) -> Iterator[KazooClient]:
+    """A client, for a while."""
+    client = connect(hosts)
+    try:
+        yield client
+    finally:
+        disconnect(client)
 
 
 def by_hand(side: Side, group: str, *partitions: TopicPartition, **configs: Any) -> Any:
@@ -166,3 +184,92 @@ def test_where_offsets_are_stored(ours: Side, storage: str) -> None:
     assert looker.committed(tp, metadata=True).metadata == "why"
     member = ours.member(topic, topic, offsets_storage=storage, enable_auto_commit=False)
     assert drain([member], 2) == {tp: [3, 4]}
+
+
+def test_an_offset_that_is_none_is_not_consumed_and_not_overwritten(ours: Side) -> None:
+    """It is said once, by the node's name; the others go on."""
+    topic = create_topic(ours.broker, fresh("handbad"), 2)
+    produce_numbered(ours.broker, topic, 2, 5)
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    node = Layout.DRAFT.offset(topic, ModelPartition(*zero))
+    with connected(ours.zookeeper) as zk:
+        zk.create(node, b"17\n", makepath=True)
+        c = by_hand(ours, topic, zero, one, auto_offset_reset="earliest")
+        with pytest.raises(UnreadableOffsetError, match=node):
+            drain([c], 6)
+        assert drain([c], 5) == {one: list(range(5))}
+        with pytest.raises(CommitFailedError, match="is no offset"):
+            c.commit({zero: OffsetAndMetadata(3, "", -1)})
+        assert zk.get(node)[0] == b"17\n"
+        c.close()
+
+
+@pytest.mark.parametrize(
+    ("tp", "error"),
+    [
+        (TopicPartition("orders/0", 0), ValueError),
+        (TopicPartition("", 0), ValueError),
+        (TopicPartition("..", 0), ValueError),
+        (TopicPartition("\ud800", 0), ValueError),
+        (TopicPartition("x" * 250, 0), ValueError),
+        (TopicPartition("orders", -1), ValueError),
+        (TopicPartition(5, 0), TypeError),
+        (TopicPartition("orders", "0"), TypeError),
+    ],
+)
+def test_what_cannot_be_a_partition_is_refused_at_once(
+    ours: Side, tp: TopicPartition, error: type[Exception]
+) -> None:
+    """And nothing ends that others need."""
+    topic = create_topic(ours.broker, fresh("handname"), 1)
+    good = TopicPartition(topic, 0)
+    c = by_hand(ours, topic, good)
+    with pytest.raises(error):
+        c.commit({tp: 1})
+    with pytest.raises(error):
+        c.committed(tp)
+    c.commit({good: 1})
+    assert c.committed(good) == 1
+
+
+def test_a_commits_future_may_close_the_consumer_or_commit(ours: Side) -> None:
+    """Its callbacks run in a poll, as others do."""
+    topic = create_topic(ours.broker, fresh("handfuture"), 1)
+    tp, told = TopicPartition(topic, 0), list[Any]()
+    c = ours.member(topic, topic, enable_auto_commit=False)
+    settle([c], 1)
+    c.commit_async({tp: 3}).add_callback(lambda _: told.append(c.commit({tp: 4})))
+    wait_until(lambda: c.poll(10) == {} and told, PATIENCE_S, "the first callback")
+    assert c.committed(tp) == 4
+    future = c.commit_async({tp: 5})
+    future.add_both(lambda _: c.close())
+    wait_until(lambda: c.poll(10) == {} and future.is_done, PATIENCE_S, "the second to close it")
+    with pytest.raises(IllegalStateError):
+        c.poll(10)
+
+
+def test_what_is_hidden_is_not_absent(ours: Side) -> None:
+    """An offset that may not be read is no beginning; registrations that may not be read are no
+    leave to commit.
+    """
+    topic = create_topic(ours.broker, fresh("handhid"), 1)
+    produce_numbered(ours.broker, topic, 1, 5)
+    tp = TopicPartition(topic, 0)
+    node, ids = Layout.DRAFT.offset(topic, ModelPartition(*tp)), Layout.DRAFT.ids(topic)
+    with connected(ours.zookeeper) as zk:
+        zk.create(node, b"2", makepath=True)
+        zk.ensure_path(ids)
+        nobody = [make_digest_acl("nobody", "x", all=True)]
+        before = zk.get_acls(node)[0]
+        zk.set_acls(node, nobody)
+        c = by_hand(ours, topic, tp, auto_offset_reset="earliest")
+        assert c.poll(1_500) == {}
+        zk.add_auth("digest", "nobody:x")
+        zk.set_acls(node, before)
+        assert drain([c], 3) == {tp: [2, 3, 4]}
+        zk.set_acls(ids, nobody)
+        with pytest.raises(CommitFailedError, match="does not let this client read"):
+            c.commit({tp: OffsetAndMetadata(1, "", -1)})
+        assert zk.get(node)[0] == b"2"
+        c.close()
+        zk.set_acls(ids, OPEN_ACL_UNSAFE)

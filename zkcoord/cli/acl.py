@@ -83,10 +83,11 @@ def run(args: argparse.Namespace) -> int:
             _print(found, args.json)
             return FOUND if args.acl_command == "audit" and found.findings else OK
         whose = doubtful(client, found)
-        if not args.json:
-            out("".join(f"{path}: {DOUBT}\n" for path in whose))
+        # before anything is printed: whoever reads that may be gone
         changed = _apply(client, zk.roles, found, Progress("zkcoord acl apply"))
     said = f"{changed} nodes changed"
+    if not args.json:
+        said = "".join(f"{path}: {DOUBT}\n" for path in whose) + said
     out(
         json.dumps({"changed": changed, "doubtful": whose}) + "\n" if args.json else f"{said}\n",
         done=said,
