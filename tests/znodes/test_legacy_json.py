@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ def read(data: bytes) -> LegacyDocument:
         (b'{"a":1,"b":"' + b"[" * 501 + b'"}', True, True),
         (b'{"a":1,"b":' + b"[" * 499 + b"]" * 499 + b"}", True, True),
         (b'{"a":1,"b":' + b"[" * 500 + b"]" * 500 + b"}", False, True),
+        (b'{"a":1,"b":[[],[]],"c":' + b"[" * 500 + b"]" * 500 + b"}", False, True),
         (b'{"a":1,"b":[' + b"[]," * 600 + b"{}]}", True, True),
     ],
 )
@@ -36,7 +38,7 @@ def test_which_releases_can_read_it(data: bytes, before_10: bool, since_10: bool
     assert found.fields["a"] == 1 and not found.large
     for why, can in ((found.before_10, before_10), (found.since_10, since_10)):
         assert (why == "") is can
-        assert can or why.startswith("it is not JSON: '{") and len(why) < 300
+        assert can or (why.startswith("it is not JSON: '{") and len(why) < 300)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,15 @@ def test_backslashes(text: str, value: str) -> None:
 def test_backslashes_as_scala_reads_them(text: str, value: str) -> None:
     found = read(f'{{\x0b"a":"{text}"}}'.encode())
     assert found.since_10 and found.fields == {"a": value}
+
+
+def test_a_number_that_is_too_long_is_only_said_to_be_large() -> None:
+    assert read(b'{\x0b"a":%s}' % (b"9" * 40)).fields == {"a": 2**31}
+
+
+def test_as_deep_as_all_releases_read_it_nothing_is_left_out() -> None:
+    data = b'{"a":' + b"[" * 499 + b"]" * 499 + b"}"
+    assert read(data).fields == json.loads(data)
 
 
 def test_of_what_is_nested_too_deeply_the_rest_is_read() -> None:

@@ -118,6 +118,19 @@ def test_any_portions_give_what_matching_all_at_once_gives(w: World, budget_ns: 
     assert w.found == match_patterns(patterns, names)
 
 
+def test_topics_that_go_at_once_one_told_and_one_only_found(w: World) -> None:
+    """While a pattern is behind, what it has matched of late is not told yet."""
+    w.topics(["a"])
+    w.group("g", white(".*"))
+    assert w.work() == {white(".*"): {"a"}}
+    w.cost_ns = MS
+    w.topics(["a", "x", "y"])
+    w.work(1)
+    assert w.matches.behind
+    w.topics(["y"])
+    assert w.work() == {white(".*"): {"y"}}
+
+
 def test_names_of_topics_that_are_gone_are_forgotten(w: World) -> None:
     w.group("g", white(".*"))
     kept = [f"kept-{number}" for number in range(10)]
