@@ -69,6 +69,7 @@ def test_what_does_not_fit_goes_in_order() -> None:
 def test_what_somebody_configured_goes_before_a_departed_instance() -> None:
     full = GroupMetadata(departed=(left(1, 1),), configuration={"a": "x" * 100, "b": 2})
     without = dataclasses.replace(full, configuration={})
+    assert decode_metadata("g", encode_metadata(full, len(encode_metadata(full)))) == full
     assert decode_metadata("g", encode_metadata(full, len(encode_metadata(full)) - 1)) == without
     least = len(encode_metadata(without))
     assert decode_metadata("g", encode_metadata(full, least)) == without
@@ -127,6 +128,11 @@ def test_problems_and_texts_are_cut() -> None:
 
 
 ONE = {"instance": "i", "since": 1, "partitions": {"a": "0"}}
+
+
+def test_a_departed_instance_of_an_earlier_version_has_no_grace() -> None:
+    found = decode_metadata("g", changed(departed=[ONE]))
+    assert isinstance(found, GroupMetadata) and found.departed[0].grace_ms == 0
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,13 @@ def test_what_is_no_node_of_kafkas(layout: Layout, path: str) -> None:
 
 
 @LAYOUTS
+def test_roots_that_hold_others(layout: Layout) -> None:
+    assert layout.locate("/brokers/topics") == paths.TopicsAt()
+    assert layout.locate("/brokers/ids") == paths.BrokersAt()
+    assert layout.locate("/consumers") == paths.Elsewhere("/consumers")
+
+
+@LAYOUTS
 def test_an_ask_is_of_a_group(layout: Layout) -> None:
     assert layout.locate(layout.ask("g")) == paths.AskAt("g")
     assert not isinstance(layout.locate(layout.asks), paths.AskAt)
