@@ -16,6 +16,8 @@ from zkcoord.znodes.codec import EpochData, OffsetsOf, Vacant, decode_offset, de
 from zkcoord.znodes.command import decode_command, encode_command
 from zkcoord.znodes.owner_offset_epoch import (
     INCARNATION_CHARS_MAX,
+    LEASE_MS_MAX,
+    OFFSET_BYTES_MAX,
     OFFSET_MAX,
     OWNER_BYTES_MAX,
     decode_epoch,
@@ -134,6 +136,8 @@ def test_what_an_owner_that_is_too_long_is_said_to_be() -> None:
         ("+" + "7".rjust(80, "0"), 7),
         ("+" + "7".rjust(81, "0"), None),
         ("٧" * 2, 77),
+        ("٠" * (OFFSET_BYTES_MAX // 2 - 1) + "٧", 7),
+        ("٠" * (OFFSET_BYTES_MAX // 2 - 1) + "٧٧", None),  # never cut
     ],
 )
 def test_the_last_offset(text: str, offset: int | None) -> None:
@@ -150,10 +154,7 @@ def test_the_longest_incarnation() -> None:
     """A topic's id may be longer than the ones that Kafka draws."""
     longest = "1" * 19 + "." + "A" * (INCARNATION_CHARS_MAX - 20)
     for mark, newer in (("", False), ("+", True)):
-        found = decode_incarnation("t", (longest + mark).encode())
-        if isinstance(found, Malformed):  # its id is bounded more tightly
-            continue
-        assert found == OffsetsOf(longest, newer)
+        assert decode_incarnation("t", (longest + mark).encode()) == OffsetsOf(longest, newer)
     assert isinstance(decode_incarnation("t", (longest + "AA").encode()), Malformed)
     assert decode_incarnation("t", b"") == Vacant()
 
@@ -170,8 +171,13 @@ def test_what_the_next_coordinator_says_of_older_leases(
 
 
 def test_no_older_lease_is_zero() -> None:
-    data = b'{"version":1,"epoch":1,"protocol":1,"lease_max_ms":5}'
-    assert decode_epoch(data) == EpochData(1, 1, 5, 0)
+    data = b'{"version":1,"epoch":1,"protocol":1,"lease_max_ms":5%s}'
+    for said in (b"", b',"older_lease_ms":0'):
+        assert decode_epoch(data % said) == EpochData(1, 1, 5, 0)
+    longest = data % (b',"older_lease_ms":%d' % LEASE_MS_MAX)
+    assert decode_epoch(longest) == EpochData(1, 1, 5, LEASE_MS_MAX)
+    for bad in (LEASE_MS_MAX + 1, -1):
+        assert isinstance(decode_epoch(data % (b',"older_lease_ms":%d' % bad)), Malformed)
 
 
 @pytest.mark.parametrize(

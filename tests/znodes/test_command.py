@@ -96,6 +96,7 @@ def changed(**fields: object) -> bytes:
         changed(ownershipMap={"orders-1": "g1_h-0"}),
         changed(ownershipMap={"orders-1": "somebody_else-0"}),
         changed(ownershipMap={"orders-1": 1}),
+        changed(ownershipMap={"orders-1": "thread"}),
         changed(option="stop-fetcher"),
         changed(option="stop-fetcher", partitions=["a-1", "a-1"]),
         changed(option="stop-fetcher", partitions=["a"]),

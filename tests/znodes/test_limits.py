@@ -106,6 +106,13 @@ def test_streams_of_each_of_several_topics(streams: Any, taken: bool) -> None:
     assert isinstance(found, Malformed) is not taken
 
 
+def test_what_is_equal_to_a_number_is_not_taken_for_it() -> None:
+    """Neither where the same subscription has just been read."""
+    for streams, taken in ((1, True), (True, False), (1.0, False), (1, True)):
+        found = registrations(registered(subscription={"a": streams}))
+        assert isinstance(found, Malformed) is not taken
+
+
 def test_what_a_mode_and_a_request_are_written_as() -> None:
     assert json.loads(mode.encode_mode(Mode(GroupMode.MIXED, "legacy-range", "a\n"))) == {
         **MODE,

@@ -118,6 +118,45 @@ def test_any_portions_give_what_matching_all_at_once_gives(w: World, budget_ns: 
     assert w.found == match_patterns(patterns, names)
 
 
+def test_topics_that_go_at_once_one_told_and_one_only_found(w: World) -> None:
+    """While a pattern is behind, what it has matched of late is not told yet."""
+    w.topics(["a"])
+    w.group("g", white(".*"))
+    assert w.work() == {white(".*"): {"a"}}
+    w.cost_ns = MS
+    w.topics(["a", "x", "y"])
+    w.work(1)
+    assert w.matches.behind
+    w.topics(["y"])
+    assert w.work() == {white(".*"): {"y"}}
+
+
+def test_what_goes_while_nobody_uses_a_pattern(w: World) -> None:
+    w.topics(["a", "b"])
+    w.group("g", white(".*"))
+    w.work()
+    w.group("g")
+    w.topics(["b"])
+    w.group("back", white(".*"))
+    assert w.work() == {white(".*"): {"b"}}
+
+
+def test_a_pattern_goes_on_where_it_was_when_names_are_forgotten(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "STALE_NAMES_MAX", 10)
+    names = [f"t{number}" for number in range(100)]
+    w.group("g", white(".*"))
+    w.topics(names)
+    w.cost_ns = US
+    w.work(20 * US)
+    done = w.matched()
+    assert 0 < done < 80 and w.matches.behind
+    w.topics(names[::4])
+    assert w.work() == {white(".*"): set(names[::4])}
+    assert w.matched() == len([n for n in range(0, 100, 4) if n >= done]), "each once"
+
+
 def test_names_of_topics_that_are_gone_are_forgotten(w: World) -> None:
     w.group("g", white(".*"))
     kept = [f"kept-{number}" for number in range(10)]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.znodes import strategies
 from zkcoord.core.model import Cause, Departed, GroupMetadata, Malformed, TopicPartition
 from zkcoord.znodes.codec import decode_metadata, encode_metadata, ranges_of
+from zkcoord.znodes.metadata import OWNERSHIP_CHARS_MAX, PROBLEMS_MAX, TEXT_CHARS_MAX
 
 
 @given(strategies.metadata)
@@ -63,6 +64,125 @@ def test_what_does_not_fit_goes_in_order() -> None:
     assert fewest == dataclasses.replace(
         without_topics, departed=tuple(left(n, n) for n in range(50, 100))
     )
+
+
+def test_what_somebody_configured_goes_before_a_departed_instance() -> None:
+    full = GroupMetadata(departed=(left(1, 1),), configuration={"a": "x" * 100, "b": 2})
+    without = dataclasses.replace(full, configuration={})
+    assert decode_metadata("g", encode_metadata(full, len(encode_metadata(full)))) == full
+    assert decode_metadata("g", encode_metadata(full, len(encode_metadata(full)) - 1)) == without
+    least = len(encode_metadata(without))
+    assert decode_metadata("g", encode_metadata(full, least)) == without
+    none = dataclasses.replace(without, departed=())
+    assert decode_metadata("g", encode_metadata(full, least - 1)) == none
+
+
+def test_the_longest_gone_goes_first_and_the_others_keep_their_order() -> None:
+    since = {"a": 5, "b": 9, "c": 7, "d": 7, "e": 1}
+    full = GroupMetadata(departed=tuple(Departed(i, (), at) for i, at in since.items()))
+    found = decode_metadata("g", encode_metadata(full, len(encode_metadata(full)) - 1))
+    assert isinstance(found, GroupMetadata) and [d.instance for d in found.departed] == ["b", "c"]
+    assert encode_metadata(full, 0) == encode_metadata(GroupMetadata())
+
+
+def test_what_a_departed_instance_had_subscribed_to_is_kept_where_others_topics_go() -> None:
+    """Where it was the group's topics, they are not repeated, and go with them."""
+    usual = Departed("a", (), 1, topics={"t": 1, "u": 1})
+    own = Departed("b", (), 1, topics={"t": 2, "u": 1})
+    full = GroupMetadata(topics=("t", "u"), departed=(usual, own))
+    data = encode_metadata(full)
+    assert ["topics" in item for item in json.loads(data)["departed"]] == [False, True]
+    assert decode_metadata("g", data) == full
+    assert decode_metadata("g", encode_metadata(full, len(data) - 1)) == dataclasses.replace(
+        full, topics=(), departed=(dataclasses.replace(usual, topics={}), own)
+    )
+
+
+def test_threads_of_a_departed_instance() -> None:
+    numbers = {TopicPartition("t", 0): 2, TopicPartition("t", 1): 10, TopicPartition("t", 2): 2}
+    departed = Departed("i", (*numbers, TopicPartition("t", 3)), 1, grace_ms=5, numbers=numbers)
+    data = encode_metadata(GroupMetadata(departed=(departed,)))
+    (written,) = json.loads(data)["departed"]
+    assert list(written["threads"].items()) == [("2", {"t": "0,2"}), ("10", {"t": "1"})]
+    found = decode_metadata("g", data)
+    assert isinstance(found, GroupMetadata) and found.departed == (departed,)
+
+
+def test_problems_and_texts_are_cut() -> None:
+    long = "x" * (TEXT_CHARS_MAX + 1)
+    full = GroupMetadata(
+        failure=long,
+        cause=Cause(long, long),
+        ownership="y" * (OWNERSHIP_CHARS_MAX + 1),
+        problems=("a\nb", *[long] * PROBLEMS_MAX),
+        mode="mixed",
+    )
+    found = decode_metadata("g", encode_metadata(full))
+    assert isinstance(found, GroupMetadata)
+    cut = "x" * TEXT_CHARS_MAX
+    assert found.problems == ("a?b", *[cut] * (PROBLEMS_MAX - 1))
+    assert (found.failure, found.cause, found.mode) == (cut, Cause(cut, cut), "mixed")
+    assert found.ownership == "y" * OWNERSHIP_CHARS_MAX
+    usual = json.loads(encode_metadata(GroupMetadata()))
+    assert "problems" not in usual and "mode" not in usual
+
+
+ONE = {"instance": "i", "since": 1, "partitions": {"a": "0"}}
+
+
+def test_a_departed_instance_of_an_earlier_version_has_no_grace() -> None:
+    found = decode_metadata("g", changed(departed=[ONE]))
+    assert isinstance(found, GroupMetadata) and found.departed[0].grace_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ({"topics": ["x" * 249]}, {"topics": ["x" * 250]}),
+        ({"configuration": {"a": "b", "c": 1}}, {"configuration": {"a": "b", "c": 1.5}}),
+        ({"departed": [ONE]}, {"departed": [ONE, 1]}),
+        ({"departed": [{**ONE, "grace": 0}]}, {"departed": [{**ONE, "grace": -1}]}),
+        (
+            {"departed": [{**ONE, "partitions": {"a": "0-99998", "b": "7"}}]},
+            {"departed": [{**ONE, "partitions": {"a": "0-99998", "b": "7-8"}}]},
+        ),
+        (
+            {"departed": [{**ONE, "threads": {"9999": {"a": "0"}}}]},
+            {"departed": [{**ONE, "threads": {"10000": {"a": "0"}}}]},
+        ),
+        (
+            {"departed": [{**ONE, "threads": {"1": {"a": "0"}}}]},
+            {"departed": [{**ONE, "threads": {"1": {"a": "1"}}}]},
+        ),
+        (
+            {"departed": [{**ONE, "threads": {"1": {}}}]},
+            {"departed": [{**ONE, "threads": {"01": {}}}]},
+        ),
+        (
+            {"departed": [{**ONE, "topics": {"a": 10_000}}]},
+            {"departed": [{**ONE, "topics": {"a": 10_001}}]},
+        ),
+        (
+            {"departed": [{**ONE, "topics": {"a": 1}}]},
+            {"departed": [{**ONE, "topics": {"a": 0}}]},
+        ),
+        (
+            {"departed": [{**ONE, "partitions": {"a": "3-3,9"}}]},
+            {
+                "departed": [
+                    {**ONE, "partitions": {"a": "3-3,9-"}},
+                    {**ONE, "partitions": {"a": "-"}},
+                ]
+            },
+        ),
+        ({"mode": "x" * 1_000}, {"mode": "x" * 1_001}),
+        ({"problems": ["x" * 1_000]}, {"problems": ["x" * 1_001]}),
+        ({"cause": {"reason": "", "trigger": ""}}, {"cause": {"reason": ""}}),
+    ],
+)
+def test_just_within_and_just_above(good: dict[str, object], bad: dict[str, object]) -> None:
+    assert isinstance(decode_metadata("g", changed(**good)), GroupMetadata)
+    assert isinstance(decode_metadata("g", changed(**bad)), Malformed)
 
 
 @given(st.integers(500, 20_000))

@@ -155,6 +155,95 @@ def test_watches_see_what_a_coordinator_reads(layout: Layout) -> None:
         assert any(path.startswith(f"{root}/") for root in roots), path
 
 
+def test_where_all_of_it_is() -> None:
+    """Each node that somebody makes, above others first."""
+    assert Layout.DRAFT.roots() == (
+        "/consumers",
+        "/consumers/groups",
+        "/consumers/groups/coordinator",
+        "/consumers/groups/coordinator/asks",
+    )
+    assert Layout.ISOLATED.roots() == (
+        "/consumers",
+        "/zkcoord",
+        "/zkcoord/groups",
+        "/zkcoord/groups/coordinator",
+        "/zkcoord/groups/coordinator/asks",
+    )
+    assert Layout.DRAFT.group_roots("g") == ("/consumers/groups/g",)
+    assert Layout.ISOLATED.group_roots("g") == ("/zkcoord/groups/g", "/consumers/g")
+    assert Layout.DRAFT.above_parts("g") == ("/consumers/groups/g", "/consumers/g")
+    assert Layout.ISOLATED.parts("g") == (
+        "/zkcoord/groups/g",
+        "/consumers/g",
+        "/consumers/g/ids",
+        "/consumers/g/owners",
+        "/zkcoord/groups/g/channel",
+        "/zkcoord/groups/g/publish",
+        "/zkcoord/groups/g/plans",
+        "/zkcoord/groups/g/requests",
+        "/consumers/g/offsets",
+        "/consumers/g/commit-metadata",
+    )
+    assert Layout.DRAFT.group_watch_roots("g") == ()
+    assert Layout.ISOLATED.group_watch_roots("g") == ("/consumers/g/ids", "/consumers/g/owners")
+
+
+def test_the_part_of_a_group_that_stands_below_the_other_root_is_elsewhere() -> None:
+    """In the isolated layout a group has two roots."""
+    lay = Layout.ISOLATED
+    for below in ("ids", "ids/c", "owners", "owners/t", "owners/t/0"):
+        path = f"/zkcoord/groups/g/{below}"
+        assert lay.locate(path) == paths.Elsewhere(path)
+    for below in ("", "/channel", "/channel/c", "/mode", "/requests/r", "/publish/p"):
+        path = f"/consumers/g{below}"
+        assert lay.locate(path) == paths.Elsewhere(path)
+
+
+@LAYOUTS
+@pytest.mark.parametrize(
+    "tail",
+    ["/channel/c/n/x", "/mode/x", "/requests", "/requests/r/x", "/publish/p/x", "/plans/5-1"],
+)
+def test_what_is_deeper_or_less_deep_than_a_node_of_ours(layout: Layout, tail: str) -> None:
+    path = layout.group("g") + tail
+    assert layout.locate(path) == paths.Elsewhere(path)
+
+
+@LAYOUTS
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/brokers",
+        "/brokers/topics/",
+        "/brokers/topics/a b",
+        "/brokers/topics/t/partitions",
+        "/brokers/ids/",
+        "/brokers/ids/01",
+        "/brokers/ids/1/x",
+        "/brokers/topicsx",
+        "/brokers/idsx/1",
+    ],
+)
+def test_what_is_no_node_of_kafkas(layout: Layout, path: str) -> None:
+    assert layout.locate(path) == paths.Elsewhere(path)
+
+
+@LAYOUTS
+def test_roots_that_hold_others(layout: Layout) -> None:
+    assert layout.locate("/brokers/topics") == paths.TopicsAt()
+    assert layout.locate("/brokers/ids") == paths.BrokersAt()
+    assert layout.locate("/consumers") == paths.Elsewhere("/consumers")
+
+
+@LAYOUTS
+def test_an_ask_is_of_a_group(layout: Layout) -> None:
+    assert layout.locate(layout.ask("g")) == paths.AskAt("g")
+    assert not isinstance(layout.locate(layout.asks), paths.AskAt)
+    for bad in (layout.ask("ids"), layout.ask("g/x"), layout.ask("")):
+        assert layout.locate(bad) == paths.Elsewhere(bad)
+
+
 def test_parents_go_down_from_the_root() -> None:
     assert parents("/a/b/c") == ("/a", "/a/b")
     assert parents("/a") == ()

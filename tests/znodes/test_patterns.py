@@ -8,10 +8,13 @@ import time
 import pytest
 
 from zkcoord.core.model import Malformed, Pattern, PatternKind
+from zkcoord.znodes import patterns
+from zkcoord.znodes.java_patterns import Refusal
 from zkcoord.znodes.patterns import (
     REGEX_CHARS_MAX,
     REGEX_PROGRAM_MAX,
     as_old_consumers_read,
+    check_old_regex,
     check_regex,
     compiled,
     match_patterns,
@@ -124,3 +127,41 @@ def test_bombs_do_not_go_off(regex: str) -> None:
     match_patterns([white(regex)], ["a" * 248 + "!"])
     # a backtracking engine takes longer than the universe has
     assert time.process_time() - before < 0.5
+
+
+@pytest.mark.parametrize(
+    ("regex", "found"),
+    [
+        (" 'a, b' ", "a|b"),
+        ("", patterns.EMPTY),
+        ("(?!a).*", "(?:|[^a].*)"),
+        ("a" * REGEX_CHARS_MAX, "a" * REGEX_CHARS_MAX),
+        ("a" * (REGEX_CHARS_MAX + 1), None),
+        ("(?=a)", None),
+        ("(a{1000}){1000}", None),  # RE2 refuses it
+    ],
+)
+def test_an_old_consumers_expression_in_re2(regex: str, found: str | None) -> None:
+    made = check_old_regex(regex)
+    assert made == found if found is not None else isinstance(made, Refusal) and made.reason
+
+
+def test_the_shortest_expression_and_the_largest_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = compiled("a{100}")
+    assert not isinstance(engine, Malformed) and not isinstance(compiled("a"), Malformed)
+    for less in (0, 1):
+        compiled.cache_clear()
+        monkeypatch.setattr(patterns, "REGEX_PROGRAM_MAX", engine.programsize - less)
+        found = compiled("a{100}")
+        assert isinstance(found, Malformed) is bool(less)
+    compiled.cache_clear()
+
+
+def test_why_re2_refuses_an_expression(capfd: pytest.CaptureFixture[str]) -> None:
+    """It says so itself, in the reason only."""
+    compiled.cache_clear()
+    for regex, why in (("(", "missing )"), (r"(\pL{500}){2}", "pattern too large")):
+        found = compiled(regex)
+        assert isinstance(found, Malformed)
+        assert found.reason.startswith(f"RE2 refuses it: {why}")
+    assert capfd.readouterr() == ("", "")

@@ -83,6 +83,8 @@ def test_a_plan_as_large_as_it_can_be_fits() -> None:
         {"incarnation": True},
         {"ranges": []},
         {"ranges": {"t": [1, 2, 0, 0]}},
+        {"ranges": {"t-0": 7}},
+        {"ranges": {"t-0": "1234"}},
         {"ranges": {"t-0": [1, 2]}},
         {"ranges": {"t-0": [2, 1, 0, 0]}},
         {"ranges": {"t-0": [1, 2, -1, 0]}},
@@ -94,6 +96,11 @@ def test_a_plan_as_large_as_it_can_be_fits() -> None:
 def test_malformed_replayed_plans(changed: dict[str, Any]) -> None:
     data = json.dumps({**PLAN, **changed}).encode()
     assert isinstance(codec.decode_replayed_plan("1-1", data), Malformed)
+
+
+def test_a_range_may_be_empty() -> None:
+    data = json.dumps({**PLAN, "ranges": {"t-0": [2, 2, 0, 0]}}).encode()
+    assert isinstance(codec.decode_replayed_plan("1-1", data), codec.ReplayedPlan)
 
 
 @pytest.mark.parametrize("key", list(PLAN))

@@ -79,7 +79,7 @@ class PatternMatches:
         come = [name for name in topics if name not in self._topics]
         self._topics = set(topics)
         for pattern, known in self._patterns.items():
-            lost = gone.intersection(known.matched) or gone.intersection(known.news)
+            lost = [name for name in gone if name in known.matched or name in known.news]
             if lost:
                 known.news.update(dict.fromkeys(lost, False))
             if known.groups and (lost or come):
