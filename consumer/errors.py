@@ -110,6 +110,18 @@ class ForkedConsumerError(ForkedProcessError, kafka_errors.IllegalStateError):
 class ConsumerError(ZkcoordError):
     """Root of what happens while consuming."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that another process can be sent it, whatever its constructor takes."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(
+    kind: type[ConsumerError], args: tuple[Any, ...], state: dict[str, Any]
+) -> ConsumerError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
 
 class MembershipError(ConsumerError, kafka_errors.KafkaError):
     """The member cannot go on."""

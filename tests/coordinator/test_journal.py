@@ -82,6 +82,26 @@ def test_only_journal_files_are_touched(tmp_path: Path) -> None:
     assert len(journal_files(tmp_path)) == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["²-1.000001.jsonl", "1-²-1.jsonl", "1-1.000001.jsonl/", f"{'9' * 200}-1.1.jsonl"]
+)
+def test_what_looks_like_a_journals_file_is_left_alone(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name.removesuffix("/")
+    if name.endswith("/"):
+        path.mkdir()
+    else:
+        path.write_bytes(b"")
+    journal = Journal(options(tmp_path))
+    journal.write(numbered(1))
+    journal.close()
+    assert [record["n"] for record in read(tmp_path)] == [1] and path.exists()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert journal_files(tmp_path / "file") == []
+
+
 def test_torn_and_foreign_lines_are_survived(tmp_path: Path) -> None:
     whole = [json.dumps(numbered(n)).encode() + b"\n" for n in range(3)]
     junk = [

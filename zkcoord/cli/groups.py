@@ -38,6 +38,7 @@ from zkcoord.znodes.paths import layout_named
 INTERVAL_MS = 1_000
 NEVER_LISTED = "a group is Dead when it was deleted, and then it has no nodes and is not listed"
 INTERVAL_MS_MIN = 100
+INTERVAL_MS_MAX = 86_400_000
 
 EPILOG = """\
 examples:
@@ -172,9 +173,9 @@ def _states(text: str) -> frozenset[GroupState]:
 
 def _describe(args: argparse.Namespace, settings: Settings) -> int:
     validate_group(args.group)
-    if args.interval_ms < INTERVAL_MS_MIN:
+    if not INTERVAL_MS_MIN <= args.interval_ms <= INTERVAL_MS_MAX:
         raise ConfigurationError(
-            f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} or more"
+            f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} to {INTERVAL_MS_MAX}"
         )
     if args.times < 0 or (args.times and not args.watch):
         raise ConfigurationError(

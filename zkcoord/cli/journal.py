@@ -38,7 +38,6 @@ COLUMNS = (
     ("MEMBERS", 7),
     ("WAITED FOR", 0),
 )
-WALL_MS_MAX = 253_402_300_800_000  # the year 10000
 
 EPILOG = """\
 examples:
@@ -172,7 +171,7 @@ def row(record: Mapping[str, Any]) -> list[str]:
     what, why, trigger = _story(kind, record)
     took = f"{record['duration_ms']} ms" if isinstance(record.get("duration_ms"), int) else ""
     cells = [
-        _time(record["t"]),
+        timestamp(record["t"]),
         _text(record, "group"),
         what,
         why,
@@ -183,10 +182,6 @@ def row(record: Mapping[str, Any]) -> list[str]:
         _waited(record.get("waited_for")),
     ]
     return [_cut(printable(cell)) or "-" for cell in cells]
-
-
-def _time(wall_ms: int) -> str:
-    return timestamp(wall_ms) if 0 <= wall_ms < WALL_MS_MAX else str(wall_ms)
 
 
 def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:

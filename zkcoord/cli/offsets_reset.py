@@ -351,15 +351,24 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
     owned = [row for row in written if row.owner]
     if owned:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
-        late = live.await_taken(
-            reset.client,
-            reset.layout,
-            reset.group,
-            owned,
-            lambda: until_ms - boot_ms(),
-            rest,
-            progress,
-        )
+        try:
+            late = live.await_taken(
+                reset.client,
+                reset.layout,
+                reset.group,
+                owned,
+                lambda: until_ms - boot_ms(),
+                rest,
+                progress,
+            )
+        except KeyboardInterrupt:
+            progress.note(
+                f"{len(written)} partitions were reset; the owners of {len(owned)} of them may not"
+                f" have heard yet: see zkcoord offsets show {reset.group}"
+            )
+            if told:
+                untold.told()
+            raise
         if late:
             progress.note(
                 f"stored, but the owners of {some(late)} have not committed from there yet: they"

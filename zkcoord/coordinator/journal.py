@@ -45,6 +45,7 @@ RECORD_BYTES_MAX = 256 * 1024
 BATCH_RECORDS_MAX = 1_000
 RETRY_MS = 2_000
 CLOSE_WAIT_MS = 2_000
+DIGITS_MAX = 20  # of each number in the name of a file
 SUFFIX = ".jsonl"
 
 Record = dict[str, Any]
@@ -243,7 +244,7 @@ def journal_files(folder: Path) -> list[Path]:
             (path for path in folder.iterdir() if path.name.endswith(SUFFIX) and _order(path)),
             key=_order,
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
@@ -251,7 +252,8 @@ def _order(path: Path) -> tuple[int, ...]:
     """(start ms, pid, number) of a journal file's name; empty for another's."""
     stem, _, number = path.name[: -len(SUFFIX)].rpartition(".")
     started, _, pid = stem.partition("-")
-    if started.isdigit() and pid.isdigit() and number.isdigit():
+    parts = (started, pid, number)
+    if all(part.isascii() and part.isdigit() and len(part) <= DIGITS_MAX for part in parts):
         return int(started), int(pid), int(number)
     return ()
 
@@ -279,8 +281,8 @@ class Reading:
                 with path.open("rb") as file:
                     file.seek(self.consumed.get(path.name, 0))
                     yield from self._lines(file, path.name)
-            except FileNotFoundError:
-                continue  # deleted since it was listed: it was the oldest
+            except (FileNotFoundError, IsADirectoryError):
+                continue  # deleted since it was listed: it was the oldest; or no file of ours
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[Record]:
         while True:

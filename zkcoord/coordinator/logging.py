@@ -30,6 +30,7 @@ from zkcoord.zk.clock import boot_ms
 WINDOW_MS = 60_000
 KEYS_MAX = 10_000
 QUEUE_LINES_MAX = 10_000
+WALL_MS_MAX = 253_402_300_800_000  # the year 10000
 VALUE_CHARS_MAX = 2_000
 LEVELS = {
     "debug": logging.DEBUG,
@@ -175,7 +176,11 @@ class Logs:
 
 
 def timestamp(wall_ms: int) -> str:
-    """UTC with milliseconds, 2026-01-31T10:00:00.123Z, of milliseconds since 1970."""
+    """UTC with milliseconds, 2026-01-31T10:00:00.123Z, of milliseconds since 1970; the number where
+    that is no time of ours.
+    """
+    if not 0 <= wall_ms < WALL_MS_MAX:
+        return str(wall_ms) if abs(wall_ms) < 10**30 else "a time that cannot be"
     return (
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ms // 1000)) + f".{wall_ms % 1000:03d}Z"
     )
