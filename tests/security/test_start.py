@@ -90,6 +90,23 @@ def test_what_kafka_leaves_open_is_refused_by_secure_and_named_until_it_is_mende
     look_at_acls(zk, Layout.DRAFT, secure=True)
 
 
+def test_what_is_to_be_mended_is_mended_before_anything_is_printed(
+    zk_hosts: str, coordinator: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads the output may be gone before the first line of it."""
+    anybody = client_as(zk_hosts, STRANGER)
+    anybody.create(f"{CONSUMERS}/groups/old/mode", b"{}", makepath=True)
+    disconnect(anybody)
+
+    def gone(*_: object, **named: object) -> None:
+        raise BrokenPipeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("zkcoord.cli.acl.out", gone)
+        assert main(["acl", "apply", *coordinator, "--execute"]) == 0
+    assert main(["acl", "audit", *coordinator]) == 0
+
+
 def test_who_may_not_mend_is_told_so(zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
     owner = client_as(zk_hosts, "coord")
     owner.create(
