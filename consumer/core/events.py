@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from zkcoord.core.model import Command, Malformed, Mode, Subscription, Thread, TopicPartition
 
 from .messages import FailureCode, FromFetcher, ToFetcher
-from .topic_incarnations import IncarnationMark, TopicNote
+from .topic_incarnations import ExpectedNote, IncarnationMark, TopicNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class ReadLegacyGroup:
 class StartPartition:
     """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the
     node); without an offset nothing is stored. `metadata` and `noted` are what stands beside the
-    offset, which stays.
+    offset, which stays. `note`: what the first offset must find said of its topic's offsets.
     """
 
     partition: TopicPartition
@@ -339,6 +339,7 @@ class StartPartition:
     version: int | None
     metadata: str = ""
     noted: bool = False
+    note: ExpectedNote | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +357,8 @@ class StopPartition:
 @dataclass(frozen=True, slots=True)
 class Ack:
     """ONE multi: check of one's own registration, delete the command (where there is one: a release
-    has none), all starts and stops, and whose the offsets of whole topics are (`marks`).
+    has none), all starts and stops, and whose the offsets of whole topics are (`marks`). `notes`:
+    topics, and at which version that must stand beside the first offset of one of their partitions.
     """
 
     token: int
@@ -364,6 +366,7 @@ class Ack:
     starts: tuple[StartPartition, ...] = ()
     stops: tuple[StopPartition, ...] = ()
     marks: tuple[IncarnationMark, ...] = ()
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,12 +375,14 @@ class Store:
     None: create the node); with nothing to store it only proves membership. `owned`: check the
     owner nodes, too, since an old consumer may have deleted ours. `metadata`: what is to stand
     beside an offset ("": nothing), where something does or did, and whether its node exists.
+    `notes`: as in an `Ack`.
     """
 
     token: int
     values: Mapping[TopicPartition, tuple[int, int | None]]
     owned: bool = False
     metadata: Mapping[TopicPartition, tuple[str, bool]] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

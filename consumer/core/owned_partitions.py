@@ -12,11 +12,13 @@ the very value that was stored before.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from zkcoord.core.model import Thread
+from zkcoord.core.model import Thread, TopicPartition
 
 from .events import PartitionReading, Whose
+from .topic_incarnations import ExpectedNote
 
 NOT_ANNOUNCED = 1 << 62
 """Later than every assignment epoch."""
@@ -60,6 +62,9 @@ class OwnedPartition:
 
     noted: bool = False
     """Whether there is a node of metadata, for this offset or another."""
+
+    note: ExpectedNote | None = None
+    """What its first offset must find said of its topic's offsets; None: not known."""
 
     step: OwnedStep = OwnedStep.ACTIVE
     """Whether it is fetched or being given up."""
@@ -130,3 +135,16 @@ def judge(held: OwnedPartition, read: PartitionReading) -> OwnershipReading:
     held.stored(read.offset, read.version, read.metadata, read.noted)
     held.reset = held.reset or not known
     return OwnershipReading.KEPT if known else OwnershipReading.RESET
+
+
+def first_offset_notes(
+    held: Mapping[TopicPartition, OwnedPartition], partitions: Iterable[TopicPartition]
+) -> dict[str, int]:
+    """By topic at which version its note must be found by a write that stores the first offset of
+    one of these partitions.
+    """
+    return {
+        tp.topic: note.version
+        for tp in partitions
+        if held[tp].version is None and (note := held[tp].note) is not None
+    }

@@ -43,6 +43,17 @@ class IncarnationMark:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedNote:
+    """What offsets/[topic] says, and at which version, since a partition was started without an
+    offset. Whoever stores its first one must find it so: below a node that was deleted and made
+    again, or that speaks of another topic by now, the offset would pass for one of that.
+    """
+
+    incarnation: str
+    version: int
+
+
 class Fate(enum.Enum):
     """What becomes of the offsets stored for a topic."""
 
@@ -87,3 +98,22 @@ def mark(
         return None
     assert now is not None and isinstance(beside, TopicNote)
     return IncarnationMark(topic, now, found is Fate.PAST, beside.version)
+
+
+def expected(now: str | None, beside: TopicNote | Malformed | None) -> ExpectedNote | None:
+    """The note as a start ack that has read `beside` leaves it; None where it cannot be known."""
+    if now is None or not isinstance(beside, TopicNote):
+        return None
+    written = fate(now, beside) in (Fate.ADOPTED, Fate.PAST)
+    return ExpectedNote(now, beside.version + written)
+
+
+def found_again(note: ExpectedNote, beside: TopicNote | Malformed | None) -> ExpectedNote | None:
+    """What to expect from now on, after `beside` was read; None: the note is gone, or another
+    topic's. What cannot be read says neither.
+    """
+    if not isinstance(beside, TopicNote):
+        return note
+    if not beside.incarnation or not same_incarnation(note.incarnation, beside.incarnation):
+        return None
+    return ExpectedNote(note.incarnation, beside.version)

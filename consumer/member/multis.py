@@ -4,7 +4,7 @@ writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from consumer.core import events as ev
@@ -86,6 +86,7 @@ class MemberMultis:
                     for tp in sorted(action.values)
                     if action.owned
                 ]
+                ops += self._note_checks(action.notes)
                 for tp, (value, version) in sorted(action.values.items()):
                     stores[len(ops)] = tp
                     ops.append(self._offset_op(tp, value, version))
@@ -129,6 +130,7 @@ class MemberMultis:
         group, lay = self.options.group, self.layout
         if ack.command:
             ops.append(Delete(lay.command(group, name, ack.command)))
+        ops += self._note_checks(ack.notes)
         for mark in ack.marks:
             ops.append(
                 SetData(
@@ -152,6 +154,10 @@ class MemberMultis:
                 ops.append(self._offset_op(stop.partition, stop.offset, stop.version))
                 if stop.clears:
                     ops += self._metadata_ops(stop.partition, stop.offset, "", True)
+
+    def _note_checks(self, notes: Mapping[str, int]) -> list[Op]:
+        topic_of = self.layout.offset_topic
+        return [Check(topic_of(self.options.group, t), v) for t, v in sorted(notes.items())]
 
     def _offset_op(self, tp: TopicPartition, offset: int, version: int | None) -> Op:
         return offset_op(self.layout, self.options.group, self.acl, tp, offset, version)

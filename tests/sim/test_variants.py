@@ -31,6 +31,7 @@ TRIED_FIRST = {
     "no_meaning": (12, 21),
     "no_floor": (15, 27, 44),
     "any_mode": (8, 20, 32),
+    "first_offset_unmarked": (728, 755),
     "no_fence_for_asks": (0, 2, 9),
     "no_replaced_process": (59,),
     "no_older_lease": (98,),

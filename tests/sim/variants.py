@@ -20,6 +20,7 @@ from consumer.core.parts import starts
 from consumer.core.parts.announcements import Announcements
 from consumer.core.parts.commands import Commands
 from consumer.core.parts.commits import Commits
+from consumer.core.parts.doubts import Doubts
 from consumer.core.parts.lease_proofs import LeaseProofs
 from consumer.core.parts.legacy_group import LegacyGroupRules
 from consumer.core.parts.requests import Requests
@@ -722,6 +723,16 @@ _ALL = (
         "what the application is working on is given up with the rest",
         (Patch(Commands, "revoked", _whole_at_once),),
         "members",
+        ("I13",),
+    ),
+    Variant(
+        "first_offset_unmarked",
+        "a first offset is stored whatever is said of its topic's offsets by then",
+        (
+            Patch(MemberMultis, "_note_checks", _nothing_to_write),
+            Patch(Doubts, "_settle_note", _nothing),
+        ),
+        "commits",
         ("I13",),
     ),
     Variant(

@@ -30,10 +30,10 @@ class Announcements:
 
     def announce_started(self, now_ms: int) -> None:
         """Report what was started, but not without a lease: an answer that came late may be one of
-        a session that is over, and then another owns it by now.
+        a session that is over, and then another owns it by now; nor to an application that closes.
         """
         session = self.state.session
-        if not session.unannounced or not self.proofs.holds(now_ms):
+        if not session.unannounced or session.leaving or not self.proofs.holds(now_ms):
             return
         started = {tp: session.held[tp] for tp in sorted(session.unannounced)}
         session.unannounced.clear()

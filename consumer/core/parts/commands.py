@@ -17,7 +17,7 @@ from consumer.core.in_progress import (
 )
 from consumer.core.options import MemberOptions
 from consumer.core.outbox import Outbox
-from consumer.core.owned_partitions import OwnedPartition, OwnedStep
+from consumer.core.owned_partitions import OwnedPartition, OwnedStep, first_offset_notes
 from consumer.core.state import MemberState
 from zkcoord.core.model import Command, TopicPartition
 
@@ -126,6 +126,9 @@ class Commands:
             tuple(current.starts[tp] for tp in sorted(current.starts)),
             tuple(stops),
             tuple(current.marks.values()),
+            first_offset_notes(
+                session.held, (stop.partition for stop in stops if stop.offset is not None)
+            ),
         )
         session.in_flight = RequestInFlight(InFlightKind.ACK, ack.token, DueWrite.ACK, ack=ack)
         self.outbox.request(ack)
@@ -153,6 +156,7 @@ class Commands:
                 versions.get(start.partition, 0) if stored else start.version,
                 metadata=start.metadata,
                 noted=start.noted,
+                note=start.note,
             )
             self.prove_topic_later(current.command, start.partition)
         self.announcements.report_stored(

@@ -14,6 +14,7 @@ from consumer.core import messages as msg
 from consumer.core.in_progress import CommitIntent, InFlightKind, RequestInFlight
 from consumer.core.options import MemberOptions
 from consumer.core.outbox import Outbox
+from consumer.core.owned_partitions import first_offset_notes
 from consumer.core.state import MemberState
 from zkcoord.core.model import TopicPartition
 
@@ -166,6 +167,7 @@ class Commits:
                 {tp: (value, held[tp].version) for tp, value in values.items()},
                 session.shared,
                 metadata,
+                first_offset_notes(held, part),
             )
         )
 

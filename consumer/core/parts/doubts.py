@@ -19,6 +19,7 @@ from consumer.core.owned_partitions import (
     judge_owner,
 )
 from consumer.core.state import MemberState
+from consumer.core.topic_incarnations import found_again
 from zkcoord.core.model import Option, TopicPartition
 
 from .announcements import Announcements
@@ -58,14 +59,23 @@ class Doubts:
         wanted = set(session.held) | {
             i.partition for i in session.intents if isinstance(i, DropIntent)
         }
-        node, topics = "", {}
+        node = ""
+        topics = {
+            tp.topic: owned.note.incarnation
+            for tp, owned in session.held.items()
+            if owned.version is None and owned.note is not None
+        }
         if current is not None:
             wanted.update(current.command.partitions)
             node = current.command.node
-            topics = dict(sorted(current.command.incarnations.items()))
+            topics |= current.command.incarnations
         token = self.outbox.token()
         session.in_flight = RequestInFlight(InFlightKind.DOUBT, token)
-        self.outbox.request(ev.ReadPartitions(token, tuple(sorted(wanted)), node, True, topics))
+        self.outbox.request(
+            ev.ReadPartitions(
+                token, tuple(sorted(wanted)), node, True, dict(sorted(topics.items()))
+            )
+        )
 
     def settle(self, e: ev.PartitionsRead) -> None:
         """Keep what is ours, drop what is not, and withdraw what was withdrawn."""
@@ -96,6 +106,8 @@ class Doubts:
         for tp in sorted(held):
             if tp in e.holdings:
                 self._settle_one(tp, held[tp], e.holdings[tp])
+        for tp in sorted(held):
+            self._settle_note(tp, held[tp], e)
         self.announcements.report_stored(
             {
                 tp: owned.committed
@@ -104,6 +116,22 @@ class Doubts:
             },
             metadata={tp: owned.metadata for tp, owned in held.items()},
         )
+
+    def _settle_note(self, tp: TopicPartition, owned: OwnedPartition, e: ev.PartitionsRead) -> None:
+        """Nothing is stored of it, and somebody deleted all that was of its topic, or the offsets
+        are another topic's by now: it is started anew, like one whose offset was deleted.
+        """
+        if owned.version is not None or owned.note is None:
+            return
+        owned.note = found_again(owned.note, e.beside.get(tp.topic))
+        if owned.note is None:
+            self._give_back(tp, "the stored offsets of its topic were deleted")
+
+    def _give_back(self, tp: TopicPartition, reason: str) -> None:
+        session = self.state.session
+        del session.held[tp]
+        session.intents.append(DropIntent(tp))
+        self.announcements.report_lost((tp,), reason)
 
     def _registered_anew(self, incarnation: int) -> None:
         """The subscription was changed: commands to the registration before are void."""
@@ -134,6 +162,4 @@ class Doubts:
             del session.held[tp]
             self.announcements.report_lost((tp,), "another member owns it")
         elif reading is OwnershipReading.OFFSET_GONE:
-            del session.held[tp]
-            session.intents.append(DropIntent(tp))
-            self.announcements.report_lost((tp,), "its stored offset was deleted")
+            self._give_back(tp, "its stored offset was deleted")

@@ -20,7 +20,7 @@ from consumer.core.options import MemberOptions
 from consumer.core.outbox import Outbox
 from consumer.core.owned_partitions import OwnedPartition
 from consumer.core.state import MemberState
-from consumer.core.topic_incarnations import Fate, counts, fate, is_meant, mark
+from consumer.core.topic_incarnations import Fate, counts, expected, fate, is_meant, mark
 from zkcoord.core.model import Malformed, TopicPartition
 
 from .announcements import Announcements
@@ -182,6 +182,7 @@ class Starts:
             read.version,
             read.metadata if stored is not None and counts(found, read.noted_in, beside) else "",
             read.noted,
+            expected(now, beside) if self.options.stores_offsets else None,
         )
         if not self.options.stores_offsets:
             current.unresolved.add(tp)

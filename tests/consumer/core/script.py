@@ -170,7 +170,9 @@ class World:
                 else f"; delete what is beside {tp}"
                 for tp, (text, there) in action.metadata.items()
             )
-            return f"store {shown(values)}{beside}" if action.values else "prove membership"
+            if not action.values:
+                return "prove membership"
+            return f"store {shown(values)}{beside}{self.noted(action.notes)}"
         if isinstance(action, ev.DropOwners):
             return f"drop owner nodes {listed(action.partitions)}"
         if isinstance(action, ev.Resubscribe):
@@ -204,7 +206,13 @@ class World:
             f"take {shown(takes)}" if takes else "",
             f"give {shown(gives)}" if gives else "",
         ]
-        return f"ack {action.command}: " + ("; ".join(filter(None, parts)) or "nothing")
+        done = "; ".join(filter(None, parts)) or "nothing"
+        return f"ack {action.command}: {done}{self.noted(action.notes)}"
+
+    def noted(self, notes: Mapping[str, int]) -> str:
+        """What must still be said of the offsets of whole topics."""
+        said = " ".join(f"{topic}@{version}" for topic, version in notes.items())
+        return f"; if it is still said {said}" if said else ""
 
     def told(self, m: msg.ToFetcher) -> str:
         """A message to the fetching side."""
