@@ -57,7 +57,7 @@ class Stores:
         found: dict[str, Topic] = {}
         for name, answer in zip(
             fitting,
-            self.client.read([GetData(f"{TOPICS}/{name}") for name in fitting]),
+            self.client.see([GetData(f"{TOPICS}/{name}") for name in fitting]),
             strict=False,
         ):
             topic = (

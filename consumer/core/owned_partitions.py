@@ -15,7 +15,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from zkcoord.core.model import Thread, TopicPartition
+from zkcoord.core.model import Malformed, Thread, TopicPartition
 
 from .events import PartitionReading, Whose
 from .topic_incarnations import ExpectedNote
@@ -119,6 +119,8 @@ def judge(held: OwnedPartition, read: PartitionReading) -> OwnershipReading:
     """
     if read.whose is not Whose.MINE:
         return OwnershipReading.LOST
+    if read.version is None and isinstance(read.offset, Malformed):
+        return OwnershipReading.KEPT  # it may not be read by now: that says nothing of it
     if read.version is None:
         if held.version is not None:
             return OwnershipReading.OFFSET_GONE

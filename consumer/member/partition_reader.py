@@ -17,6 +17,7 @@ from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     AclEntry,
     Children,
+    Denied,
     GetChildren,
     GetData,
     Missing,
@@ -193,6 +194,10 @@ class PartitionReader:
             whose = Whose.MINE
         beside = self.beside.get(tp)
         noted = isinstance(beside, Node)
+        if isinstance(offset, Denied):
+            path = self.layout.offset(self.group, tp)
+            hidden = Malformed("offset", path, "ZooKeeper does not let this client read it")
+            return PartitionReading(whose, hidden, None, noted=noted)
         if not isinstance(offset, Node):
             return PartitionReading(whose, None, None, noted=noted)
         value = codec.decode_offset(self.layout.offset(self.group, tp), offset.data)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import kafka.errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -181,8 +181,8 @@ class HandAssignment:
             hidden = _hidden(reads, answers)
             if hidden:
                 raise UnavailableError(f"ZooKeeper does not let this client read {hidden}")
-            self._refuse_unreadable(reads, answers, wanted)
-            found = stored_of(wanted, answers)
+            found, unreadable = stored_of(wanted, answers)
+            self._refuse_unreadable(unreadable)
         rest = [tp for tp in wanted if tp not in found and tp not in self._unreadable]
         if rest and (self._storage == "kafka" or self._initial == "kafka"):
             committed = committed_in_kafka(self._kafka, rest, KAFKA_DEADLINE_S)
@@ -193,23 +193,18 @@ class HandAssignment:
                     self._state.ledger.committed.pop(tp, None)
         return found
 
-    def _refuse_unreadable(
-        self, reads: Sequence[Read], answers: Sequence[ReadAnswer], wanted: Sequence[TopicPartition]
-    ) -> None:
+    def _refuse_unreadable(self, unreadable: Mapping[TopicPartition, Malformed]) -> None:
         """Have a poll raise `UnreadableOffsetError` for each of these whose offset is none, once;
         they wait until somebody corrects the node and they are assigned again.
         """
-        before, self._unreadable = self._unreadable, set()
-        for tp in wanted:
-            path = self._layout.offset(self._group, ModelPartition(*tp))
-            bad = _no_offset(path, reads, answers)
-            if bad is not None:
-                self._unreadable.add(tp)
-                if tp not in before:
-                    with self._data.lock:
-                        self._state.raise_later(
-                            UnreadableOffsetError((tp.topic, tp.partition), path, bad.reason)
-                        )
+        before, self._unreadable = self._unreadable, set(unreadable)
+        for tp, bad in unreadable.items():
+            if tp not in before:
+                node = self._layout.offset(self._group, ModelPartition(*tp))
+                with self._data.lock:
+                    self._state.raise_later(
+                        UnreadableOffsetError((tp.topic, tp.partition), node, bad.reason)
+                    )
 
     def _warn(self, what: str, error: Exception) -> None:
         said = described(error)

@@ -14,7 +14,7 @@ from kafka.errors import RetriableError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core.topic_incarnations import Fate, counts, fate
-from consumer.errors import CommitUnavailableError
+from consumer.errors import CommitUnavailableError, UnreadableOffsetError
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.one_query import ask
 from consumer.member.partition_reader import beside_of, metadata_of
@@ -51,7 +51,7 @@ def stored_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """The next offsets of these partitions, and what was committed beside each; those without one
     are left out. Raises `CommitUnavailableError` without an answer within `timeout_s`,
-    `SessionRefusedError`.
+    `SessionRefusedError`, `UnreadableOffsetError` where what counts is no offset.
     """
     reads = stored_reads(layout, group, partitions)
     deadline = time.monotonic() + timeout_s
@@ -64,7 +64,11 @@ def stored_offsets(
         )
     if any(isinstance(answer, Denied) for answer in answers):
         raise _unread(timeout_s)
-    return stored_of(partitions, answers)
+    stored, unreadable = stored_of(partitions, answers)
+    for tp, bad in unreadable.items():
+        node = layout.offset(group, ModelPartition(*tp))
+        raise UnreadableOffsetError((tp.topic, tp.partition), node, bad.reason)
+    return stored
 
 
 def stored_reads(layout: Layout, group: str, partitions: Sequence[TopicPartition]) -> list[Read]:
@@ -86,21 +90,24 @@ def stored_reads(layout: Layout, group: str, partitions: Sequence[TopicPartition
 
 def stored_of(
     partitions: Sequence[TopicPartition], answers: Sequence[ReadAnswer]
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What is stored, by the answers to `stored_reads`."""
+) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, Malformed]]:
+    """What is stored, by the answers to `stored_reads`, and what would count but is no offset."""
     found = iter(answers)
     said = {t: (next(found), next(found)) for t in sorted({tp.topic for tp in partitions})}
     stored: dict[TopicPartition, OffsetAndMetadata] = {}
+    unreadable: dict[TopicPartition, Malformed] = {}
     for tp in partitions:
         known = _stored(tp, next(found), next(found), *said[tp.topic])
-        if known is not None:
+        if isinstance(known, Malformed):
+            unreadable[tp] = known
+        elif known is not None:
             stored[tp] = known
-    return stored
+    return stored, unreadable
 
 
 def _stored(
     tp: TopicPartition, offset: ReadAnswer, metadata: ReadAnswer, said: ReadAnswer, now: ReadAnswer
-) -> OffsetAndMetadata | None:
+) -> OffsetAndMetadata | Malformed | None:
     """What counts of one partition, by what is said of its topic's offsets, and by the topic as it
     is now.
     """
@@ -110,8 +117,10 @@ def _stored(
     beside = beside_of(tp.topic, said) if isinstance(said, Node) else None
     found = fate(topic.incarnation, beside) if isinstance(topic, Topic) else Fate.COUNT
     value = codec.decode_offset(f"{tp.topic}-{tp.partition}", offset.data)
-    if isinstance(value, Malformed) or not counts(found, offset.stat.mzxid, beside):
+    if not counts(found, offset.stat.mzxid, beside):
         return None
+    if isinstance(value, Malformed):
+        return value
     text = metadata_of(ModelPartition(*tp), value, metadata)
     if isinstance(metadata, Node) and not counts(found, metadata.stat.mzxid, beside):
         text = ""

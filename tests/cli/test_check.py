@@ -299,6 +299,19 @@ def test_what_may_not_be_read_is_said(here: OldWorld, run: Run) -> None:
     assert found(out) == {("not-readable", "closed"): "/consumers/closed/offsets"}
 
 
+def test_who_may_not_be_seen_may_be_registered(here: OldWorld, run: Run) -> None:
+    """No owner node is called an orphan's where a registration is hidden."""
+    from kazoo.security import make_digest_acl
+
+    here.topic("t", 1)
+    here.member("veiled", "veiled_a", {"t": 1})
+    here.session("veiled_a").ensure_path("/consumers/veiled/owners/t")
+    here.session("veiled_a").create("/consumers/veiled/owners/t/0", b"veiled_a-0", ephemeral=True)
+    node = "/consumers/veiled/ids/veiled_a"
+    here.client.set_acls(node, [make_digest_acl("u", "p", all=True)])
+    assert found(run("--json", "--only", "veiled")[1]) == {("not-readable", "veiled"): node}
+
+
 def test_thousands_of_groups_take_few_requests_and_bounded_memory(
     here: OldWorld,
     zk_server: ZooKeeperServer,

@@ -219,6 +219,22 @@ def test_an_export_can_be_given_back(here: World, topic: str, run: Run, tmp_path
     assert status == 0 and (stored(here, topic, 0), stored(here, topic, 1)) == ((5, 2), (7, 2)), err
 
 
+def test_what_is_stored_of_a_partition_that_kafka_has_not_holds_nothing_up(
+    here: World, topic: str, run: Run
+) -> None:
+    stray = here.layout.offset("billing", TopicPartition(topic, 17))
+    here.client.create(stray, b"4")
+    status, out, err = run("offsets", "reset", "billing", "--all-topics", "--to-latest")
+    assert status == 0 and len(rows(out)) == 2 and f"Kafka has no partition {topic}-17" in err
+    parent = here.layout.offset_topic("billing", topic)
+    here.client.set(parent, encode_incarnation(OffsetsOf("7.earlier")))
+    status, out, err = run("offsets", "accept", "billing", "--all-topics", "--execute")
+    assert status == 0 and "1 topics were accepted" in err and f"{topic}-17" in err
+    assert here.client.get(stray)[0] == b"4"
+    status, _, err = run("offsets", "reset", "billing", "--topic", f"{topic}:17", "--to-latest")
+    assert status == 1 and f"Kafka has no partition {topic}-17: leave it out" in err
+
+
 def test_members_refuse_it_and_an_owner_without_registration_too(
     here: World, topic: str, run: Run
 ) -> None:

@@ -6,11 +6,15 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import IllegalStateError, KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from kazoo.security import make_digest_acl
 
-from consumer.errors import NotOwnedError
-from tests.compat.both import PATIENCE_S, Listener, Side, drain, following, fresh, iterated, settle
+from consumer.errors import CommitUnavailableError, NotOwnedError, UnreadableOffsetError
+from tests.compat.both import PATIENCE_S, Listener, Side, drain, following, fresh, iterated, settle, take
 from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
+from tests.harness.zookeeper import connect, disconnect
+from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.znodes.paths import Layout
 
 pytestmark = pytest.mark.kafka
 
@@ -174,3 +178,40 @@ def test_a_transaction_with_offsets_of_ours_is_refused_by_the_broker(ours: Side)
             )
     finally:
         producer.close()
+
+
+def test_a_member_whose_offset_is_hidden_or_none_waits_for_that_partition_alone(ours: Side) -> None:
+    """The others are consumed; what is stored there is neither passed over nor absent."""
+    topic = create_topic(ours.broker, fresh("hidden"), 3)
+    produce_numbered(ours.broker, topic, 3, 5)
+    hidden, bad, good = (TopicPartition(topic, n) for n in range(3))
+    node, none = (Layout.DRAFT.offset(topic, ModelPartition(*tp)) for tp in (hidden, bad))
+    zk = connect(ours.zookeeper)
+    try:
+        zk.create(node, b"2", makepath=True)
+        zk.create(none, b"17\n")
+        before = zk.get_acls(node)[0]
+        zk.set_acls(node, [make_digest_acl("nobody", "x", all=True)])
+        c = ours.member(topic, topic, auto_offset_reset="earliest", enable_auto_commit=False)
+        raised: set[str] = set()
+        taken: dict[TopicPartition, list[int]] = {}
+
+        def both_are_said() -> bool:
+            try:
+                take(c, taken)
+            except UnreadableOffsetError as e:
+                raised.add(e.node)
+            return raised == {node, none} and len(taken.get(good, ())) == 5
+
+        wait_until(both_are_said, PATIENCE_S, "both errors and the good partition's records")
+        assert set(taken) == {good} and c.assignment() == {good}
+        with pytest.raises(UnreadableOffsetError, match=none):
+            c.committed(bad)
+        with pytest.raises(CommitUnavailableError):
+            c.committed(hidden, timeout_ms=200)
+        zk.add_auth("digest", "nobody:x")
+        zk.set_acls(node, before)
+        assert drain([c], 3) == {hidden: [2, 3, 4]}
+        assert zk.get(none)[0] == b"17\n"
+    finally:
+        disconnect(zk)

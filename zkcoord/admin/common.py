@@ -28,7 +28,7 @@ from zkcoord.zk.port import (
     SetData,
     ZkError,
 )
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 1_000
@@ -136,8 +136,5 @@ def children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
     be seen.
     """
     if isinstance(answer, Denied):
-        raise RefusedError(
-            f"ZooKeeper does not let this client read {path} ({answer.error.value}): give"
-            " credentials that may (--zookeeper-user)"
-        )
+        raise RefusedError(not_allowed(path, answer))
     return answer.names if isinstance(answer, Children) else ()

@@ -223,7 +223,7 @@ class Deletion:
         commands = sum(item.kind == "commands" for item in items)
         return (
             commands
-            if commands and isinstance(self.client.read([GetData(self.layout.leader)])[0], Node)
+            if commands and isinstance(self.client.see([GetData(self.layout.leader)])[0], Node)
             else 0
         )
 
@@ -294,6 +294,6 @@ class Deletion:
         """The offsets' parent, if nothing of an old consumer is left in it."""
         if not self.keep_offsets:
             path = self.layout.offsets(self.group).rpartition("/")[0]
-            (answer,) = self.client.read([GetChildren(path)])
+            (answer,) = self.client.see([GetChildren(path)])
             if not isinstance(answer, Missing) and not children(answer, path):
                 self.client.multi([Delete(path)])

@@ -112,7 +112,7 @@ class SetMode:
         data = encode_mode(self.mode)
         for _ in range(TRIES_MAX):
             self.client.sync()
-            (node,) = self.client.read([GetData(path)])
+            (node,) = self.client.see([GetData(path)])
             if isinstance(node, Node) and node.data == data:
                 return
             op = (

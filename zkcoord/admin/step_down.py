@@ -49,7 +49,7 @@ def seat_now(client: SyncClient, layout: Layout) -> Leadership | None:
     """
     other = layout.other_profile()
     client.sync()
-    leader, epoch, foreign = client.read(
+    leader, epoch, foreign = client.see(
         [GetData(layout.leader), GetData(layout.epoch), GetData(other.leader)]
     )
     if isinstance(leader, Node) and leader.stat.ephemeral_owner and isinstance(epoch, Node):

@@ -68,6 +68,11 @@ class Examination:
             self.seen.findings[finding.severity] += 1
             yield finding
 
+    @property
+    def watches(self) -> bool:
+        """Whether there is anything to watch: groups with old consumers."""
+        return bool(self._living)
+
     def _all(self) -> Iterator[CheckFinding]:
         self.reader.sync()
         topics = broker_rules.read_topics(self.reader)

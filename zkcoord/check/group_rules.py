@@ -83,7 +83,7 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
     if old:
         here = sum(home == Layout.ISOLATED.name for home, _ in members) - len(old)
         found += _together(group, sorted(old), here)
-        if not group.has_offsets:
+        if not group.has_offsets and not group.denied:
             found.append(
                 CheckFinding(
                     "no-offsets-node",
@@ -92,7 +92,7 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
                     "it does not exist",
                 )
             )
-        if not any(
+        if not group.denied and not any(
             finding.code.startswith("registration-") and finding.severity is Severity.ERROR
             for finding in found
         ):
@@ -195,7 +195,7 @@ def _owners(
             continue
         owners[TopicPartition(at.topic, int(at.child))] = owner
         holder = by_session.get(session)
-        if holder is None:
+        if holder is None and not group.may_hide_members:
             found.append(
                 CheckFinding(
                     "owner-not-registered",
@@ -204,7 +204,7 @@ def _owners(
                     f"session 0x{session:x} holds it as {owner.thread} and is registered as nobody",
                 )
             )
-        elif holder != owner.thread.member:
+        elif holder is not None and holder != owner.thread.member:
             found.append(
                 CheckFinding(
                     "owner-of-another-session",

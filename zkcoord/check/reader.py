@@ -54,6 +54,12 @@ class GroupSeen:
     large: list[tuple[str, int]] = field(default_factory=list)
 
     @property
+    def may_hide_members(self) -> bool:
+        """Whether registrations could not be read: who is not seen may be registered all the same."""
+        ids = tuple(home.ids(self.name) for home in HOMES)
+        return any(path in ids or path.rpartition("/")[0] in ids for path in self.denied)
+
+    @property
     def size(self) -> int:
         """About how many nodes it holds."""
         return 1 + sum(map(len, self.members.values())) + len(self.owners) + len(self.offsets)
@@ -107,6 +113,8 @@ def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     parents = [_Parents(GroupSeen(name)) for name in wanted]
     modes = reader.read([GetData(Layout.ISOLATED.mode(name)) for name in wanted])
     for parent, answer in zip(parents, modes, strict=False):
+        if isinstance(answer, Denied):
+            parent.seen.denied.append(Layout.ISOLATED.mode(parent.seen.name))
         mode = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
         parent.seen.mode = mode if isinstance(mode, Mode) else None
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]

@@ -113,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
                 threading.Event().wait,
             )
             (_write_json if args.json else _write_text)(examination)
+            if args.watch_s and not examination.watches:
+                progress.note("no group has old consumers, so --for had nothing to watch")
         finally:
             if asking is not None:
                 asking.close()

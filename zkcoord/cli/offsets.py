@@ -219,8 +219,9 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord offsets")
     with SyncClient(zk_options(settings)) as client:
+        found = describe_group(client, layout, group)
         topics, tps = chosen_partitions(
-            client, layout, Aim(ResetKind.CURRENT), chosen, describe_group(client, layout, group)
+            client, layout, Aim(ResetKind.CURRENT), chosen, found, progress
         )
         accept = Accept(client, layout, group, topics, tps, progress)
         planned = accept.plan()

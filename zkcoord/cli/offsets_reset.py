@@ -186,7 +186,7 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
     options = zk_options(settings)
     with SyncClient(options) as client:
         found = _look(client, layout, group, args.new_group)
-        topics, tps = chosen_partitions(client, layout, aim, chosen, found)
+        topics, tps = chosen_partitions(client, layout, aim, chosen, found, progress)
         if args.live and found is not None:
             live.may_stay(group, list(found.members.values()), found.mode)
         logs = _logs(brokers(settings, client, layout), tps, aim)
@@ -231,9 +231,10 @@ def chosen_partitions(
     aim: Aim,
     chosen: Mapping[str, tuple[int, ...] | None],
     found: GroupSnapshot | None,
+    progress: Progress,
 ) -> tuple[dict[str, Topic], list[TopicPartition]]:
-    """The topics and partitions that are meant. Raises `RefusedError` for what Kafka does not
-    have.
+    """The topics and partitions that are meant. Raises `RefusedError` for what was named and Kafka
+    does not have; what all topics of the group would have in addition is noted and left out.
     """
     named: set[TopicPartition] = set()
     if aim.kind is ResetKind.FILE:
@@ -243,7 +244,7 @@ def chosen_partitions(
     names = sorted({tp.topic for tp in named} | set(chosen))
     topics: dict[str, Topic] = {}
     for name, answer in zip(
-        names, client.read([GetData(layout.topic(name)) for name in names]), strict=False
+        names, client.see([GetData(layout.topic(name)) for name in names]), strict=False
     ):
         topic = (
             decode_topic(name, answer.data, answer.stat)
@@ -253,7 +254,8 @@ def chosen_partitions(
         if isinstance(topic, Topic):
             topics[name] = topic
     gone = [name for name in names if name not in topics]
-    if gone and (chosen or aim.kind is ResetKind.FILE):
+    is_named = bool(chosen) or aim.kind is ResetKind.FILE
+    if gone and is_named:
         raise RefusedError(
             f"Kafka has no topic {some(gone)}: correct the name, or the chroot at the end of"
             " --zookeeper"
@@ -270,9 +272,14 @@ def chosen_partitions(
         for n in (topics[name].partitions if numbers is None else numbers)
     ]
     unknown = [tp for tp in tps if tp.partition not in topics[tp.topic].partitions]
-    if unknown:
+    if unknown and is_named:
         raise RefusedError(f"Kafka has no partition {some(unknown)}: leave it out")
-    return topics, tps
+    if unknown:
+        progress.note(
+            f"Kafka has no partition {some(unknown)}: what is stored there stays as it is (zkcoord"
+            " offsets delete removes it)"
+        )
+    return topics, [tp for tp in tps if tp not in set(unknown)]
 
 
 def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[TopicPartition, Log]:

@@ -113,12 +113,16 @@ class Starts:
         read: ev.PartitionReading,
         e: ev.PartitionsRead,
     ) -> bool:
-        """Whether something is stored that is no offset, and would count: such a partition is not
-        started, because nobody knows where. Each is reported once.
+        """Whether something is stored that is no offset, and would count, or that this member may
+        not read: such a partition is not started, because nobody knows where. Each is reported
+        once.
         """
         beside = e.beside.get(tp.topic)
         found = fate(current.command.incarnations.get(tp.topic), beside)
-        if not isinstance(read.offset, Malformed) or not counts(found, read.written, beside):
+        hidden = read.version is None
+        if not isinstance(read.offset, Malformed):
+            return False
+        if not hidden and not counts(found, read.written, beside):
             return False
         reported = self.state.unreadable
         if reported.get(tp) != (read.offset.name, read.version):

@@ -15,7 +15,7 @@ action a line. Time stands still but for `tick`. Lines:
     vanished NODE | touched
     read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..]
         [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..]
-        TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]]["[METADATA]] ..
+        TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]|:bad@VERSION[/ZXID]|:hidden]["[METADATA]] ..
         the read that is under way is answered; no offset: the
                                              node is gone; " and nothing: metadata of another
                                                  offset; TOPIC~ is what is said of the offsets of
@@ -354,8 +354,8 @@ class World:
             offset = (
                 None
                 if not stored
-                else Malformed("offset", name, "not a number")
-                if value == "bad"
+                else Malformed("offset", name, "hidden" if value == "hidden" else "not a number")
+                if value in ("bad", "hidden")
                 else int(value)
             )
             kind = {"mine": ev.Whose.MINE, "foreign": ev.Whose.FOREIGN, "free": ev.Whose.NOBODY}[
@@ -364,7 +364,7 @@ class World:
             holdings[tp_of(name)] = ev.PartitionReading(
                 kind,
                 offset,
-                int(version) if stored else None,
+                int(version) if version else None,
                 int(written or 0),
                 metadata,
                 bool(quote),

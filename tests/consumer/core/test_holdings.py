@@ -109,6 +109,15 @@ def test_judge_what_was_never_stored(
     assert verdict is OwnershipReading.LOST or before.sent is None
 
 
+@pytest.mark.parametrize("version", [None, 4])
+def test_what_may_not_be_read_says_nothing_of_an_offset(version: int | None) -> None:
+    one = OwnedPartition(Thread("m", 0), None if version is None else 100, version, 110)
+    hidden = PartitionReading(MINE, Malformed("offset", "/t/0", "hidden"), None)
+    assert judge(one, hidden) is OwnershipReading.KEPT
+    assert (one.version, one.sent) == (version, 110)
+    assert judge(one, PartitionReading(Whose.FOREIGN, hidden.offset, None)) is OwnershipReading.LOST
+
+
 def test_what_stands_beside_an_offset_is_taken_over_as_it_is_read() -> None:
     before = held(110)
     judge(before, PartitionReading(MINE, 110, 5, metadata="why", noted=True))

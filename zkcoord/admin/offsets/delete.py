@@ -147,7 +147,7 @@ class OffsetsDeletion:
         paths = [self.layout.commit_metadata(self.group, tp) for tp in tps]
         found = []
         for tp, path, beside in zip(
-            tps, paths, self.client.read([GetData(path) for path in paths]), strict=True
+            tps, paths, self.client.see([GetData(path) for path in paths]), strict=True
         ):
             version = stored[tp].version
             assert version is not None

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed, Owner, Topic, TopicPartition, same_incarnation
-from zkcoord.errors import RefusedError
-from zkcoord.zk.port import Denied, GetData, Node, Read, ReadAnswer
+from zkcoord.zk.port import GetData, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf, Vacant
@@ -78,13 +77,7 @@ def _read(
         for tp in tps
         for read in (GetData(layout.offset(group, tp)), GetData(layout.owner(group, tp)))
     ]
-    answers = reader.read(reads)
-    for read, answer in zip(reads, answers, strict=False):
-        if isinstance(answer, Denied):
-            raise RefusedError(
-                f"ZooKeeper does not let this client read {read.path} ({answer.error.value}): give"
-                " credentials that may (--zookeeper-user)"
-            )
+    answers = reader.see(reads)
     beside = {topic: _beside(topic, answer) for topic, answer in zip(topics, answers, strict=False)}
     pairs = iter(answers[len(topics) :])
     return {

@@ -76,6 +76,7 @@ CONNECT_ATTEMPT_MIN_MS = 250
 CONNECT_ATTEMPT_MAX_MS = 5_000
 RECONNECT_DELAY_MIN_MS = 50
 RECONNECT_DELAY_MAX_MS = 1_000
+NO_ATTEMPT = "no attempt was made yet"
 SERVER_CLOSED = "the server closed the connection"
 GARBAGE = (ValueError, struct.error, IndexError, RuntimeError, KeyError, TypeError)
 """What decoding bytes that ZooKeeper would never send may raise."""
@@ -92,7 +93,7 @@ class EdgeConnection(ConnectionHandler):
         super().__init__(
             client, client._conn_retry.copy(), logger=client.logger, sasl_options=sasl_options
         )
-        self.last_error = "no attempt was made yet"
+        self.last_error = NO_ATTEMPT
         self.answer_too_large = False
         self._received = bytearray()
         self._seen_chroot = False
@@ -129,6 +130,8 @@ class EdgeConnection(ConnectionHandler):
 
     def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
         self._received.clear()
+        if self.last_error == NO_ATTEMPT:
+            self.last_error = f"{host}:{port} has not answered yet"
         return super()._connect_attempt(host, hostip, port, retry)
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from zkcoord.errors import UnavailableError
+from zkcoord.errors import RefusedError, UnavailableError
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
@@ -24,6 +24,7 @@ from zkcoord.zk.port import (
     OPS_PER_MULTI_MAX,
     READS_PER_REQUEST_MAX,
     Connected,
+    Denied,
     Fired,
     MultiResult,
     Op,
@@ -47,6 +48,14 @@ T = TypeVar("T")
 
 READ_DEADLINE_MS = 15_000
 CLOSE_WAIT_MS = 3_000
+
+
+def not_allowed(path: str, answer: Denied) -> str:
+    """The sentence for a node that may not be read."""
+    return (
+        f"ZooKeeper does not let this client read {path} ({answer.error.value}): give credentials"
+        " that may (--zookeeper-user)"
+    )
 
 
 class SyncClient:
@@ -115,6 +124,16 @@ class SyncClient:
         answers: list[ReadAnswer] = []
         while len(answers) < len(reads):
             answers += self._one(tuple(reads[len(answers) :])).answers
+        return answers
+
+    def see(self, reads: Sequence[Read]) -> list[ReadAnswer]:
+        """As `read`, for answers of which a hidden one would pass for an absent one: raises
+        `RefusedError`, which names the first node that may not be read.
+        """
+        answers = self.read(reads)
+        for read, answer in zip(reads, answers, strict=True):
+            if isinstance(answer, Denied):
+                raise RefusedError(not_allowed(read.path, answer))
         return answers
 
     def sync(self) -> None:

@@ -32,7 +32,7 @@ from zkcoord.core.model import (
 from zkcoord.core.shared import KEEPS_OUT
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
@@ -402,9 +402,11 @@ def _add_partitions(tps: list[TopicPartition], topic: str, answer: ReadAnswer) -
 
 def _metadata(group: str, answer: ReadAnswer, malformed: list[Malformed]) -> GroupMetadata:
     """What the group's node says; nothing where it is missing or malformed, which is then noted."""
-    value: GroupMetadata | Malformed = (
-        codec.decode_metadata(group, answer.data) if isinstance(answer, Node) else GroupMetadata()
-    )
+    value: GroupMetadata | Malformed = GroupMetadata()
+    if isinstance(answer, Node):
+        value = codec.decode_metadata(group, answer.data)
+    elif isinstance(answer, Denied):
+        value = Malformed("group", group, f"cannot be read ({answer.error.value})")
     if isinstance(value, Malformed):
         malformed.append(value)
         return GroupMetadata()
@@ -457,7 +459,4 @@ def _count(answer: ReadAnswer, path: str) -> int:
 
 def _allowed(answer: ReadAnswer, path: str) -> None:
     if isinstance(answer, Denied):
-        raise UnavailableError(
-            f"ZooKeeper does not let this client read {path} ({answer.error.value}): give"
-            " credentials that may (--zookeeper-user)"
-        )
+        raise UnavailableError(not_allowed(path, answer))
