@@ -9,7 +9,17 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kazoo.security import make_digest_acl
 
 from consumer.errors import CommitUnavailableError, NotOwnedError, UnreadableOffsetError
-from tests.compat.both import PATIENCE_S, Listener, Side, drain, following, fresh, iterated, settle, take
+from tests.compat.both import (
+    PATIENCE_S,
+    Listener,
+    Side,
+    drain,
+    following,
+    fresh,
+    iterated,
+    settle,
+    take,
+)
 from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
