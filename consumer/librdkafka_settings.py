@@ -149,6 +149,12 @@ def check_mappable(config: Mapping[str, Any]) -> None:
             f" own: librdkafka waits in C, where {patched} cannot go on with others. Leave"
             " data_client out"
         )
+    for name in (*MAPPED, "bootstrap_servers"):
+        text = str(config[name])
+        if text != text.encode("utf-8", "replace").decode():
+            raise ConsumerOptionError(
+                f"{name} is {text!r}, which librdkafka cannot read: write it in UTF-8"
+            )
     defaults = kafka.KafkaConsumer.DEFAULT_CONFIG
     for name, why in REFUSED.items():
         if config[name] != defaults[name]:

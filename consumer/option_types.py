@@ -13,6 +13,7 @@ import math
 import numbers
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,11 +21,14 @@ from typing import Any
 import kafka.cluster
 
 from consumer.errors import ConsumerOptionError
+from consumer.observer import AssignmentObserver
 from zkcoord.words import yes_or_no
 from zkcoord.zk.acl.text import acl_entries
-from zkcoord.zk.port import AclEntry
+from zkcoord.zk.port import PERMISSIONS, AclEntry
 
 NUMBER_MAX = 2**31 - 1
+SHOWN_CHARS_MAX = 200
+PERMISSIONS_ALL = sum(PERMISSIONS.values())
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
@@ -61,12 +65,19 @@ def read_as(kind: OptionType, name: str, given: Any) -> Any:
         return None
     try:
         return kind.read(given)
-    except (TypeError, ValueError, AttributeError) as e:
-        shown = "not what it must be" if kind.secret else repr(given)
+    except (TypeError, ValueError, AttributeError, OverflowError) as e:
+        shown = "not what it must be" if kind.secret else _quoted(given)
         if kind.typed and not isinstance(given, str):
             shown = f"of the type {type(given).__name__}"  # there may be a password in it
         why = f" ({e})" if isinstance(e, _Said) else ""
         raise ConsumerOptionError(f"{name} is {shown}{why}: {kind.says}") from None
+
+
+def _quoted(given: Any) -> str:
+    if isinstance(given, int) and abs(given) > 10**SHOWN_CHARS_MAX:
+        return f"a number of more than {SHOWN_CHARS_MAX} digits"
+    text = repr(given)
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
 
 
 class _Said(ValueError):
@@ -94,8 +105,9 @@ def _number(given: Any) -> int | float:
 
 
 def _text(given: Any) -> str:
-    if not isinstance(given, str):
+    if not isinstance(given, str) or "\0" in given:
         raise ValueError(given)
+    given.encode()  # half of a surrogate pair is no text, and C libraries end the process for one
     return given
 
 
@@ -123,12 +135,15 @@ def _acl(given: Any) -> tuple[AclEntry, ...]:
     """Text, or entries: ours or kazoo's."""
     if isinstance(given, str):
         return acl_entries(given)
-    return tuple(
-        entry
+    found = tuple(
+        (entry.perms, entry.scheme, entry.id)
         if isinstance(entry, AclEntry)
-        else AclEntry(entry.perms, _text(entry.id.scheme), _text(entry.id.id))
+        else (entry.perms, entry.id.scheme, entry.id.id)
         for entry in given
     )
+    if not all(type(perms) is int and 0 < perms <= PERMISSIONS_ALL for perms, _, _ in found):
+        raise ValueError(given)
+    return tuple(AclEntry(perms, _text(scheme), _text(who)) for perms, scheme, who in found)
 
 
 def _version(given: Any) -> tuple[int, ...] | None:
@@ -150,6 +165,9 @@ def _file(given: Any) -> str:
     if not isinstance(path, str) or not path:
         raise ValueError(given)
     try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise _Said("it is no file")  # a pipe would be waited for
         with open(path, "rb") as file:
             file.read(1)
     except OSError as e:
@@ -173,9 +191,21 @@ def _object(given: Any) -> Any:
     return given
 
 
+def _observer(given: Any) -> Any:
+    methods = [name for name in vars(AssignmentObserver) if name.startswith("on_")]
+    if isinstance(given, type) or not all(callable(getattr(given, m, None)) for m in methods):
+        raise ValueError(given)
+    return given
+
+
 def _socket_options(given: Any) -> list[tuple[Any, ...]]:
     found = [tuple(option) for option in given]
-    if any(len(option) not in (3, 4) for option in found):
+    if not all(
+        len(option) in (3, 4)
+        and all(isinstance(part, int) for part in option[:2])
+        and (option[2] is None or isinstance(option[2], (int, bytes)))
+        for option in found
+    ):
         raise ValueError(given)
     return found
 
@@ -387,7 +417,7 @@ _OURS: dict[str, OptionType] = {
     "coordinator_warning_ms": milliseconds(1),
     "guardian": flag(),
     "failsafe": flag(),
-    "observer": OptionType(_object, "give an object with the methods of consumer.Observer", True),
+    "observer": OptionType(_observer, "give an object with the methods of consumer.Observer", True),
 }
 
 OPTION_TYPES: Mapping[str, OptionType] = {**_THEIRS, **_OURS}

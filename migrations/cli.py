@@ -49,7 +49,7 @@ from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError
 from zkcoord.terminal import out
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.names import is_plain_group
+from zkcoord.znodes.names import is_plain_group, shown
 from zkcoord.znodes.paths import Layout
 
 JOBS, JOBS_MAX = 4, 64
@@ -291,6 +291,11 @@ def _writing(
 def _settings(args: argparse.Namespace) -> Settings:
     if not 1 <= args.jobs <= JOBS_MAX:
         raise ConfigurationError(f"--jobs is {args.jobs}: write a number from 1 to {JOBS_MAX}")
+    if args.report:  # before anything is done
+        try:
+            Path(args.report).open("a", encoding="utf-8").close()
+        except (OSError, ValueError) as error:
+            raise _no_report(Path(args.report), error) from error
     return resolve(Use.GROUPS, vars(args), os.environ)
 
 
@@ -377,9 +382,14 @@ def _write_report(path: Path, report: Mapping[str, Any]) -> None:
     try:
         path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(
-            f"the report {path} cannot be written ({error.strerror}): correct --report"
-        ) from error
+        raise _no_report(path, error) from error
+
+
+def _no_report(path: Path, error: OSError | ValueError) -> ConfigurationError:
+    why = error.strerror if isinstance(error, OSError) else error
+    return ConfigurationError(
+        f"the report {shown(str(path))} cannot be written ({why}): correct --report"
+    )
 
 
 def _bar(total: int) -> AbstractContextManager[Callable[[int], None]]:

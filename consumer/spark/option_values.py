@@ -4,22 +4,31 @@ offsets. Each function raises `ConsumerOptionError` with one sentence. Pure.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from consumer import option_types
 from consumer.errors import ConsumerOptionError
 from consumer.option_types import read_as
 from consumer.options import DURATION_MS_MAX
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes import names as names_of_nodes
+from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
+from zkcoord.znodes.strict_json import Reason, strict_json
 
 EARLIEST, LATEST = -2, -1
+PARTITION_MAX = 2**31 - 1
+JSON_BYTES_MAX = 4 * 1024 * 1024
+SHOWN_CHARS = 200
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _DURATION = re.compile(
-    r"\s*(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
+    r"\s*([0-9]{1,15})\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
 )
+
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 _TRUE_OR_FALSE = replace(option_types.flag(), says="write true or false")
 
@@ -35,20 +44,17 @@ def assigned(text: str | None) -> tuple[TopicPartition, ...]:
     """Spark's JSON of partitions by topic; none without a text."""
     if text is None:
         return ()
-    try:
-        return tuple(
-            sorted(
-                {
-                    TopicPartition(topic, int(n))
-                    for topic, numbers in json.loads(text).items()
-                    for n in numbers
-                }
-            )
-        )
-    except (ValueError, TypeError, AttributeError):
+    found = _document(text)
+    if not all(
+        names_of_nodes.is_topic(topic)
+        and isinstance(numbers, list)
+        and all(type(n) is int and 0 <= n <= PARTITION_MAX for n in numbers)
+        for topic, numbers in found.items()
+    ) or not any(found.values()):
         raise ConsumerOptionError(
-            f"""assign is {text!r}: write JSON such as '{{"orders":[0,1]}}'"""
-        ) from None
+            f"""assign is {_quoted(text)}: write JSON such as '{{"orders":[0,1]}}'"""
+        )
+    return tuple(sorted({TopicPartition(t, n) for t, numbers in found.items() for n in numbers}))
 
 
 def offsets(given: Mapping[str, str], name: str, default: int) -> Offsets:
@@ -60,23 +66,39 @@ def offsets(given: Mapping[str, str], name: str, default: int) -> Offsets:
         return default
     if text.strip().lower() in WORDS:
         return WORDS[text.strip().lower()]
-    try:
-        found = {
-            TopicPartition(topic, int(n)): offset
-            for topic, numbers in json.loads(text).items()
+    found = _document(text)
+    if not all(
+        names_of_nodes.is_topic(topic)
+        and isinstance(numbers, dict)
+        and all(
+            _PARTITION.fullmatch(n)
+            and int(n) <= PARTITION_MAX
+            and type(offset) is int
+            and EARLIEST <= offset <= OFFSET_MAX
             for n, offset in numbers.items()
-        }
-    except (ValueError, TypeError, AttributeError):
-        found = {}
-    if not found or not all(
-        isinstance(offset, int) and not isinstance(offset, bool) and offset >= EARLIEST
-        for offset in found.values()
-    ):
+        )
+        for topic, numbers in found.items()
+    ) or not any(found.values()):
         raise ConsumerOptionError(
-            f"{name} is {text!r}: write earliest, latest, or JSON such as"
+            f"{name} is {_quoted(text)}: write earliest, latest, or JSON such as"
             """ '{"orders":{"0":1000,"1":-2}}' (-2: the first record, -1: the end)"""
         )
-    return found
+    return {
+        TopicPartition(topic, int(n)): offset
+        for topic, numbers in found.items()
+        for n, offset in numbers.items()
+    }
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    """The JSON object, nothing where it is none or is ambiguous (a key that is there twice)."""
+    found = strict_json(text.encode("utf-8", "surrogatepass"), JSON_BYTES_MAX)
+    return {} if isinstance(found, Reason) else found
+
+
+def _quoted(text: str) -> str:
+    """As it was given, or how it begins."""
+    return repr(text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}...")
 
 
 def count(given: Mapping[str, str], name: str) -> int | None:
@@ -84,8 +106,8 @@ def count(given: Mapping[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ConsumerOptionError(f"{name} is {text!r}: give a whole number above 0")
+    if not _NUMBER.fullmatch(text.strip()) or int(text) < 1:
+        raise ConsumerOptionError(f"{name} is {_quoted(text)}: give a whole number above 0")
     return int(text)
 
 
@@ -109,7 +131,7 @@ def duration(given: Mapping[str, str], name: str, default_ms: int) -> int:
         return default_ms
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise ConsumerOptionError(f"{name} is {text!r}: write a time such as 30s or 5m")
+        raise ConsumerOptionError(f"{name} is {_quoted(text)}: write a time such as 30s or 5m")
     unit = (match[2] or "ms").lower()
     scale = (
         1
@@ -122,9 +144,9 @@ def duration(given: Mapping[str, str], name: str, default_ms: int) -> int:
 def milliseconds(given: Mapping[str, str], name: str, least: int) -> int:
     """A time in ms."""
     text = given[name].strip()
-    if not text.isdecimal() or not least <= int(text) <= DURATION_MS_MAX:
+    if not _NUMBER.fullmatch(text) or not least <= int(text) <= DURATION_MS_MAX:
         raise ConsumerOptionError(
-            f"{name} is {given[name]!r}: give a number of milliseconds, {least} at least"
+            f"{name} is {_quoted(text)}: give a number of milliseconds, {least} at least"
         )
     return int(text)
 

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import enum
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consumer.errors import ConsumerOptionError
+from consumer.observer import Observer
 from consumer.option_types import OPTION_TYPES, read_option
 from consumer.options import DEFAULT_CONFIG, check
+from zkcoord.zk.port import AclEntry
 
 GROUP: dict[str, Any] = {"group_id": "g", "zookeeper_connect": "h:2181/k"}
 # what the options that take anything, or judge it themselves, are told apart by
@@ -140,6 +143,38 @@ def test_junk_in_bootstrap_servers(junk: Any) -> None:
         assert read_option("bootstrap_servers", junk) == junk
     else:
         assert "host:port" in refused("bootstrap_servers", junk)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("client_id", "\ud800"),
+        ("client_id", "a\0b"),
+        ("client_rack", "\udfff"),
+        ("bootstrap_servers", "h\ud800:9092"),
+        ("zookeeper_acl", [AclEntry("r", "world", "anyone")]),  # type: ignore[arg-type]
+        ("zookeeper_acl", [AclEntry(32, "world", "anyone")]),
+        ("zookeeper_acl", [AclEntry(1, "world", "\ud800")]),
+        ("socket_options", [("a", 1, 1)]),
+        ("socket_options", [(1, 1, "on")]),
+        ("max_poll_records", 10**400),
+        ("max_poll_records", 10**5_000),
+        ("max_poll_interval_ms", -(10**400)),
+        ("observer", object()),
+        ("observer", Observer),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_would_fail_far_inside_is_refused(name: str, given: Any) -> None:
+    with pytest.raises(ConsumerOptionError, match=name) as caught:
+        read_option(name, given)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "it is no file" in refused("ssl_cafile", str(pipe))
 
 
 def test_kafka_python_s_times_contradict_each_other() -> None:

@@ -114,6 +114,16 @@ def test_nothing_is_done_while_the_other_protocol_is_live(
     assert run("apply", "2", "--only", group)[0] == 0 and stores.in_kafka(group) == THERE
 
 
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_done(
+    stores: BothStores, tmp_path: Path, run: Run
+) -> None:
+    group = stores.group("unsaid", THERE)
+    for bad in (tmp_path, tmp_path / "none" / "report.json"):
+        status, out, err = run("apply", "2", "--only", group, "--report", str(bad))
+        assert (status, out) == (2, "") and "correct --report" in err
+    assert stores.in_kafka(group) == {}
+
+
 def left_behind(old: OldWorld, group: str, topic: str) -> None:
     """An owner node of a session that lives, though nobody is registered."""
     old.owner(group, topic, 0, f"{group}_a")

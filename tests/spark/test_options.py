@@ -133,6 +133,23 @@ def test_everything_that_is_taken() -> None:
         ({"engine": "java"}, "auto or c"),
         ({"startingOffsets": "first"}, "earliest, latest, or JSON"),
         ({"startingOffsets": '{"orders":{"0":-3}}'}, "earliest, latest, or JSON"),
+        *(
+            ({"startingOffsets": text}, "earliest, latest, or JSON")
+            for text in (
+                '{"orders":{"0":1,"0":2}}',
+                '{"orders":{"00":1}}',
+                '{"orders":{"0":1.0}}',
+                '{"orders":{"0":true}}',
+                '{"orders":{"0":1e999}}',
+                '{"orders":{"0":99999999999999999999}}',
+                '{"orders":{"4294967296":1}}',
+                '{"a/b":{"0":1}}',
+                '{"orders":[0]}',
+                "[" * 10_000,
+            )
+        ),
+        ({"maxOffsetsPerTrigger": "9" * 5_000}, "whole number above 0"),
+        ({"maxTriggerDelay": "9" * 5_000}, "30s or 5m"),
         ({"zookeeperSessionTimeoutMs": "6s"}, "number of milliseconds"),
         ({"zookeeperLayout": "other"}, "draft"),
         ({"zookeeperAuth": "me"}, "user:password"),
@@ -140,7 +157,7 @@ def test_everything_that_is_taken() -> None:
         ({"kafka.check.crcs": "perhaps"}, "kafka.check.crcs is"),
         ({"guardian": "perhaps"}, "guardian is"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:80],
 )
 def test_what_is_refused_by_name(given: dict[str, str | None], said: str) -> None:
     options = {
@@ -159,13 +176,25 @@ def test_what_is_refused_by_name(given: dict[str, str | None], said: str) -> Non
         ({"startingOffsets": '{"payments":{"0":1}}'}, "names 'payments', which subscribe does not"),
         ({"endingOffsets": '{"payments":{"0":1}}'}, "names 'payments', which subscribe does not"),
         ({"subscribe": ""}, "either subscribe"),
-        ({"assign": "{"}, "write JSON such as"),
+        *(
+            ({"assign": text}, "write JSON such as")
+            for text in (
+                "{",
+                '{"t":"01"}',
+                '{"t":[1.9]}',
+                '{"t":[true]}',
+                '{"t":["1"]}',
+                '{"t":[-1]}',
+                '{"t":[0],"t":[1]}',
+                '{"t":[]}',
+            )
+        ),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
         ({"startingOffsets": "latest"}, "nothing would be read"),
         ({"endingOffsets": "earliest"}, "nothing would be read"),
         ({"endingOffsets": '{"orders":{"0":-2}}'}, "nothing would be read"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:80],
 )
 def test_what_a_batch_refuses(given: dict[str, str], said: str) -> None:
     base = {

@@ -55,7 +55,7 @@ class GroupSeen:
 
     @property
     def may_hide_members(self) -> bool:
-        """Whether registrations could not be read: who is not seen may be registered all the same."""
+        """Whether registrations could not be read: who is not seen may be registered."""
         ids = tuple(home.ids(self.name) for home in HOMES)
         return any(path in ids or path.rpartition("/")[0] in ids for path in self.denied)
 

@@ -25,7 +25,7 @@ from .error_codes import (
     Rejection,
     rejection,
 )
-from .model import Member, Pattern, Thread, Topic, TopicPartition
+from .model import GroupMetadata, Member, Pattern, Thread, Topic, TopicPartition
 from .options import CoordinatorOptions
 from .sizes import json_bytes
 from .value_type import value
@@ -135,14 +135,18 @@ def prepare(
     held: Mapping[TopicPartition, Thread],
     moved: Mapping[TopicPartition, int],
     options: CoordinatorOptions,
+    used: GroupMetadata | None = None,
 ) -> Prepared:
     """Admit and vote. `away` are static members that left and are expected back: they get
-    partitions, and have no vote. `held` is who has what now, `moved` how often that changed lately.
-    Pure and deterministic.
+    partitions, and have no vote; while there are any, what the group has `used` stays, if all
+    support it. `held` is who has what now, `moved` how often that changed lately. Pure and
+    deterministic.
     """
     accepted, rejected = _admit(members, options)
-    assignor = _vote([_supported(m, options) for m in accepted.values()], options.default_assignor)
-    protocol = _vote(list(map(_protocols, accepted.values())), COOPERATIVE)
+    kept = (used.assignor, used.protocol) if used is not None and away else ("", "")
+    ballots = [_supported(m, options) for m in accepted.values()]
+    assignor = _vote(ballots, options.default_assignor, kept[0])
+    protocol = _vote(list(map(_protocols, accepted.values())), COOPERATIVE, kept[1])
     taking = {**accepted, **away}
     aliases = {
         name: alias_of(m.instance) if m.instance is not None else name for name, m in taking.items()
@@ -383,10 +387,12 @@ def _age(member: Member) -> tuple[int, str]:
     return member.incarnation, member.name
 
 
-def _vote(ballots: list[tuple[str, ...]], default: str) -> str:
-    """The first choice, among what all support, of most."""
+def _vote(ballots: list[tuple[str, ...]], default: str, kept: str) -> str:
+    """What is `kept`, if all support it; else the first choice, among what all support, of most."""
     if not ballots:
         return default
+    if all(kept in ballot for ballot in ballots):
+        return kept
     if len(set(ballots)) == 1:
         return ballots[0][0]
     common = set(ballots[0]).intersection(*ballots)

@@ -427,6 +427,7 @@ class Group:
             {} if fresh else now_held,
             dict(self.moved),
             self.options,
+            self.metadata,
         )
         if prepared.built_in and prepared.partitions <= self.options.assigned_here_max:
             self.requests.assigned(fresh)
