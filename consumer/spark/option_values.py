@@ -35,6 +35,11 @@ _TRUE_OR_FALSE = replace(option_types.flag(), says="write true or false")
 Offsets = int | Mapping[TopicPartition, int]
 
 
+def is_text(given: str) -> bool:
+    """Whether it can be written in UTF-8 and read by C libraries."""
+    return "\0" not in given and given.encode("utf-8", "replace").decode() == given
+
+
 def names(text: str) -> tuple[str, ...]:
     """Names with commas between, each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

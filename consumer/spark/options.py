@@ -300,6 +300,11 @@ def _read_options(
     starting: int,
     topics: tuple[str, ...],
 ) -> ReadOptions:
+    for name, text in (*given.items(), *((f"kafka.{n}", text) for n, text in kafka.items())):
+        refused.add(
+            not values.is_text(text),
+            f"{name} has a NUL in it, or half of a surrogate pair, which is no text: correct it",
+        )
     otherwise: Offsets = starting
     tasks = refused.read(None, values.count, given, "minPartitions")
     engine = refused.read("auto", values.one_of, given, "engine", ENGINES)

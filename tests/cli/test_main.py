@@ -213,6 +213,12 @@ def test_a_zookeeper_that_accepts_and_says_nothing_is_one_sentence(
     assert_one_sentence(done, CANNOT, f"{zk_proxy.address} has not answered yet")
 
 
+@pytest.mark.parametrize(("given", "meant"), [(["gruops"], "groups"), (["groups", "lst"], "list")])
+def test_a_misspelt_command_gets_the_nearest(given: list[str], meant: str, tmp_path: Path) -> None:
+    done = run(tmp_path, *given)
+    assert_one_sentence(done, BAD_USE, f"'{given[-1]}' is not known: write {meant}")
+
+
 @pytest.mark.parametrize("command", [["coordinator"], ["groups", "list"]])
 def test_a_wrong_chroot_is_one_sentence(command: list[str], tmp_path: Path, zk_hosts: str) -> None:
     done = run(tmp_path, *command, "--zookeeper", zk_hosts + "/none")

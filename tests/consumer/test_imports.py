@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+import consumer
+from consumer import errors
+
 NOT_BEFORE_IT_IS_USED = {
     "confluent_kafka",
     "consumer.fetch.librdkafka.fetcher",
@@ -67,3 +70,15 @@ def test_a_plain_consumer_loads_nothing_that_only_others_need(name: str) -> None
 )
 def test_what_applications_of_the_first_release_import_is_there(module: str, name: str) -> None:
     assert getattr(importlib.import_module(module), name).__doc__
+
+
+def test_every_error_is_imported_from_the_package() -> None:
+    """What the guide names can be caught by the name that it has there."""
+    made_here = {
+        name
+        for name, it in vars(errors).items()
+        if getattr(it, "__module__", "") == errors.__name__
+    }
+    public = {name for name in made_here if isinstance(vars(errors)[name], type)}
+    assert public and public <= set(consumer.__all__)
+    assert all(getattr(consumer, name) is vars(errors)[name] for name in public)

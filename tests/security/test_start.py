@@ -103,6 +103,7 @@ def test_what_is_to_be_mended_is_mended_before_anything_is_printed(
 
     with monkeypatch.context() as patched:
         patched.setattr("zkcoord.cli.acl.out", gone)
+        assert main(["acl", "audit", *coordinator]) == 3, "it has found something all the same"
         assert main(["acl", "apply", *coordinator, "--execute"]) == 0
     assert main(["acl", "audit", *coordinator]) == 0
 

@@ -148,6 +148,8 @@ def test_everything_that_is_taken() -> None:
                 "[" * 10_000,
             )
         ),
+        ({"kafka.client.id": "\ud800"}, "kafka.client.id has a NUL in it, or half"),
+        ({"kafka.client.id": "a\0b"}, "kafka.client.id has a NUL in it, or half"),
         ({"maxOffsetsPerTrigger": "9" * 5_000}, "whole number above 0"),
         ({"maxTriggerDelay": "9" * 5_000}, "30s or 5m"),
         ({"zookeeperSessionTimeoutMs": "6s"}, "number of milliseconds"),
@@ -157,7 +159,7 @@ def test_everything_that_is_taken() -> None:
         ({"kafka.check.crcs": "perhaps"}, "kafka.check.crcs is"),
         ({"guardian": "perhaps"}, "guardian is"),
     ],
-    ids=lambda value: str(value)[:80],
+    ids=lambda value: ascii(value)[:80],
 )
 def test_what_is_refused_by_name(given: dict[str, str | None], said: str) -> None:
     options = {
@@ -194,7 +196,7 @@ def test_what_is_refused_by_name(given: dict[str, str | None], said: str) -> Non
         ({"endingOffsets": "earliest"}, "nothing would be read"),
         ({"endingOffsets": '{"orders":{"0":-2}}'}, "nothing would be read"),
     ],
-    ids=lambda value: str(value)[:80],
+    ids=lambda value: ascii(value)[:80],
 )
 def test_what_a_batch_refuses(given: dict[str, str], said: str) -> None:
     base = {

@@ -80,8 +80,13 @@ def run(args: argparse.Namespace) -> int:
     with AclClient(zk) as client:
         found = audit(client, zk.roles, NODES_MAX)
         if args.acl_command == "audit" or not args.execute:
-            _print(found, args.json)
-            return FOUND if args.acl_command == "audit" and found.findings else OK
+            status = FOUND if args.acl_command == "audit" and found.findings else OK
+            try:
+                _print(found, args.json)
+            except BrokenPipeError:
+                if status == OK:
+                    raise
+            return status
         whose = doubtful(client, found)
         # before anything is printed: whoever reads that may be gone
         changed = _apply(client, zk.roles, found, Progress("zkcoord acl apply"))

@@ -156,6 +156,12 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         _print_json(view.list_json(groups, coordinator))
     else:
         out(view.list_text(groups, with_state=args.state is not None))
+        if not groups:
+            which = f" in {args.state}" if args.state else ""
+            err(
+                f"zkcoord groups: there is no group{which} on this ensemble (layout {layout.name};"
+                " another layout or chroot has others)\n"
+            )
     return 0
 
 

@@ -26,6 +26,7 @@ standard error says so. No traceback for anything that a user or a server did.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -79,12 +80,23 @@ COMMANDS = {
 
 
 class CliParser(argparse.ArgumentParser):
-    """Refuses in one sentence, with the nearest flag where one was misspelt."""
+    """Refuses in one sentence, with the nearest flag or command where one was misspelt."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError:
+            near = difflib.get_close_matches(str(value), list(map(str, action.choices or ())), n=1)
+            if not near:
+                raise
+            raise argparse.ArgumentError(
+                action, f"{str(value)[:80]!a} is not known: write {near[0]}"
+            ) from None
 
     def error(self, message: str) -> NoReturn:
         """Exit status 2."""

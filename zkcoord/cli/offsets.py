@@ -42,6 +42,9 @@ EPILOG_SHOW = """\
 examples:
   zkcoord offsets show billing --zookeeper zk1:2181/kafka
   zkcoord offsets show billing --zookeeper zk1:2181/kafka --topic orders:0,1 --json
+
+INCARNATION says which topic of that name the offset belongs to: the ZooKeeper transaction that made
+the topic and, where brokers give one, its id. A topic that was deleted and made again is another.
 """
 EPILOG_ACCEPT = """\
 examples:
