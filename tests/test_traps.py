@@ -13,6 +13,7 @@ NAMED = re.compile(r"`(tests/[a-z0-9_/]+\.py)::([a-z0-9_]+)`")
 OPEN = "open"
 TRAPS_MIN = 20
 FAULTS_MIN = 90
+QUESTIONS_MIN = 13
 
 
 def test_every_trap_has_tests_that_exist() -> None:
@@ -32,6 +33,15 @@ def test_every_fault_has_tests_that_exist() -> None:
     for row in rows:
         if row.rsplit("|", 2)[1].strip() != OPEN:
             assert_tests_exist(row)
+
+
+def test_every_answer_to_an_open_question_has_a_test_that_exists() -> None:
+    """A folder shows nothing."""
+    text = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    rows = table_rows(text.split("## Open questions", 1)[1].split("\n## ", 1)[0])
+    assert len(rows) >= QUESTIONS_MIN
+    for row in rows:
+        assert_tests_exist(row)
 
 
 def table_rows(text: str) -> list[str]:

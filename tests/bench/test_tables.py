@@ -201,3 +201,19 @@ def test_a_part_that_was_measured_another_day_stays(tmp_path: Path) -> None:
     assert keep(whole, kept) == [kept / other.name, kept / new.name]
     assert (kept / new.name).read_text() == '{"time":"today"}\n'
     assert keep(tmp_path / "chaos-spark.json", kept) == [], "another benchmark's"
+
+
+def test_the_readme_says_how_often_each_median_was_measured() -> None:
+    """The rounds in the head, and the medians of zkcoord's row, are the report's."""
+    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    lines = readme.split("## Beside the others", 1)[1].splitlines()
+    head = next(line for line in lines if line.startswith("| |"))
+    row = next(line for line in lines if line.startswith("| **zkcoord** |"))
+    report = json.loads((FIGURES / "bench-members-24.json").read_text())
+    measured = [
+        next(one for one in section["rows"] if one["what"] == "24 members: zkcoord")
+        for section in report["sections"][:5]
+    ]
+    assert re.findall(r"\(n = (\d+)\)", head) == [str(one["n"]) for one in measured]
+    said = [int(number) for number in re.findall(r"\*\*(\d+) ms\*\*", row)]
+    assert said == [int(one["median"] + 0.5) for one in measured]
