@@ -8,7 +8,7 @@ action a line. Time stands still but for `tick`. Lines:
     opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
     command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT]
-        [topics=TOPIC:INCARNATION,..]
+        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..]
         one command read after its creation was seen; its node is E-S
     channel                                  the whole channel as read: the commands of lines `has
                                              E-S start|stop TP[,..]` before it
@@ -28,7 +28,10 @@ action a line. Time stands still but for `tick`. Lines:
     commit TOKEN TP=OFFSET[,..] [TP"METADATA ..] [assignment_epoch=E] | foresee TP=OFFSET[,..]
     revoked [TP=POSITION ..] [busy=TP[,..]] | resolved TP=OFFSET .. [unset=TP[,..]]
     giveup CODE WORDS..
-    tick MS | lease [assignment_epoch=E] | held
+    mode coordinated|mixed|legacy|bad|none   the group's mode as read
+    changed | group SEEN TOPICS              something changed in a shared group; what was read
+    old LINE                                 LINE, but the answer is to an earlier question
+    tick MS | lease [assignment_epoch=E] | held | wake
 
 `ZKCOORD_REWRITE=1 pytest tests/consumer/core` writes the answers anew; commit them only when the
 difference is understood.
@@ -42,64 +45,29 @@ from consumer.core import events as ev
 from consumer.core import messages as msg
 from consumer.core.group_member import GroupMember
 from consumer.core.options import MemberOptions
-from consumer.core.topic_incarnations import TopicNote
-from zkcoord.core.model import Command, Malformed, Option, Subscription, Thread, TopicPartition
+from tests.consumer.core.script_words import (
+    beside_of,
+    listed,
+    offsets_of,
+    options_in,
+    shown,
+    subscribed,
+    tp_of,
+    tps_of,
+    word_in,
+)
+from zkcoord.core.model import (
+    Command,
+    GroupMode,
+    Malformed,
+    Mode,
+    Option,
+    Subscription,
+    Thread,
+    TopicPartition,
+)
 
 TIMEOUT_MS = 30_000
-
-
-def tp_of(text: str) -> TopicPartition:
-    """t-0 as a partition."""
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number))
-
-
-def tps_of(text: str) -> tuple[TopicPartition, ...]:
-    """t-0,t-1 as partitions."""
-    return tuple(tp_of(part) for part in text.split(",") if part and part != "nothing")
-
-
-def offsets_of(words: tuple[str, ...]) -> dict[TopicPartition, int]:
-    """t-0=5 t-1=6 as offsets."""
-    return {
-        tp_of(k): int(v) for word in words for k, v in (part.split("=") for part in word.split(","))
-    }
-
-
-def subscribed(action: ev.Join | ev.Resubscribe) -> str:
-    """The topics, and what the member says of itself: `t1,t2 with DATA`."""
-    topics = ",".join(sorted(action.subscription.topics))
-    return topics + (f" with {action.user_data}" if action.user_data else "")
-
-
-def shown(offsets: Mapping[TopicPartition, object]) -> str:
-    """Offsets as t-0=5 t-1=6."""
-    return " ".join(f"{tp}={value}" for tp, value in sorted(offsets.items())) or "nothing"
-
-
-def listed(partitions: object) -> str:
-    """Partitions, sorted."""
-    return ",".join(str(tp) for tp in sorted(partitions)) or "nothing"  # type: ignore[call-overload]
-
-
-def beside_of(word: str) -> tuple[str, TopicNote | Malformed]:
-    """t~7+@2/90 as what is said of the offsets of t."""
-    topic, _, rest = word.partition("~")
-    if rest == "bad":
-        return topic, Malformed("offsets", topic, "not an incarnation")
-    said, _, stat = rest.partition("@")
-    version, _, written = stat.partition("/")
-    return topic, TopicNote(said.removesuffix("+"), said.endswith("+"), int(version), int(written))
-
-
-def options_in(words: tuple[str, ...], name: str, default: int) -> int:
-    """The value of `name=..` among the words."""
-    return next((int(w.split("=")[1]) for w in words if w.startswith(f"{name}=")), default)
-
-
-def word_in(words: tuple[str, ...], name: str) -> str | None:
-    """The text of `name=..` among the words."""
-    return next((w.split("=")[1] for w in words if w.startswith(f"{name}=")), None)
 
 
 class World:
@@ -151,7 +119,10 @@ class World:
             return f"close the session ({action.reason})"
         if isinstance(action, ev.OpenSession):
             return f"open a session{f' after {action.after_ms} ms' if action.after_ms else ''}"
+        if isinstance(action, ev.ReadLegacyGroup):
+            self.asked = action.token
         return {
+            ev.ReadLegacyGroup: "read the registrations and topics of the group",
             ev.ReadEpoch: "read the epoch",
             ev.ReadCommands: "read the channel",
             ev.ReadLeader: "read the leader",
@@ -303,6 +274,7 @@ class World:
         start = (
             {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
         )
+        seen = word_in(words, "seen") or ""
         incarnations = dict(
             pair.split(":") for pair in (word_in(words, "topics") or "").split(",") if pair
         )
@@ -322,6 +294,7 @@ class World:
             user_data=word_in(words, "data"),
             node=node,
             incarnations=incarnations,
+            seen=seen,
         )
 
     def do_command(self, node: str, option: str, *words: str) -> ev.MemberEvent:
@@ -464,7 +437,31 @@ class World:
             )
         )
 
+    # groups that are shared with old consumers
+
+    def do_mode(self, kind: str) -> ev.MemberEvent:
+        if kind == "bad":
+            return ev.ModeRead(self.now, Malformed("mode", "g", "not JSON"))
+        return ev.ModeRead(self.now, None if kind == "none" else Mode(GroupMode(kind)))
+
+    def do_changed(self) -> ev.MemberEvent:
+        return ev.LegacyGroupTouched(self.now)
+
+    def do_group(self, seen: str, topics: str) -> ev.MemberEvent:
+        return ev.LegacyGroupRead(self.now, self.asked, seen, topics)
+
     # time, and a look inside
+
+    def do_old(self, *line: str) -> list[str]:
+        latest = self.asked, self.written, self.revoke, self.resolve
+        self.asked, self.written, self.revoke, self.resolve = (token - 1 for token in latest)
+        said = self.run(" ".join(line))
+        self.asked, self.written, self.revoke, self.resolve = latest
+        return said or ["nothing"]
+
+    def do_wake(self) -> list[str]:
+        at_ms = self.member.next_wake_ms()
+        return ["sleeps" if at_ms is None else f"wakes in {at_ms - self.now} ms"]
 
     def do_tick(self, ms: str) -> ev.MemberEvent:
         self.now += int(ms)
