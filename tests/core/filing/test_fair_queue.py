@@ -252,3 +252,44 @@ def test_a_group_whose_wildcard_is_not_matched_yet_is_not_decided(decided: list[
     assert decided == []
     core.step(ev.TopicsChanged(world.now, {}, {pattern: frozenset({"t"})}))
     assert decided == ["g"]
+
+
+def test_the_bounds_are_exact() -> None:
+    queue = FairQueue()
+    queue.charge("g", OWED_US_MAX, 1_000)
+    assert not queue.is_heavy("g", 1_000) and queue.rested_at_ms == 0
+    queue.charge("g", 1, 1_000)
+    assert queue.is_heavy("g", 1_000)
+    assert not queue.is_heavy("g", 1_001), "a millisecond forgives more than it owes too much"
+    assert not queue.is_heavy("nobody", 0)
+
+
+def test_who_becomes_heavy_while_it_waits_rests_with_the_others() -> None:
+    queue = FairQueue()
+    queue.add("g", 1_000)
+    queue.charge("g", OWED_US_CAP, 1_000)
+    rested = queue.rested_at_ms
+    assert rested > 1_000 and queue.rests("g", rested - 1) and not queue.rests("g", rested)
+    assert queue.take(rested - 1, True) is None, "it rests"
+    queue.add("h", 1_000)
+    queue.charge("h", OWED_US_CAP, 1_000)
+    rested = queue.rested_at_ms
+    assert queue.take(rested, False) is None, "others come first"
+    assert queue.take(rested - 1, True) is None
+    assert queue.take(rested, True) in ("g", "h")
+
+
+def test_a_heavy_group_has_waited_long_enough_after_exactly_so_long() -> None:
+    for late_ms, first in ((HEAVY_WAIT_MS_MAX - 1, "light"), (HEAVY_WAIT_MS_MAX, "heavy")):
+        queue = FairQueue()
+        queue.charge("heavy", OWED_US_CAP, 0)
+        queue.add("heavy", 7)
+        queue.add("light", 7)
+        assert queue.take(7 + late_ms, True) == first
+
+
+def test_names_of_those_that_owe_nothing_are_forgotten() -> None:
+    queue = FairQueue()
+    for number in range(5 * NAMES_KEPT_MIN):
+        queue.charge(f"g{number}", FORGIVEN_US_PER_MS, number)
+        assert len(queue._owed) <= NAMES_KEPT_MIN + 1
