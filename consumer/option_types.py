@@ -9,6 +9,7 @@ quoted.
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import os
@@ -74,9 +75,10 @@ def read_as(kind: OptionType, name: str, given: Any) -> Any:
 
 
 def _quoted(given: Any) -> str:
-    if isinstance(given, int) and abs(given) > 10**SHOWN_CHARS_MAX:
-        return f"a number of more than {SHOWN_CHARS_MAX} digits"
-    text = repr(given)
+    try:
+        text = repr(given)
+    except (ValueError, TypeError, AttributeError, RuntimeError):  # numbers of thousands of digits
+        return f"of the type {type(given).__name__}"
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
 
 
@@ -154,7 +156,7 @@ def _version(given: Any) -> tuple[int, ...] | None:
             raise ValueError(given)
         given = map(int, given.split("."))
     found = tuple(given)
-    if not found or any(type(part) is not int or part < 0 for part in found):
+    if not found or any(type(part) is not int or not 0 <= part <= 999 for part in found):
         raise ValueError(given)
     return found
 
@@ -193,21 +195,33 @@ def _object(given: Any) -> Any:
 
 def _observer(given: Any) -> Any:
     methods = [name for name in vars(AssignmentObserver) if name.startswith("on_")]
-    if isinstance(given, type) or not all(callable(getattr(given, m, None)) for m in methods):
+    if not all(callable(getattr(given, m, None)) for m in methods):
+        raise ValueError(given)
+    if isinstance(given, type) and not all(
+        isinstance(inspect.getattr_static(given, m), (staticmethod, classmethod)) for m in methods
+    ):
         raise ValueError(given)
     return given
 
 
 def _socket_options(given: Any) -> list[tuple[Any, ...]]:
     found = [tuple(option) for option in given]
-    if not all(
-        len(option) in (3, 4)
-        and all(isinstance(part, int) for part in option[:2])
-        and (option[2] is None or isinstance(option[2], (int, bytes)))
-        for option in found
-    ):
+    if not all(map(_is_socket_option, found)):
         raise ValueError(given)
     return found
+
+
+def _is_socket_option(option: tuple[Any, ...]) -> bool:
+    """(level, name, value), or (level, name, None, length)."""
+    if len(option) == 4:
+        return option[2] is None and all(map(_is_c_int, (*option[:2], option[3])))
+    if len(option) != 3 or not all(map(_is_c_int, option[:2])):
+        return False
+    return _is_c_int(option[2]) or isinstance(option[2], (bytes, bytearray, memoryview))
+
+
+def _is_c_int(given: Any) -> bool:
+    return isinstance(given, int) and -NUMBER_MAX - 1 <= given <= NUMBER_MAX
 
 
 def _list(given: Any) -> list[Any]:

@@ -291,12 +291,10 @@ def _writing(
 def _settings(args: argparse.Namespace) -> Settings:
     if not 1 <= args.jobs <= JOBS_MAX:
         raise ConfigurationError(f"--jobs is {args.jobs}: write a number from 1 to {JOBS_MAX}")
-    if args.report:  # before anything is done
-        try:
-            Path(args.report).open("a", encoding="utf-8").close()
-        except (OSError, ValueError) as error:
-            raise _no_report(Path(args.report), error) from error
-    return resolve(Use.GROUPS, vars(args), os.environ)
+    settings = resolve(Use.GROUPS, vars(args), os.environ)
+    if args.report:
+        _try_report(Path(args.report))
+    return settings
 
 
 def _over(
@@ -376,6 +374,18 @@ def chosen(
             " --zookeeper; zkcoord groups list shows those that there are"
         )
     return sorted(found)
+
+
+def _try_report(path: Path) -> None:
+    """Before anything is done: whether the report can be written. Raises `ConfigurationError`."""
+    try:
+        is_new = not path.exists()
+        if is_new or path.is_file() or path.is_dir():  # whoever reads a pipe waits for its one end
+            path.open("a", encoding="utf-8").close()
+        if is_new:
+            path.unlink()
+    except (OSError, ValueError) as error:
+        raise _no_report(path, error) from error
 
 
 def _write_report(path: Path, report: Mapping[str, Any]) -> None:

@@ -106,6 +106,7 @@ class OwnershipReading(enum.Enum):
     RESET = "an operator reset its offset"
     LOST = "it is somebody else's"
     OFFSET_GONE = "its offset node was deleted"
+    OFFSET_HIDDEN = "its offset node may not be read: nobody knows what a write must name"
 
 
 def judge_owner(read: PartitionReading) -> OwnershipReading:
@@ -120,7 +121,7 @@ def judge(held: OwnedPartition, read: PartitionReading) -> OwnershipReading:
     if read.whose is not Whose.MINE:
         return OwnershipReading.LOST
     if read.version is None and isinstance(read.offset, Malformed):
-        return OwnershipReading.KEPT  # it may not be read by now: that says nothing of it
+        return OwnershipReading.OFFSET_HIDDEN
     if read.version is None:
         if held.version is not None:
             return OwnershipReading.OFFSET_GONE

@@ -108,12 +108,10 @@ def expected(now: str | None, beside: TopicNote | Malformed | None) -> ExpectedN
     return ExpectedNote(now, beside.version + written)
 
 
-def found_again(note: ExpectedNote, beside: TopicNote | Malformed | None) -> ExpectedNote | None:
+def found_again(note: ExpectedNote, beside: TopicNote) -> ExpectedNote | None:
     """What to expect from now on, after `beside` was read; None: the note is gone, or another
-    topic's. What cannot be read says neither.
+    topic's.
     """
-    if not isinstance(beside, TopicNote):
-        return note
     if not beside.incarnation or not same_incarnation(note.incarnation, beside.incarnation):
         return None
     return ExpectedNote(note.incarnation, beside.version)

@@ -157,6 +157,12 @@ def test_junk_in_bootstrap_servers(junk: Any) -> None:
         ("zookeeper_acl", [AclEntry(1, "world", "\ud800")]),
         ("socket_options", [("a", 1, 1)]),
         ("socket_options", [(1, 1, "on")]),
+        ("socket_options", [(1, 9, 10**30)]),
+        ("socket_options", [(1, 9, 1, 4)]),
+        ("socket_options", [(1, 9, None)]),
+        ("socket_options", [(1, 10**5_000)]),
+        ("api_version", [10**5_000, "a"]),
+        ("api_version", (10**5_000,)),
         ("max_poll_records", 10**400),
         ("max_poll_records", 10**5_000),
         ("max_poll_interval_ms", -(10**400)),
@@ -169,6 +175,11 @@ def test_what_would_fail_far_inside_is_refused(name: str, given: Any) -> None:
     with pytest.raises(ConsumerOptionError, match=name) as caught:
         read_option(name, given)
     assert len(str(caught.value)) < 500
+
+
+def test_socket_options_are_what_setsockopt_takes() -> None:
+    given = [(6, 1, 1), (6, 1, bytearray(b"x")), (6, 1, memoryview(b"x")), (1, 9, None, 4)]
+    assert read_option("socket_options", given) == given
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

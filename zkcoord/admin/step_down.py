@@ -49,11 +49,10 @@ def seat_now(client: SyncClient, layout: Layout) -> Leadership | None:
     """
     other = layout.other_profile()
     client.sync()
-    leader, epoch, foreign = client.see(
-        [GetData(layout.leader), GetData(layout.epoch), GetData(other.leader)]
-    )
+    leader, epoch = client.see([GetData(layout.leader), GetData(layout.epoch)])
     if isinstance(leader, Node) and leader.stat.ephemeral_owner and isinstance(epoch, Node):
         return Leadership(decode_leader(leader.data), leader.stat.czxid, epoch.stat.version)
+    (foreign,) = client.see([GetData(other.leader)])
     if leads(foreign):
         raise RefusedError(
             f"the coordinator of this ensemble leads with the layout {other.name}: add --layout"

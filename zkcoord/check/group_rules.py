@@ -83,7 +83,7 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
     if old:
         here = sum(home == Layout.ISOLATED.name for home, _ in members) - len(old)
         found += _together(group, sorted(old), here)
-        if not group.has_offsets and not group.denied:
+        if not group.has_offsets and group.is_whole:
             found.append(
                 CheckFinding(
                     "no-offsets-node",
@@ -92,7 +92,7 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
                     "it does not exist",
                 )
             )
-        if not group.denied and not any(
+        if group.is_whole and not any(
             finding.code.startswith("registration-") and finding.severity is Severity.ERROR
             for finding in found
         ):

@@ -57,7 +57,15 @@ class GroupSeen:
     def may_hide_members(self) -> bool:
         """Whether registrations could not be read: who is not seen may be registered."""
         ids = tuple(home.ids(self.name) for home in HOMES)
-        return any(path in ids or path.rpartition("/")[0] in ids for path in self.denied)
+        return any(
+            path in ids or path.rpartition("/")[0] in ids
+            for path in (*self.denied, *(path for path, _ in self.large))
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it was read."""
+        return not self.denied and not self.large
 
     @property
     def size(self) -> int:

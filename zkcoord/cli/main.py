@@ -29,7 +29,7 @@ import argparse
 import difflib
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -91,11 +91,11 @@ class CliParser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError:
-            near = difflib.get_close_matches(str(value), list(map(str, action.choices or ())), n=1)
+            near = _nearest(str(value), map(str, action.choices or ()))
             if not near:
                 raise
             raise argparse.ArgumentError(
-                action, f"{str(value)[:80]!a} is not known: write {near[0]}"
+                action, f"{str(value)[:80]!a} is not known: write {near}"
             ) from None
 
     def error(self, message: str) -> NoReturn:
@@ -156,10 +156,22 @@ def _main(given: list[str], name: str) -> int:
     return run(args)
 
 
+def _nearest(word: str, commands: Iterable[str]) -> str:
+    """The command that was probably meant, by its last word, too; "" for none."""
+    known = {name: command for command in commands for name in (command, command.split()[-1])}
+    near = difflib.get_close_matches(word.replace("_", "-"), known, n=1)
+    return known[near[0]] if near else ""
+
+
 def _unknown(given: Sequence[str], word: str, parser: argparse.ArgumentParser | None) -> str:
     from zkcoord.config.sources import nearest_flag
 
     flag = word.partition("=")[0]
+    if parser is not None and not flag.startswith("-"):
+        longer = [name for name in COMMANDS if f"zkcoord {name}".startswith(f"{parser.prog} ")]
+        near = _nearest(flag, longer)
+        if near:
+            return f"{flag[:80]!a} is not known here: write zkcoord {near}"
     parser = _of_subcommand(given, parser)
     if parser is None:
         return f"{flag[:80]!a} is not known here: see zkcoord --help"

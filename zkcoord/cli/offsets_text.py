@@ -35,6 +35,7 @@ RESET_COLUMNS = (
 )
 ACCEPT_COLUMNS = (("GROUP", 15), ("TOPIC", 15), ("OFFSETS", 10), ("BEFORE", 15), ("AFTER", 0))
 EARLIER = "of an earlier topic"
+NO_TOPIC = "there is no such topic"
 Ends = Mapping[TopicPartition, int]
 
 
@@ -47,7 +48,9 @@ def show_table(
     rows = []
     for tp, found in stored.items():
         row = _shown(group, tp, found, starts, ends)
-        mark = f" ({EARLIER})" if found.offset is not None and not row["counts"] else ""
+        mark = ""
+        if found.offset is not None and not row["counts"]:
+            mark = f" ({EARLIER if tp.topic in group.topics else NO_TOPIC})"
         rows.append(
             [
                 group.group,

@@ -143,7 +143,10 @@ def prepare(
     deterministic.
     """
     accepted, rejected = _admit(members, options)
-    kept = (used.assignor, used.protocol) if used is not None and away else ("", "")
+    kept = ("", "")
+    if used is not None and away:
+        known = used.assignor in ASSIGNORS or used.assignor in options.external_assignors
+        kept = (used.assignor if known else "", used.protocol)
     ballots = [_supported(m, options) for m in accepted.values()]
     assignor = _vote(ballots, options.default_assignor, kept[0])
     protocol = _vote(list(map(_protocols, accepted.values())), COOPERATIVE, kept[1])
@@ -390,7 +393,7 @@ def _age(member: Member) -> tuple[int, str]:
 def _vote(ballots: list[tuple[str, ...]], default: str, kept: str) -> str:
     """What is `kept`, if all support it; else the first choice, among what all support, of most."""
     if not ballots:
-        return default
+        return kept or default
     if all(kept in ballot for ballot in ballots):
         return kept
     if len(set(ballots)) == 1:

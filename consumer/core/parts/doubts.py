@@ -19,7 +19,7 @@ from consumer.core.owned_partitions import (
     judge_owner,
 )
 from consumer.core.state import MemberState
-from consumer.core.topic_incarnations import found_again
+from consumer.core.topic_incarnations import TopicNote, found_again
 from zkcoord.core.model import Option, TopicPartition
 
 from .announcements import Announcements
@@ -123,7 +123,11 @@ class Doubts:
         """
         if owned.version is not None or owned.note is None:
             return
-        owned.note = found_again(owned.note, e.beside.get(tp.topic))
+        beside = e.beside.get(tp.topic)
+        if not isinstance(beside, TopicNote):
+            owned.note = None  # it cannot be read: as at a start, that throws nothing away
+            return
+        owned.note = found_again(owned.note, beside)
         if owned.note is None:
             self._give_back(tp, "the stored offsets of its topic were deleted")
 
@@ -163,3 +167,5 @@ class Doubts:
             self.announcements.report_lost((tp,), "another member owns it")
         elif reading is OwnershipReading.OFFSET_GONE:
             self._give_back(tp, "its stored offset was deleted")
+        elif reading is OwnershipReading.OFFSET_HIDDEN:
+            self._give_back(tp, "its stored offset may not be read any more")
