@@ -15,6 +15,7 @@ from typing import Any
 import kafka
 
 from consumer.errors import ConsumerOptionError
+from zkcoord.words import is_text
 
 INSTALL = "pip install 'zkcoord[librdkafka]'"
 NO_GROUP = "zkcoord"
@@ -151,7 +152,7 @@ def check_mappable(config: Mapping[str, Any]) -> None:
         )
     for name in (*MAPPED, "bootstrap_servers"):
         text = str(config[name])
-        if text != text.encode("utf-8", "replace").decode():
+        if not is_text(text):
             raise ConsumerOptionError(
                 f"{name} is {text!r}, which librdkafka cannot read: write it in UTF-8"
             )

@@ -23,7 +23,7 @@ import kafka.cluster
 
 from consumer.errors import ConsumerOptionError
 from consumer.observer import AssignmentObserver
-from zkcoord.words import yes_or_no
+from zkcoord.words import is_text, yes_or_no
 from zkcoord.zk.acl.text import acl_entries
 from zkcoord.zk.port import PERMISSIONS, AclEntry
 
@@ -67,14 +67,15 @@ def read_as(kind: OptionType, name: str, given: Any) -> Any:
     try:
         return kind.read(given)
     except (TypeError, ValueError, AttributeError, OverflowError) as e:
-        shown = "not what it must be" if kind.secret else _quoted(given)
+        shown = "not what it must be" if kind.secret else quoted(given)
         if kind.typed and not isinstance(given, str):
             shown = f"of the type {type(given).__name__}"  # there may be a password in it
         why = f" ({e})" if isinstance(e, _Said) else ""
         raise ConsumerOptionError(f"{name} is {shown}{why}: {kind.says}") from None
 
 
-def _quoted(given: Any) -> str:
+def quoted(given: Any) -> str:
+    """A value as it was given, or how it begins, for a sentence."""
     try:
         text = repr(given)
     except (ValueError, TypeError, AttributeError, RuntimeError):  # numbers of thousands of digits
@@ -107,9 +108,8 @@ def _number(given: Any) -> int | float:
 
 
 def _text(given: Any) -> str:
-    if not isinstance(given, str) or "\0" in given:
+    if not isinstance(given, str) or not is_text(given):
         raise ValueError(given)
-    given.encode()  # half of a surrogate pair is no text, and C libraries end the process for one
     return given
 
 

@@ -14,3 +14,10 @@ def yes_or_no(text: str) -> bool:
     if word not in YES and word not in NO:
         raise ValueError(f"{text!r} says neither yes nor no")
     return word in YES
+
+
+def is_text(given: str) -> bool:
+    """Whether it can be written in UTF-8 and read by C libraries, which a NUL ends and half of a
+    surrogate pair may crash.
+    """
+    return "\0" not in given and given.encode("utf-8", "replace").decode() == given

@@ -11,7 +11,7 @@ from typing import Any
 
 from consumer import option_types
 from consumer.errors import ConsumerOptionError
-from consumer.option_types import read_as
+from consumer.option_types import quoted, read_as
 from consumer.options import DURATION_MS_MAX
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes import names as names_of_nodes
@@ -21,7 +21,6 @@ from zkcoord.znodes.strict_json import Reason, strict_json
 EARLIEST, LATEST = -2, -1
 PARTITION_MAX = 2**31 - 1
 JSON_BYTES_MAX = 4 * 1024 * 1024
-SHOWN_CHARS = 200
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _DURATION = re.compile(
     r"\s*([0-9]{1,15})\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)?\s*", re.IGNORECASE
@@ -33,11 +32,6 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 _TRUE_OR_FALSE = replace(option_types.flag(), says="write true or false")
 
 Offsets = int | Mapping[TopicPartition, int]
-
-
-def is_text(given: str) -> bool:
-    """Whether it can be written in UTF-8 and read by C libraries."""
-    return "\0" not in given and given.encode("utf-8", "replace").decode() == given
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -57,7 +51,7 @@ def assigned(text: str | None) -> tuple[TopicPartition, ...]:
         for topic, numbers in found.items()
     ) or not any(found.values()):
         raise ConsumerOptionError(
-            f"""assign is {_quoted(text)}: write JSON such as '{{"orders":[0,1]}}'"""
+            f"""assign is {quoted(text)}: write JSON such as '{{"orders":[0,1]}}'"""
         )
     return tuple(sorted({TopicPartition(t, n) for t, numbers in found.items() for n in numbers}))
 
@@ -85,7 +79,7 @@ def offsets(given: Mapping[str, str], name: str, default: int) -> Offsets:
         for topic, numbers in found.items()
     ) or not any(found.values()):
         raise ConsumerOptionError(
-            f"{name} is {_quoted(text)}: write earliest, latest, or JSON such as"
+            f"{name} is {quoted(text)}: write earliest, latest, or JSON such as"
             """ '{"orders":{"0":1000,"1":-2}}' (-2: the first record, -1: the end)"""
         )
     return {
@@ -101,18 +95,13 @@ def _document(text: str) -> Mapping[str, Any]:
     return {} if isinstance(found, Reason) else found
 
 
-def _quoted(text: str) -> str:
-    """As it was given, or how it begins."""
-    return repr(text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}...")
-
-
 def count(given: Mapping[str, str], name: str) -> int | None:
     """A number above 0; None where it is not given."""
     text = given.get(name)
     if text is None:
         return None
     if not _NUMBER.fullmatch(text.strip()) or int(text) < 1:
-        raise ConsumerOptionError(f"{name} is {_quoted(text)}: give a whole number above 0")
+        raise ConsumerOptionError(f"{name} is {quoted(text)}: give a whole number above 0")
     return int(text)
 
 
@@ -136,7 +125,7 @@ def duration(given: Mapping[str, str], name: str, default_ms: int) -> int:
         return default_ms
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise ConsumerOptionError(f"{name} is {_quoted(text)}: write a time such as 30s or 5m")
+        raise ConsumerOptionError(f"{name} is {quoted(text)}: write a time such as 30s or 5m")
     unit = (match[2] or "ms").lower()
     scale = (
         1
@@ -151,7 +140,7 @@ def milliseconds(given: Mapping[str, str], name: str, least: int) -> int:
     text = given[name].strip()
     if not _NUMBER.fullmatch(text) or not least <= int(text) <= DURATION_MS_MAX:
         raise ConsumerOptionError(
-            f"{name} is {_quoted(text)}: give a number of milliseconds, {least} at least"
+            f"{name} is {quoted(text)}: give a number of milliseconds, {least} at least"
         )
     return int(text)
 

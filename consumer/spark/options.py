@@ -39,6 +39,7 @@ from consumer.spark.option_names import (
 from consumer.spark.option_values import EARLIEST, LATEST, Offsets
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
+from zkcoord.words import is_text
 from zkcoord.znodes import names
 from zkcoord.znodes.patterns import match_patterns
 
@@ -302,7 +303,7 @@ def _read_options(
 ) -> ReadOptions:
     for name, text in (*given.items(), *((f"kafka.{n}", text) for n, text in kafka.items())):
         refused.add(
-            not values.is_text(text),
+            not is_text(text),
             f"{name} has a NUL in it, or half of a surrogate pair, which is no text: correct it",
         )
     otherwise: Offsets = starting

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import bisect
 import json
-import os
 import re
 import subprocess
 import sys
@@ -60,7 +59,6 @@ UNEXPECTED = re.compile(
 EXAMPLES_MAX = 8
 OF_A_FULL_DISK = re.compile(r"No space left on device")
 REPLAY_TIMEOUT_S = 300.0
-FIRST_LIFE = "-1"
 
 
 @dataclass
@@ -264,16 +262,10 @@ def _by_rules(verdict: Verdict, unseen: dict[Partition, int], found: Found) -> N
         found.add("unseen", 1, "nothing was produced")
 
 
-def check(
-    folder: Path,
-    clocks_jump: bool = False,
-    disk_full: bool = False,
-    replay_of_first: Sequence[str] = (),
-) -> Found:
+def check(folder: Path, clocks_jump: bool = False, disk_full: bool = False) -> Found:
     """Everything about a run whose folder has `run` (see `zkcoord.verdict.engine`) and `logs`.
     `clocks_jump`: the times of coordinators' journals order nothing. `disk_full`: of their disk,
-    which they may say. `replay_of_first`: the command `zkcoord` of the release that the first
-    process of each slot was of, if that is another one: what it was told is its to replay.
+    which they may say.
     """
     unreadable = engine.Unreadable()
     found = judged(engine.facts_in(folder / "run", unreadable))
@@ -284,7 +276,7 @@ def check(
     )
     _terms(folder / "run" / engine.COORDINATORS, found, clocks_jump)
     _logs(folder / "logs", found, disk_full)
-    _replays(folder / "run" / engine.COORDINATORS, found, replay_of_first)
+    _replays(folder / "run" / engine.COORDINATORS, found)
     return found
 
 
@@ -325,20 +317,18 @@ def _logs(folder: Path, found: Found, disk_full: bool) -> None:
             found.add("log", int(unexpected), f"{path.name}: {line[:300]}")
 
 
-def _replays(folder: Path, found: Found, of_first: Sequence[str]) -> None:
-    """`zkcoord replay` of everything that a coordinator was told, by the release that it was of."""
-    present = [sys.executable, "-m", "zkcoord.cli.main"]
+def _replays(folder: Path, found: Found) -> None:
+    """`zkcoord replay` of everything that a coordinator was told."""
     for journal in sorted(
         path
         for path in folder.glob("*")
         if any(b"\n" in inputs.read_bytes() for inputs in path.glob(f"{engine.INPUTS}*"))
     ):
-        earlier = bool(of_first) and journal.name.endswith(FIRST_LIFE)
         done = subprocess.run(
-            [*(of_first if earlier else present), "replay", "-q", str(journal)],
+            [sys.executable, "-m", "zkcoord.cli.main", "replay", "-q", str(journal)],
             capture_output=True,
             text=True,
-            env=os.environ if earlier else environment(),
+            env=environment(),
             timeout=REPLAY_TIMEOUT_S,
             check=False,
         )

@@ -174,11 +174,6 @@ class EarlierRelease:
             )
         return asked.stdout.strip()
 
-    @property
-    def command(self) -> tuple[str, ...]:
-        """Its command `zkcoord`, whatever the present folder holds."""
-        return f"{self.folder}/bin/python", "-I", "-m", self.command_module
-
 
 class Rig:
     """Use as a context manager; `start` first. `weakened`: the name of a rule that consumers and

@@ -118,7 +118,7 @@ def play_upgrade(
             wrong += [("end", text) for text in finish(rig)]
         except BROKEN_OFF as error:
             wrong.append(("scenario", str(error)))
-    upgraded.found = check(folder, replay_of_first=() if before is None else before.command)
+    upgraded.found = check(folder)
     for kind, text in wrong:
         upgraded.found.add(kind, 1, text)
     return upgraded

@@ -327,7 +327,7 @@ class Member(Proc):
         out: set[TopicPartition] = set()
         for m in list(self.heard):
             if isinstance(m, msg.Assigned):
-                out |= set(m.offsets)
+                out |= {*m.offsets, *m.unset}
             elif isinstance(m, (msg.Revoke, msg.Lost)):
                 out -= set(m.partitions)
             elif isinstance(m, msg.Resumed):

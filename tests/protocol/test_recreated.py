@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+from kazoo.security import make_digest_acl
+
 from consumer.core import messages as msg
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, WAIT_S, Member, Rig, tps
-from tests.protocol.spy import Sent, deletes, shape, starts, stores
+from tests.protocol.spy import Sent, creates, deletes, shape, starts, stores
 from zkcoord.core.model import Command, Option, Thread, TopicPartition
-from zkcoord.zk.port import Rejected, ZkError
+from zkcoord.zk.port import Check, Rejected, ZkError
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf
 
@@ -318,3 +321,71 @@ def test_a_group_goes_over_to_the_new_topic_by_itself(rig: Rig) -> None:
         m.leave({tp: 5})
     late = rig.member("late", "t").fetches(T0, T1)
     assert late.positions == {T0: 5, T1: 5}
+
+
+@pytest.fixture
+def unset(rig: Rig) -> Member:
+    """A member that fetches both partitions, of which nothing is stored."""
+    rig.topic("t", 2)
+    rig.reign()
+    m = rig.member("m", "t", auto_commit=False).joined()
+    m.resolves_to = None
+    start(rig, m, 1, incarnation(rig), T0, T1)
+    m.wait(lambda: m.said(msg.Resolve), "the question where to begin")
+    m.tell(msg.Resolved(m.said(msg.Resolve)[-1].token, {}, (T0, T1)))
+    return m.fetches(T0, T1)
+
+
+def test_the_first_offset_names_what_is_said_of_its_topic(rig: Rig, unset: Member) -> None:
+    """And only the first: from then on its own version is the fence."""
+    assert unset.commit({T0: 5}).outcome is msg.CommitOutcome.OK
+    assert unset.commit({T0: 6}).outcome is msg.CommitOutcome.OK
+    (first,) = unset.spy.multis(
+        lambda ops: isinstance(ops[0], Check) and creates("/offsets/")(ops) and not starts(ops)
+    )
+    (second,) = unset.spy.multis(stores("/offsets/"))
+    assert first.ops[1] == Check(rig.layout.offset_topic(GROUP, "t"), 1)
+    assert not any(isinstance(op, Check) for op in second.ops[1:])
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "made again, empty"])
+def test_who_holds_a_partition_without_an_offset_begins_anew_after_all_was_deleted(
+    rig: Rig, unset: Member, again: bool
+) -> None:
+    """An operator deletes what is stored of the whole topic: a first offset below a node that says
+    nothing would count for the next topic of that name.
+    """
+    rig.zk.delete(rig.layout.offset_topic(GROUP, "t"))
+    if again:
+        rig.zk.create(rig.layout.offset_topic(GROUP, "t"), b"")
+    done = unset.commit({T0: 120})
+    assert (done.outcome, done.partitions) == (msg.CommitOutcome.NOT_OWNED, (T0,))
+    unset.wait(lambda: not rig.owners("t"), "the end of both owner nodes")
+    assert rig.offset(T0) is None is rig.offset(T1)
+    start(rig, unset, 2, incarnation(rig), T0)
+    unset.wait(lambda: len(unset.said(msg.Resolve)) == 2, "the question where to begin")
+    unset.tell(msg.Resolved(unset.said(msg.Resolve)[-1].token, {T0: 3}))
+    unset.fetches(T0)
+    assert rig.offset(T0) == (3, 0) and said(rig) == OffsetsOf(incarnation(rig))
+
+
+def test_a_note_that_is_spoilt_keeps_nobody_from_storing(rig: Rig, unset: Member) -> None:
+    say(rig, b"\xff")
+    assert unset.commit({T0: 5}).outcome is msg.CommitOutcome.OK
+    assert rig.offset(T0) == (5, 0) and rig.owners("t").keys() == {0, 1}
+
+
+def test_an_offset_that_is_hidden_while_it_is_held_is_given_back(rig: Rig, unset: Member) -> None:
+    """Nobody knows what the next write must name."""
+    assert unset.commit({T0: 5}).outcome is msg.CommitOutcome.OK
+    path = rig.layout.offset(GROUP, T0)
+
+    def hide() -> None:
+        rig.zk.set(path, b"7")
+        rig.zk.set_acls(path, [make_digest_acl("nobody", "x", all=True)])
+
+    unset.spy.before(stores("/offsets/"), hide)
+    done = unset.commit({T0: 9})
+    assert (done.outcome, done.partitions) == (msg.CommitOutcome.NOT_OWNED, (T0,))
+    unset.fetches(T1)
+    unset.wait(lambda: list(rig.owners("t")) == [1], "the end of its owner node")

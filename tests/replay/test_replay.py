@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,23 @@ def test_a_core_that_decides_otherwise_is_seen_with_both_versions(
     assert main(["replay", str(path), "--json"]) == 1
     *_, difference, verdict = map(json.loads, capsys.readouterr().out.splitlines())
     assert difference["recorded"] != difference["now"] and verdict["identical"] is False
+
+
+def test_what_reports_did_not_have_yet_is_no_difference(tmp_path: Path) -> None:
+    """A recording of an earlier release replays to the same; another decision is one all the same,
+    and a report that says otherwise what it did have.
+    """
+    lines = of_transcript("join_and_leave")
+    configuration = re.compile(rb'"configuration":\{[^{}]*\},?')
+    earlier = [configuration.sub(b"", line) for line in lines]
+    assert earlier != lines
+    assert Replay(Recording("earlier", earlier)).run().difference is None
+    for before, after in ((b'"generation":1', b'"generation":9'), (b"sticky", b"range")):
+        at = next(n for n, line in enumerate(earlier) if n and before in line)
+        changed = [*earlier[:at], earlier[at].replace(before, after), *earlier[at + 1 :]]
+        assert Replay(Recording("changed", changed)).run().difference is not None
+    other = [line.replace(b'"debounce_ms":10', b'"debounce_ms":11') for line in lines[1:]]
+    assert Replay(Recording("other", [lines[0], *other])).run().difference is not None
 
 
 def test_an_action_of_another_version_is_a_difference(

@@ -106,8 +106,8 @@ class Doubts:
         for tp in sorted(held):
             if tp in e.holdings:
                 self._settle_one(tp, held[tp], e.holdings[tp])
-        for tp in sorted(held):
-            self._settle_note(tp, held[tp], e)
+            if tp in held:
+                self._settle_note(tp, held[tp], e)
         self.announcements.report_stored(
             {
                 tp: owned.committed
