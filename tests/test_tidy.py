@@ -77,7 +77,13 @@ PROGRAM_ROOMS = (
     "zkcoord.replay",
     "zkcoord.cli",
 )
-PROGRAMS = (*PROGRAM_ROOMS, "zkcoord.demo", "migrations", "consumer.spark.sink.__main__")
+PROGRAMS = (
+    *PROGRAM_ROOMS,
+    "zkcoord.demo",
+    "migrations",
+    "consumer.spark.sink.__main__",
+    "consumer.gateway",
+)
 
 # Put together from pieces, so that this file does not contain what it forbids.
 MACHINE_PATHS = re.compile(

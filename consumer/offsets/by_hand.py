@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import kafka.errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -24,49 +24,25 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.assignment.state import AssignmentState
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
-from consumer.core.topic_incarnations import IncarnationMark, mark
 from consumer.errors import CommitUnavailableError, UnreadableOffsetError, described
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
-from consumer.member.joining.missing_nodes import with_parents
-from consumer.member.multis import metadata_ops, offset_op
-from consumer.member.partition_reader import beside_of
 from consumer.offsets.committed import committed_in_kafka, stored_of, stored_reads
+from consumer.offsets.memberless import MemberlessCommits, hidden
 from consumer.offsets.store import public_offsets
-from zkcoord.core.model import Malformed, Topic
+from zkcoord.core.model import Malformed
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.errors import UnavailableError
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import (
-    Check,
-    Children,
-    Committed,
-    Create,
-    Denied,
-    GetChildren,
-    Missing,
-    Node,
-    Op,
-    Read,
-    ReadAnswer,
-    Rejected,
-    SetData,
-    ZkError,
-)
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes import codec
-from zkcoord.znodes.codec import OffsetsOf
-from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
 
 PARTITIONS_PER_MULTI_MAX = 100
-TRIES_MAX = 5
 RETRY_S = 0.2
 READ_DEADLINE_MS = 5_000
 KAFKA_DEADLINE_S = 5.0
-MEMBERS_NAMED_MAX = 5
 
 
 class HandAssignment:
@@ -101,7 +77,7 @@ class HandAssignment:
         self.placed.set()
         # This thread's only.
         self._client: SyncClient | None = None
-        self._made: set[str] = set()
+        self._memberless = MemberlessCommits(layout, kafka_side.group, zk.acl)
         self._said = ""
         # What is stored of these is no offset: they are not consumed.
         self._unreadable: set[TopicPartition] = set()
@@ -178,9 +154,9 @@ class HandAssignment:
             client.sync()
             reads = stored_reads(self._layout, self._group, wanted)
             answers = client.read(reads)
-            hidden = _hidden(reads, answers)
-            if hidden:
-                raise UnavailableError(f"ZooKeeper does not let this client read {hidden}")
+            secret = hidden(reads, answers)
+            if secret:
+                raise UnavailableError(f"ZooKeeper does not let this client read {secret}")
             found, unreadable = stored_of(wanted, answers)
             self._refuse_unreadable(unreadable)
         rest = [tp for tp in wanted if tp not in found and tp not in self._unreadable]
@@ -219,96 +195,16 @@ class HandAssignment:
     # commits
 
     def _stored(self, message: msg.Commit) -> CommitDone:
-        named = tuple(sorted(message.offsets))
+        named, stores = tuple(sorted(message.offsets)), self._storage != "kafka"
         try:
             for at in range(0, len(named), PARTITIONS_PER_MULTI_MAX):
                 part = named[at : at + PARTITIONS_PER_MULTI_MAX]
-                refusal = self._store(message, part)
+                refusal = self._memberless.store(self._ask(), message, part, stores)
                 if refusal is not None:
                     return refusal
         except (UnavailableError, CommitUnavailableError):
             return CommitDone(message.token, CommitOutcome.UNAVAILABLE, named)
         return self._in_kafka(message, named)
-
-    def _store(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone | None:
-        """Store a part; None once it is stored."""
-        client = self._ask()
-        for _ in range(TRIES_MAX):
-            client.sync()
-            ids = [Layout.DRAFT.ids(self._group), Layout.ISOLATED.ids(self._group)]
-            partitions = [TopicPartition(*tp) for tp in part]
-            reads: list[Read] = [
-                *(GetChildren(path) for path in ids),
-                *stored_reads(self._layout, self._group, partitions),
-            ]
-            answers = client.read(reads)
-            hidden = _hidden(reads, answers)
-            if hidden:
-                why = f"ZooKeeper does not let this client read {hidden}"
-                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
-            members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
-            if members:
-                return CommitDone(
-                    message.token, CommitOutcome.GROUP_ALIVE, tuple(part), _named(members)
-                )
-            if self._storage == "kafka":
-                return None
-            for tp in part:
-                path = self._layout.offset(self._group, tp)
-                bad = _no_offset(path, reads, answers)
-                if bad is not None:
-                    why = f"what is stored in {path} is no offset ({bad.reason})"
-                    return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
-            self._make_parents(client, message, part)
-            result = client.multi(self._ops(message, part, answers[len(ids) :]))
-            if isinstance(result, Committed):
-                return None
-            if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
-                why = "ZooKeeper does not let this client write them"
-                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
-            self._made.clear()
-        return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part))
-
-    def _make_parents(
-        self, client: SyncClient, message: msg.Commit, part: Iterable[ModelPartition]
-    ) -> None:
-        lay, group = self._layout, self._group
-        wanted = {lay.offset_topic(group, tp.topic) for tp in part} | {
-            f"{lay.commit_metadata_root(group)}/{tp.topic}"
-            for tp in part
-            if message.metadata.get(tp)
-        }
-        for path in with_parents(sorted(wanted - self._made)):
-            client.multi([Create(path, b"", acl=self._zk.acl)])
-        self._made |= wanted
-
-    def _ops(
-        self,
-        message: msg.Commit,
-        part: Sequence[ModelPartition],
-        answers: Sequence[ReadAnswer],
-    ) -> list[Op]:
-        """As a member's commit, and whose the offsets are, as a member's first start says it."""
-        topics = sorted({tp.topic for tp in part})
-        found = iter(answers)
-        ops: list[Op] = []
-        for topic in topics:
-            said, now = next(found), next(found)
-            new = _mark(topic, said, now)
-            path = self._layout.offset_topic(self._group, topic)
-            if new is not None:
-                data = codec.encode_incarnation(OffsetsOf(new.incarnation, new.newer_only))
-                ops.append(SetData(path, data, new.version))
-            elif isinstance(said, Node):
-                ops.append(Check(path, said.stat.version))
-        for tp in part:
-            offset, beside = next(found), next(found)
-            version = offset.stat.version if isinstance(offset, Node) else None
-            value, text = message.offsets[tp], message.metadata.get(tp, "")
-            ops.append(offset_op(self._layout, self._group, self._zk.acl, tp, value, version))
-            noted = not isinstance(beside, Missing)
-            ops += metadata_ops(self._layout, self._group, self._zk.acl, tp, value, text, noted)
-        return ops
 
     def _in_kafka(self, message: msg.Commit, named: tuple[ModelPartition, ...]) -> CommitDone:
         """Where offsets are kept in Kafka, or mirrored there: store them there, too."""
@@ -332,38 +228,3 @@ class HandAssignment:
         passing = isinstance(error, kafka.errors.RetriableError)
         outcome = CommitOutcome.UNAVAILABLE if passing else CommitOutcome.REFUSED
         return CommitDone(message.token, outcome, named, described(error))
-
-
-def _mark(topic: str, said: ReadAnswer, now: ReadAnswer) -> IncarnationMark | None:
-    """What is to be said of the offsets of a topic; None where it has been said, or cannot be."""
-    if not isinstance(said, Node) or not isinstance(now, Node):
-        return None
-    value = codec.decode_topic(topic, now.data, now.stat)
-    return (
-        mark(topic, value.incarnation, beside_of(topic, said)) if isinstance(value, Topic) else None
-    )
-
-
-def _hidden(reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> str:
-    """The path of a node that may not be read; "" where there is none. What is hidden is not
-    absent.
-    """
-    for read, answer in zip(reads, answers, strict=True):
-        if isinstance(answer, Denied):
-            return read.path
-    return ""
-
-
-def _no_offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> Malformed | None:
-    """Why what is stored in this node is no offset; None where it is one, or nothing is there."""
-    for read, answer in zip(reads, answers, strict=True):
-        if read.path == path and isinstance(answer, Node):
-            value = codec.decode_offset(path, answer.data)
-            return value if isinstance(value, Malformed) else None
-    return None
-
-
-def _named(members: Sequence[str]) -> str:
-    more = len(members) - MEMBERS_NAMED_MAX
-    named = ", ".join(shown(name) for name in sorted(members)[:MEMBERS_NAMED_MAX])
-    return named + (f" and {more} more" if more > 0 else "")

@@ -94,6 +94,9 @@ def chosen(options: argparse.Namespace) -> list[Mutant]:
         kept = changed_files(options.changed)
         files = [path for path in files if path in kept]
     found = [mutant for path in files for mutant in mutants(path, ROOT)]
+    if options.keys_from:
+        named = set(Path(options.keys_from).read_text(encoding="utf-8").splitlines())
+        found = [mutant for mutant in found if mutant.key in named]
     if options.key:
         found = [mutant for mutant in found if options.key in mutant.key]
     if options.sample and options.sample < len(found):
@@ -217,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", help=f"files or folders (default: {' '.join(FOLDERS)})")
     parser.add_argument("--changed", type=float, metavar="DAYS", help="only files changed since")
     parser.add_argument("--key", help="only mutants whose key has this text")
+    parser.add_argument("--keys-from", metavar="FILE", help="only mutants with these keys, by line")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="test files or folders")
     parser.add_argument("--sample", type=int, metavar="N", help="so many of them, drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing")

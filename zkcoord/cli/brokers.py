@@ -28,8 +28,8 @@ def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     """The brokers to ask: those of --bootstrap-servers, else those in ZooKeeper. Raises
     `ConfigurationError` where --kafka-config cannot be used.
     """
-    given, path = settings.text("bootstrap_servers"), settings.text("kafka_config")
-    security = _security(path) if path else OPEN
+    given = settings.text("bootstrap_servers")
+    security = security_options(settings.text("kafka_config"))
     servers = (
         tuple(part.strip() for part in given.split(",") if part.strip())
         if given
@@ -43,8 +43,12 @@ def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     return Brokers(servers, security)
 
 
-def _security(path: str) -> Mapping[str, Any]:
-    """The options in a file. Values are never quoted: passwords are among them."""
+def security_options(path: str) -> Mapping[str, Any]:
+    """kafka-python's options of security in a file (--kafka-config; "": plain text). Values are
+    never quoted: passwords are among them. Raises `ConfigurationError`.
+    """
+    if not path:
+        return OPEN
     from kafka.admin import KafkaAdminClient
 
     found = read_table(path)

@@ -11,6 +11,7 @@
     zkcoord journal         what happened to a group, and why
     zkcoord replay          the decisions of a recorded coordinator again: why, and what if
     zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
+    zkcoord gateway         let unmodified Kafka clients be members of coordinated groups
     zkcoord guard           close a dead process's session at once, where it cannot have a companion
                             of its own
 
@@ -72,6 +73,9 @@ COMMANDS = {
     ),
     "stack": CliCommand(
         "zkcoord.stack.cli", "start and stop a ZooKeeper and a Kafka broker for trying things"
+    ),
+    "gateway": CliCommand(
+        "consumer.gateway.cli", "let unmodified Kafka clients be members of coordinated groups"
     ),
     "guard": CliCommand(
         "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"

@@ -26,6 +26,7 @@ class Use(enum.Enum):
     COORDINATOR = "coordinator"
     GROUPS = "groups"
     JOURNAL = "journal"
+    GATEWAY = "gateway"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from zkcoord.zk.options import SASL_MECHANISMS, SESSION_TIMEOUT_MAX_MS, SESSION_
 from zkcoord.znodes.paths import LAYOUTS
 
 BYTES_MAX = 2**40
-BOTH = (Use.COORDINATOR, Use.GROUPS)
+BOTH = (Use.COORDINATOR, Use.GROUPS, Use.GATEWAY)
 
 
 CONNECTION = (
@@ -218,12 +218,14 @@ OUTPUT = (
         "log_level",
         "info",
         "what is logged on standard error",
+        (Use.COORDINATOR, Use.GATEWAY),
         choices=("debug", "info", "warning", "error"),
     ),
     text(
         "log_format",
         "text",
         "`text` is key=value, `json` one object per line",
+        (Use.COORDINATOR, Use.GATEWAY),
         choices=("text", "json"),
     ),
     number(
@@ -232,6 +234,7 @@ OUTPUT = (
         "lines of one message per minute; what is left out is counted as suppressed=n",
         1,
         COUNT_MAX,
+        (Use.COORDINATOR, Use.GATEWAY),
     ),
 )
 READING = (
@@ -253,13 +256,79 @@ READING = (
         None,
         "a .toml or .json file of kafka-python's options of security (security_protocol, ssl_*,"
         " sasl_*), where brokers want more than plain text",
-        (Use.GROUPS,),
+        (Use.GROUPS, Use.GATEWAY),
         metavar="PATH",
+    ),
+)
+GATEWAY = (
+    text(
+        "brokers",
+        None,
+        "brokers to begin with, as clients would name them; all others are found through these",
+        (Use.GATEWAY,),
+        metavar="HOST:PORT,...",
+    ),
+    text(
+        "listen",
+        "127.0.0.1:9192",
+        "where clients begin; broker n is reached at this port + 1 + n",
+        (Use.GATEWAY,),
+        metavar="HOST:PORT",
+    ),
+    text(
+        "advertise",
+        None,
+        "the host that clients are told, where it is not the one of --listen",
+        (Use.GATEWAY,),
+        metavar="HOST",
+    ),
+    text(
+        "broker_ports",
+        None,
+        "other ports for some brokers, as 1001=9201,1002=9202",
+        (Use.GATEWAY,),
+        metavar="ID=PORT,...",
+    ),
+    text(
+        "coordinated_groups",
+        None,
+        "regular expressions of the groups that are coordinated (the whole name; separated by"
+        " blanks); all others go to Kafka's own coordinator. Without it: all groups",
+        (Use.GATEWAY,),
+        metavar="REGEX ...",
+    ),
+    number(
+        "group_min_session_timeout_ms",
+        6_000,
+        "the shortest session timeout that a client may ask for",
+        1,
+        HOUR_MS,
+        (Use.GATEWAY,),
+        "MS",
+    ),
+    number(
+        "group_max_session_timeout_ms",
+        1_800_000,
+        "the longest",
+        1,
+        24 * HOUR_MS,
+        (Use.GATEWAY,),
+        "MS",
+    ),
+    number(
+        "disconnect_grace_ms",
+        1_000,
+        "a client whose connection is gone and does not come back within this time has left",
+        0,
+        HOUR_MS,
+        (Use.GATEWAY,),
+        "MS",
     ),
 )
 
 TABLE: dict[str, OptionSpec] = {
-    option.name: option for option in (*CONNECTION, *IDENTITY, *DECISIONS, *OUTPUT, *READING)
+    option.name: option
+    for option in (*CONNECTION, *IDENTITY, *DECISIONS, *OUTPUT, *READING, *GATEWAY)
 }
 
 ACL_OPTIONS = ("acl", "acl_coordinators", "acl_members", "acl_readers")
@@ -273,6 +342,7 @@ SECTIONS: dict[str, tuple[OptionSpec, ...]] = {
     "decisions": DECISIONS,
     "journal, logs, HTTP": OUTPUT,
     "reading": READING,
+    "gateway": GATEWAY,
 }
 
 # What the core keeps to itself: sizes that other limits of the protocol follow from, of no use to

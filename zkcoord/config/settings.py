@@ -160,13 +160,18 @@ def coordinator_settings(
             if settings.switch("http")
             else None
         ),
-        logs=LogOptions(
-            settings.text("log_level"),
-            settings.text("log_format"),
-            settings.number("log_same_per_minute_max"),
-        ),
+        logs=log_options(settings),
         secure=_secure(settings, zk),
         notes=(*settings.notes, *_open_notes(settings, zk)),
+    )
+
+
+def log_options(settings: Settings) -> LogOptions:
+    """How to log."""
+    return LogOptions(
+        settings.text("log_level"),
+        settings.text("log_format"),
+        settings.number("log_same_per_minute_max"),
     )
 
 

@@ -1,0 +1,132 @@
+"""`zkcoord gateway`: options, then `consumer.gateway.service`."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+from typing import Any
+
+from consumer.gateway.options import Address, GatewayOptions
+from consumer.gateway.wire.actions import GroupLimits, WireTimes
+from zkcoord.cli.brokers import security_options
+from zkcoord.config.option_spec import Use
+from zkcoord.config.settings import log_options, zk_options
+from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.errors import ConfigurationError
+from zkcoord.znodes.names import shown
+from zkcoord.znodes.paths import layout_named
+
+PORT_MAX = 65_535
+EPILOG = """\
+examples:
+  zkcoord gateway --zookeeper zk1:2181,zk2:2181/kafka --brokers kafka1:9092 \\
+      --listen 0.0.0.0:9192 --advertise gw1.example
+  zkcoord gateway --zookeeper zk1:2181 --brokers kafka1:9092 --coordinated-groups 'orders-.* audit'
+
+Clients set bootstrap.servers to the address of --listen, and nothing else. Broker n is reached at
+that port + 1 + n (--broker-ports says otherwise for some), whatever other brokers come and go. A
+coordinator must run (zkcoord coordinator). SIGTERM ends a gateway cleanly.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `gateway`."""
+    parser = subparsers.add_parser(
+        "gateway",
+        help="let unmodified Kafka clients be members of coordinated groups",
+        description="Relay between Kafka clients and brokers, and answer for coordinated groups.",
+        epilog=EPILOG,
+    )
+    add_flags(parser, Use.GATEWAY)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after a signal, 1 after a failure. Raises `ConfigurationError`, `UnavailableError`."""
+    from consumer.gateway.service import Gateway
+    from zkcoord.coordinator.logging import Logs
+
+    settings = resolve(Use.GATEWAY, vars(args), os.environ)
+    options, zk = gateway_options(settings), zk_options(settings)
+    security = security_options(settings.text("kafka_config"))
+    logs = Logs(log_options(settings))
+    try:
+        return Gateway(options, zk, security).run()
+    finally:
+        logs.stop()
+
+
+def gateway_options(settings: Settings) -> GatewayOptions:
+    """What a gateway is. Raises `ConfigurationError`."""
+    brokers = settings.text("brokers")
+    if not brokers:
+        raise ConfigurationError(
+            "no broker is named: write --brokers HOST:PORT[,HOST:PORT...], or set ZKCOORD_BROKERS"
+        )
+    low, high = (settings.number(f"group_{end}_session_timeout_ms") for end in ("min", "max"))
+    if low > high:
+        raise ConfigurationError(
+            f"group_min_session_timeout_ms ({low}) is more than group_max_session_timeout_ms"
+            f" ({high}): write the shorter one first"
+        )
+    listen = address(settings.text("listen"), "listen")
+    advertise = settings.text("advertise")
+    if not advertise and _is_any(listen.host):
+        raise ConfigurationError(
+            f"listen {listen} is no address that clients can be told: name one with --advertise"
+        )
+    return GatewayOptions(
+        listen,
+        tuple(address(part, "brokers") for part in brokers.split(",") if part.strip()),
+        advertise,
+        _ports(settings.text("broker_ports")),
+        _patterns(settings.text("coordinated_groups")),
+        layout_named(settings.text("layout")),
+        GroupLimits(low, high),
+        WireTimes(disconnect_grace_ms=settings.number("disconnect_grace_ms")),
+    )
+
+
+def address(text: str, option: str) -> Address:
+    """HOST:PORT, or [IPv6]:PORT. Raises `ConfigurationError`."""
+    host, colon, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+        raise ConfigurationError(
+            f"{option} {shown(text)} is no address: write HOST:PORT, with a port of 1 to {PORT_MAX}"
+        )
+    return Address(host, int(port))
+
+
+def _is_any(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _ports(text: str) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for part in text.split(",") if text else ():
+        broker, equals, port = part.strip().partition("=")
+        fits = equals and broker.isdecimal() and port.isdecimal() and 0 < int(port) <= PORT_MAX
+        if not fits or int(broker) in found or int(port) in found.values():
+            raise ConfigurationError(
+                f"broker_ports {shown(part)} cannot be: write ID=PORT,ID=PORT, each broker and each"
+                " port once"
+            )
+        found[int(broker)] = int(port)
+    return found
+
+
+def _patterns(text: str) -> tuple[Any, ...]:
+    import re2
+
+    quiet = re2.Options()
+    quiet.log_errors = False
+    try:
+        return tuple(re2.compile(part, quiet) for part in text.split())
+    except re2.error as error:
+        raise ConfigurationError(
+            f"coordinated_groups {shown(text)} has a part that is no regular expression ({error})"
+        ) from error

@@ -1,0 +1,397 @@
+"""Requests and answers of Kafka's protocol as bytes, of the APIs that a gateway answers itself.
+
+The schemas and their coders are kafka-python's, generated from Apache Kafka's own definitions; what
+they do not judge (a null where no null may be, what is left over at the end) is judged here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from consumer.gateway.wire import requests as wire
+from consumer.gateway.wire.requests import WireCode
+from consumer.gateway.wire.subscription import encode_assignment
+from zkcoord.core.model import TopicPartition
+
+PRODUCE, FETCH, METADATA = 0, 1, 3
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
+DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS = 15, 16, 18
+DELETE_GROUPS, OFFSET_DELETE, DESCRIBE_CLUSTER = 42, 47, 60
+MEMBERS_APIS = (OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP)
+MAX_VERSIONS = {
+    OFFSET_COMMIT: 9,
+    OFFSET_FETCH: 9,
+    FIND_COORDINATOR: 6,
+    JOIN_GROUP: 9,
+    HEARTBEAT: 4,
+    LEAVE_GROUP: 5,
+    SYNC_GROUP: 5,
+    DESCRIBE_GROUPS: 6,
+    LIST_GROUPS: 5,
+    DELETE_GROUPS: 2,
+    OFFSET_DELETE: 0,
+}
+"""Of the APIs that are answered here: the highest version, each from 0."""
+
+_CLASSES: dict[int, tuple[Any, Any]] = {
+    OFFSET_COMMIT: (OffsetCommitRequest, OffsetCommitResponse),
+    OFFSET_FETCH: (OffsetFetchRequest, OffsetFetchResponse),
+    FIND_COORDINATOR: (FindCoordinatorRequest, FindCoordinatorResponse),
+    JOIN_GROUP: (JoinGroupRequest, JoinGroupResponse),
+    HEARTBEAT: (HeartbeatRequest, HeartbeatResponse),
+    LEAVE_GROUP: (LeaveGroupRequest, LeaveGroupResponse),
+    SYNC_GROUP: (SyncGroupRequest, SyncGroupResponse),
+    DESCRIBE_GROUPS: (DescribeGroupsRequest, DescribeGroupsResponse),
+    LIST_GROUPS: (ListGroupsRequest, ListGroupsResponse),
+    DELETE_GROUPS: (DeleteGroupsRequest, DeleteGroupsResponse),
+    OFFSET_DELETE: (OffsetDeleteRequest, OffsetDeleteResponse),
+}
+_BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
+HEAD_BYTES_MIN = 8
+
+
+class BadFrameError(ValueError):
+    """It is no request: the connection is closed, as brokers do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a request: what it is, and what its answer begins with."""
+
+    key: int
+    version: int
+    correlation_id: int
+    client_id: str
+
+
+def decode_head(frame: bytes | bytearray | memoryview) -> Head:
+    """Raises `BadFrameError`. At most the first 10 + 32,767 bytes of a frame are looked at."""
+    if len(frame) < HEAD_BYTES_MIN:
+        raise BadFrameError("a request of fewer than 8 bytes")
+    key, version, correlation_id = struct.unpack_from(">hhi", frame)
+    if len(frame) < HEAD_BYTES_MIN + 2:
+        return Head(key, version, correlation_id, "")
+    (length,) = struct.unpack_from(">h", frame, 8)
+    text = bytes(frame[10 : 10 + max(0, length)])
+    if length > len(text):
+        raise BadFrameError("a request that ends within its client id")
+    try:
+        return Head(key, version, correlation_id, text.decode())
+    except UnicodeDecodeError as error:
+        raise BadFrameError("a client id that is no UTF-8") from error
+
+
+def decode(head: Head, frame: bytes) -> Any:
+    """The whole request, as kafka-python's class. Raises `BadFrameError`."""
+    if not 0 <= head.version <= MAX_VERSIONS[head.key]:
+        raise BadFrameError(f"version {head.version} of API {head.key} was not offered")
+    try:
+        return _CLASSES[head.key][0].decode(frame, version=head.version, header=True)
+    except _BAD as error:
+        raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
+
+
+def group_of(head: Head, body: Any) -> tuple[str, ...]:
+    """The groups that a request is about."""
+    if head.key == OFFSET_FETCH and head.version >= 8:
+        return tuple(_text(group.group_id) for group in body.groups)
+    if head.key == DESCRIBE_GROUPS:
+        return tuple(_text(group) for group in body.groups)
+    if head.key == DELETE_GROUPS:
+        return tuple(_text(group) for group in body.groups_names)
+    if head.key == LIST_GROUPS:
+        return ()
+    return (_text(body.group_id),)
+
+
+def member_request(head: Head, body: Any) -> wire.Request:
+    """A request of a member, whatever its version. Raises `BadFrameError`."""
+    try:
+        return _REQUESTS[head.key](head, body)
+    except _BAD as error:
+        raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
+
+
+def encode(head: Head, **fields: Any) -> bytes:
+    """A framed answer to a request."""
+    response = _CLASSES[head.key][1](**fields)
+    response.API_VERSION = head.version
+    response.with_header(correlation_id=head.correlation_id)
+    return bytes(response.encode(header=True, framed=True))
+
+
+def encode_answer(head: Head, body: Any, answer: wire.Answer) -> bytes:
+    """A framed answer to a member's request."""
+    match answer:
+        case wire.JoinAnswer():
+            flexible_name = answer.protocol or (None if head.version >= 7 else "")
+            return encode(
+                head,
+                throttle_time_ms=0,
+                error_code=int(answer.code),
+                generation_id=answer.generation,
+                protocol_type="consumer" if answer.code is WireCode.NONE else None,
+                protocol_name=flexible_name,
+                leader="",
+                skip_assignment=False,
+                member_id=answer.member_id,
+                members=[],
+            )
+        case wire.SyncAnswer():
+            ok = answer.code is WireCode.NONE
+            return encode(
+                head,
+                throttle_time_ms=0,
+                error_code=int(answer.code),
+                protocol_type="consumer" if ok else None,
+                protocol_name=answer.protocol if ok else None,
+                assignment=encode_assignment(answer.partitions) if ok else b"",
+            )
+        case wire.BeatAnswer():
+            return encode(head, throttle_time_ms=0, error_code=int(answer.code))
+        case wire.LeaveAnswer():
+            return _left(head, body, answer)
+        case wire.CommitAnswer():
+            return _committed(head, body, answer)
+
+
+def _left(head: Head, body: Any, answer: wire.LeaveAnswer) -> bytes:
+    of = LeaveGroupResponse.MemberResponse
+    members = [
+        of(
+            member_id=_text(member.member_id),
+            group_instance_id=member.group_instance_id,
+            error_code=int(code),
+        )
+        for member, code in zip(body.members or (), answer.members, strict=False)
+    ]
+    return encode(head, throttle_time_ms=0, error_code=int(answer.code), members=members)
+
+
+def _committed(head: Head, body: Any, answer: wire.CommitAnswer) -> bytes:
+    of_topic = OffsetCommitResponse.OffsetCommitResponseTopic
+    of_partition = of_topic.OffsetCommitResponsePartition
+    topics = []
+    for topic in body.topics:
+        partitions = []
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            code = answer.others.get(tp, answer.code)
+            partitions.append(of_partition(partition_index=tp.partition, error_code=int(code)))
+        topics.append(of_topic(name=topic.name, partitions=partitions))
+    return encode(head, throttle_time_ms=0, topics=topics)
+
+
+def refused(head: Head, body: Any, code: WireCode) -> bytes:
+    """The same code for all that a request names."""
+    of_request: dict[int, Callable[[], wire.Answer]] = {
+        JOIN_GROUP: lambda: wire.JoinAnswer(code, _text(body.member_id)),
+        SYNC_GROUP: lambda: wire.SyncAnswer(code),
+        HEARTBEAT: lambda: wire.BeatAnswer(code),
+        LEAVE_GROUP: lambda: wire.LeaveAnswer(code),
+        OFFSET_COMMIT: lambda: wire.CommitAnswer(code),
+    }
+    return encode_answer(head, body, of_request[head.key]())
+
+
+def fetched_offsets(
+    head: Head,
+    body: Any,
+    found: Mapping[str, Mapping[TopicPartition, tuple[int, str]] | WireCode],
+) -> bytes:
+    """Answer to OffsetFetch: of each group what is stored, or a code."""
+    if head.version >= 8:
+        of_group = OffsetFetchResponse.OffsetFetchResponseGroup
+        groups = [
+            of_group(
+                group_id=asked.group_id,
+                topics=_fetched_topics(
+                    of_group.OffsetFetchResponseTopics, asked.topics, found[asked.group_id]
+                ),
+                error_code=_code_of(found[asked.group_id]),
+            )
+            for asked in body.groups
+        ]
+        return encode(head, throttle_time_ms=0, groups=groups)
+    stored = found[body.group_id]
+    of_topic = OffsetFetchResponse.OffsetFetchResponseTopic
+    topics = _fetched_topics(of_topic, body.topics, stored, head.version < 2)
+    return encode(head, throttle_time_ms=0, topics=topics, error_code=_code_of(stored))
+
+
+def _code_of(stored: Mapping[TopicPartition, tuple[int, str]] | WireCode) -> int:
+    return int(stored) if isinstance(stored, WireCode) else 0
+
+
+def _fetched_topics(
+    of_topic: Any,
+    asked: Iterable[Any] | None,
+    stored: Mapping[TopicPartition, tuple[int, str]] | WireCode,
+    each: bool = False,
+) -> list[Any]:
+    """`each`: the version has no code for all, so each partition has it."""
+    if isinstance(stored, WireCode):
+        code: int = stored if each else 0
+        stored = {}
+        if not each:
+            return []
+    else:
+        code = 0
+    of_partition = getattr(
+        of_topic,
+        "OffsetFetchResponsePartitions",
+        getattr(of_topic, "OffsetFetchResponsePartition", None),
+    )
+    wanted = (
+        [TopicPartition(t.name, p) for t in asked for p in t.partition_indexes]
+        if asked is not None
+        else sorted(stored)
+    )
+    assert of_partition is not None
+
+    def one(tp: TopicPartition) -> Any:
+        offset, metadata = stored.get(tp, (-1, ""))
+        return of_partition(
+            partition_index=tp.partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            metadata=metadata if offset >= 0 else "",
+            error_code=code,
+        )
+
+    return [
+        of_topic(name=topic, partitions=[one(tp) for tp in tps])
+        for topic, tps in groupby(wanted, key=lambda tp: tp.topic)
+    ]
+
+
+def found_coordinator(head: Head, keys: Iterable[str], node_id: int, host: str, port: int) -> bytes:
+    """Answer to FindCoordinator: this gateway, for all keys."""
+    of = FindCoordinatorResponse.Coordinator
+    coordinators = [
+        of(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message=None)
+        for key in keys
+    ]
+    return encode(
+        head,
+        throttle_time_ms=0,
+        error_code=0,
+        error_message=None,
+        node_id=node_id,
+        host=host,
+        port=port,
+        coordinators=coordinators,
+    )
+
+
+def coordinator_keys(head: Head, body: Any) -> tuple[str, ...]:
+    """What FindCoordinator asks for, where it asks for groups; else ()."""
+    if getattr(body, "key_type", 0) not in (0, None) and head.version >= 1:
+        return ()
+    keys = body.coordinator_keys if head.version >= 4 else [body.key]
+    return tuple(_text(key) for key in keys)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadFrameError(f"a {type(value).__name__} where a text must be")
+    return value
+
+
+def _join(head: Head, body: Any) -> wire.JoinRequest:
+    rebalance = body.rebalance_timeout_ms if head.version >= 1 else body.session_timeout_ms
+    return wire.JoinRequest(
+        _text(body.group_id),
+        _text(body.member_id),
+        body.session_timeout_ms,
+        rebalance,
+        _text(body.protocol_type),
+        tuple((_text(p.name), bytes(p.metadata)) for p in body.protocols),
+        body.group_instance_id if head.version >= 5 else None,
+        head.version >= 4,
+    )
+
+
+def _sync(head: Head, body: Any) -> wire.SyncRequest:
+    return wire.SyncRequest(
+        _text(body.group_id),
+        _text(body.member_id),
+        body.generation_id,
+        body.group_instance_id if head.version >= 3 else None,
+        (body.protocol_type or "") if head.version >= 5 else "",
+        (body.protocol_name or "") if head.version >= 5 else "",
+    )
+
+
+def _heartbeat(head: Head, body: Any) -> wire.HeartbeatRequest:
+    return wire.HeartbeatRequest(
+        _text(body.group_id),
+        _text(body.member_id),
+        body.generation_id,
+        body.group_instance_id if head.version >= 3 else None,
+    )
+
+
+def _leave(head: Head, body: Any) -> wire.LeaveRequest:
+    if head.version < 3:
+        return wire.LeaveRequest(_text(body.group_id), ((_text(body.member_id), None),), False)
+    members = tuple((_text(m.member_id), m.group_instance_id) for m in body.members)
+    return wire.LeaveRequest(_text(body.group_id), members)
+
+
+def _commit(head: Head, body: Any) -> wire.CommitRequest:
+    offsets = {
+        TopicPartition(_text(t.name), p.partition_index): (
+            p.committed_offset,
+            p.committed_metadata or "",
+        )
+        for t in body.topics
+        for p in t.partitions
+    }
+    return wire.CommitRequest(
+        _text(body.group_id),
+        _text(body.member_id) if head.version >= 1 else "",
+        body.generation_id_or_member_epoch if head.version >= 1 else -1,
+        offsets,
+        body.group_instance_id if head.version >= 7 else None,
+    )
+
+
+_REQUESTS: dict[int, Callable[[Head, Any], wire.Request]] = {
+    JOIN_GROUP: _join,
+    SYNC_GROUP: _sync,
+    HEARTBEAT: _heartbeat,
+    LEAVE_GROUP: _leave,
+    OFFSET_COMMIT: _commit,
+}

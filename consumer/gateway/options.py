@@ -1,0 +1,57 @@
+"""Choices of one gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from consumer.gateway.wire.actions import GroupLimits, WireTimes
+from zkcoord.znodes.paths import Layout
+
+BROKER_PORTS_APART = 1
+"""Broker n has the port `port + 1 + n`, whatever other brokers there are."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """Where it listens, what it relays to, and which groups it coordinates. `port_of`: ports of
+    brokers that are not to have the usual one; `groups`: compiled by google-re2, since names of
+    groups come from strangers (empty: all).
+    """
+
+    listen: Address
+    brokers: tuple[Address, ...]
+    advertise: str = ""
+    port_of: Mapping[int, int] = field(default_factory=dict)
+    groups: tuple[Any, ...] = ()
+    layout: Layout = Layout.DRAFT
+    limits: GroupLimits = field(default_factory=GroupLimits)
+    times: WireTimes = field(default_factory=WireTimes)
+    frame_bytes_max: int = 100 * 1024 * 1024
+    connections_max: int = 5_000
+
+    @property
+    def host(self) -> str:
+        """The host that clients are told."""
+        return self.advertise or self.listen.host
+
+    def broker_port(self, broker_id: int) -> int:
+        """Where clients of this gateway find a broker."""
+        usual = self.listen.port + BROKER_PORTS_APART + broker_id
+        return self.port_of.get(broker_id, usual)
+
+    def is_coordinated(self, group: str) -> bool:
+        """Whether a group is served here, and not by Kafka's own coordinator."""
+        return not self.groups or any(pattern.fullmatch(group) for pattern in self.groups)

@@ -1,0 +1,1 @@
+"""Bytes between clients and brokers: listeners, connections, and what is rewritten on the way."""

@@ -1,0 +1,488 @@
+"""One client's connection and the connection to a broker behind it.
+
+Requests are split into frames; of each only the head is read, unless it is one that is answered
+here or whose answer is rewritten. Everything else goes on as it comes, piece by piece, and so do
+answers: no body of either direction is put together. Answers leave in the order of the requests,
+whoever gives them: the queue of what is expected says whose turn it is, and a broker that answers
+before its turn is not read from.
+
+Back-pressure: a client that does not read stops the reading from its broker, and the reverse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from consumer.gateway.frames import (
+    API_VERSIONS,
+    MAX_VERSIONS,
+    PRODUCE,
+    BadFrameError,
+    Head,
+    decode_head,
+)
+from consumer.gateway.options import Address
+from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
+
+log = logging.getLogger(__name__)
+
+LOCAL_BYTES_MAX = 16 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+EXPECTED_MAX = 1_000
+HIGH_WATER = 1024 * 1024
+CONNECT_S = 10.0
+PRODUCE_FLEXIBLE = 9
+
+
+class Host(Protocol):
+    """What a connection needs of its gateway; called on the event loop's thread."""
+
+    frame_bytes_max: int
+
+    def upstream(self) -> Address | None:
+        """The broker behind this listener; None: none is known."""
+
+    def place(self) -> Place:
+        """Where clients find brokers."""
+
+    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
+        """Answer a request here: the answer, None for later (`answer_later`), or False for the
+        broker's.
+        """
+
+    def passes(self, connection: ClientConnection, head: Head) -> None:
+        """A request goes to the broker."""
+
+    def closed(self, connection: ClientConnection) -> None:
+        """It is gone."""
+
+
+@dataclass(slots=True)
+class _Expected:
+    """An answer that is due: ours once `ready` is set, or a broker's (`ours` is False), which is
+    rewritten if `head` is there.
+    """
+
+    ours: bool
+    head: Head | None = None
+    ready: bytes | None = None
+    after: Callable[[bytes], None] | None = None
+
+
+class ClientConnection(asyncio.Protocol):
+    """See the module."""
+
+    def __init__(self, host: Host, number: int) -> None:
+        self.host = host
+        self.number = number
+        self.peer = ""
+        self.client_id = ""
+        self.software = ""
+        self._expected: deque[_Expected] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._broker: BrokerConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        # of the frame that comes: bytes not yet split, and what is left of one that passes
+        self._in = bytearray()
+        self._left = 0
+        # of the broker's answers: the same
+        self._answer = bytearray()
+        self._answer_left = 0
+        self._paused_by: set[str] = set()
+        self._broker_paused_by: set[str] = set()
+
+    # the client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is here."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if peer else ""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The client is gone."""
+        self._transport = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._broker is not None:
+            self._broker.close()
+        self.host.closed(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._pause_broker("client")
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._resume_broker("client")
+
+    def data_received(self, data: bytes) -> None:
+        """Split what comes into frames, and pass on what is the broker's."""
+        try:
+            self._take(data)
+        except BadFrameError as error:
+            self._drop(str(error))
+
+    def eof_received(self) -> bool:
+        """The client has said all: the connection ends."""
+        return False
+
+    def _take(self, data: bytes) -> None:
+        if self._left and not self._in:
+            part = data[: self._left]
+            self._left -= len(part)
+            self._to_broker(part)
+            data = data[len(part) :]
+            if not data:
+                return
+        self._in += data
+        while self._in and self._transport is not None:
+            if not self._next_frame():
+                return
+
+    def _next_frame(self) -> bool:
+        """Take what is at the beginning; False: more must come first."""
+        if self._left:
+            part = bytes(self._in[: self._left])
+            del self._in[: len(part)]
+            self._left -= len(part)
+            self._to_broker(part)
+            return self._left == 0
+        if len(self._in) < 4:
+            return False
+        (length,) = struct.unpack_from(">i", self._in)
+        if not 8 <= length <= self.host.frame_bytes_max:
+            raise BadFrameError(f"a frame of {length} bytes")
+        body = memoryview(self._in)[4 : 4 + length]
+        try:
+            needed = self._head_bytes(body)
+            if len(body) < min(needed, length):
+                return False
+            head = decode_head(body)
+            whole = self._is_whole(head)
+            if whole and length > LOCAL_BYTES_MAX:
+                raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
+            if whole and len(body) < length:
+                return False
+            acks = head.key != PRODUCE or _has_answer(head, body)
+            if acks is None and len(body) < length:
+                return False
+            frame = bytes(body) if whole else b""
+        finally:
+            body.release()
+        if len(self._expected) >= EXPECTED_MAX:
+            raise BadFrameError(f"{EXPECTED_MAX} requests without an answer")
+        self.client_id = head.client_id
+        if whole:
+            del self._in[: 4 + length]
+            self._serve(head, frame)
+        else:
+            self._pass(head, length, bool(acks))
+        return True
+
+    def _head_bytes(self, body: memoryview) -> int:
+        if len(body) < 10:
+            return 10
+        (client_id,) = struct.unpack_from(">h", body, 8)
+        return 10 + max(0, int(client_id))
+
+    def _is_whole(self, head: Head) -> bool:
+        return head.key in MAX_VERSIONS or head.key == API_VERSIONS
+
+    def _serve(self, head: Head, frame: bytes) -> None:
+        answer = self.host.serve(self, head, frame)
+        if answer is False:
+            self._expect_brokers(head)
+            self._to_broker(struct.pack(">i", len(frame)) + frame)
+        elif answer is not True:
+            self._expected.append(_Expected(True, head, answer if answer else None))
+            self._flush()
+
+    def _pass(self, head: Head, length: int, has_answer: bool) -> None:
+        """Give it to the broker as it comes."""
+        self.host.passes(self, head)
+        if has_answer:
+            self._expect_brokers(head)
+        self._left = 4 + length
+
+    def _expect_brokers(self, head: Head) -> None:
+        self._expected.append(_Expected(False, head if head.key in REWRITTEN else None))
+
+    def answer_later(self, head: Head, frame: bytes) -> None:
+        """The answer to a request for which `serve` said None."""
+        for expected in self._expected:
+            if expected.ours and expected.ready is None and expected.head is head:
+                expected.ready = frame
+                break
+        self._flush()
+
+    def pass_on(self, head: Head, frame: bytes, after: Callable[[bytes], None]) -> None:
+        """Ask the broker after all, and give its answer (without its length) to `after`, which
+        makes another of it (`answer_later`). Called within `serve`, which then says True.
+        """
+        self._expected.append(_Expected(False, head, None, after))
+        self._to_broker(struct.pack(">i", len(frame)) + frame)
+
+    def _flush(self) -> None:
+        """Send the answers of ours whose turn it is, then let the broker's come."""
+        while self._expected and self._expected[0].ours:
+            ready = self._expected[0].ready
+            if ready is None:
+                break
+            self._expected.popleft()
+            self._send(ready)
+        if self._expected and self._expected[0].ours:
+            self._pause_broker("turn")
+        else:
+            self._resume_broker("turn")
+            if self._answer:
+                self._from_broker(b"")
+
+    def _send(self, data: bytes | memoryview) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _drop(self, why: str) -> None:
+        log.info(
+            "the connection of %s (client %r) is closed: %s", self.peer, self.client_id[:80], why
+        )
+        self.close()
+
+    def close(self) -> None:
+        """End it."""
+        if self._transport is not None:
+            self._transport.abort() if self._expected else self._transport.close()
+
+    # the broker
+
+    def _to_broker(self, data: bytes) -> None:
+        if self._broker is not None:
+            self._broker.write(data)
+            return
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        if self._waiting_bytes > HIGH_WATER:
+            self._pause_client("connecting")
+
+    async def _connect(self) -> None:
+        address = self.host.upstream()
+        if address is None:
+            return self._drop("no broker is known behind this port")
+        loop = asyncio.get_running_loop()
+        try:
+            _, broker = await asyncio.wait_for(
+                loop.create_connection(lambda: BrokerConnection(self), address.host, address.port),
+                CONNECT_S,
+            )
+        except (OSError, asyncio.TimeoutError) as error:
+            return self._drop(f"the broker at {address} does not answer ({error!s})")
+        self._broker = broker
+        for data in self._waiting:
+            broker.write(data)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._resume_client("connecting")
+        if self._broker_paused_by:
+            broker.pause()
+        return None
+
+    def broker_lost(self) -> None:
+        """The broker closed the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def broker_pauses(self) -> None:
+        """The broker does not read."""
+        self._pause_client("broker")
+
+    def broker_resumes(self) -> None:
+        """It reads again."""
+        self._resume_client("broker")
+
+    def from_broker(self, data: bytes) -> None:
+        """Pass answers on, in the turn of each."""
+        try:
+            self._from_broker(data)
+        except BadAnswerError as error:
+            self._drop(str(error))
+
+    def _from_broker(self, data: bytes) -> None:
+        if self._answer_left and not self._answer:
+            part = data[: self._answer_left]
+            self._answer_left -= len(part)
+            self._send(part)
+            data = data[len(part) :]
+            if self._answer_left == 0:
+                self._answered()
+            if not data:
+                return
+        self._answer += data
+        while self._answer and self._transport is not None:
+            if not self._next_answer():
+                return
+
+    def _answered(self) -> None:
+        self._expected.popleft()
+        while self._expected and self._expected[0].ours:
+            ready = self._expected[0].ready
+            if ready is None:
+                self._pause_broker("turn")
+                return
+            self._expected.popleft()
+            self._send(ready)
+
+    def _next_answer(self) -> bool:
+        if self._answer_left:
+            part = bytes(self._answer[: self._answer_left])
+            del self._answer[: len(part)]
+            self._answer_left -= len(part)
+            self._send(part)
+            if self._answer_left:
+                return False
+            self._answered()
+            return True
+        if not self._expected:
+            raise BadAnswerError("the broker answers what nobody asked")
+        expected = self._expected[0]
+        if expected.ours or len(self._answer) < 4:
+            return False
+        (length,) = struct.unpack_from(">i", self._answer)
+        if length < 4:
+            raise BadAnswerError(f"the broker sends a frame of {length} bytes")
+        if expected.head is None:
+            self._answer_left = 4 + length
+            return True
+        if length > ANSWER_BYTES_MAX:
+            raise BadAnswerError(f"the broker answers with {length} bytes")
+        if len(self._answer) < 4 + length:
+            return False
+        frame = bytes(memoryview(self._answer)[4 : 4 + length])
+        del self._answer[: 4 + length]
+        if expected.after is not None:
+            expected.ours = True
+            self._pause_broker("turn")
+            expected.after(frame)
+            return False
+        self._send(rewritten(expected.head, frame, self.host.place()))
+        self._answered()
+        return True
+
+    # back-pressure
+
+    def _pause_client(self, why: str) -> None:
+        if not self._paused_by and self._transport is not None:
+            self._transport.pause_reading()
+        self._paused_by.add(why)
+
+    def _resume_client(self, why: str) -> None:
+        if why in self._paused_by:
+            self._paused_by.discard(why)
+            if not self._paused_by and self._transport is not None:
+                self._transport.resume_reading()
+
+    def _pause_broker(self, why: str) -> None:
+        if not self._broker_paused_by and self._broker is not None:
+            self._broker.pause()
+        self._broker_paused_by.add(why)
+
+    def _resume_broker(self, why: str) -> None:
+        if why in self._broker_paused_by:
+            self._broker_paused_by.discard(why)
+            if not self._broker_paused_by and self._broker is not None:
+                self._broker.resume()
+
+
+class BrokerConnection(asyncio.Protocol):
+    """The connection to the broker of one client."""
+
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is there."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is gone."""
+        self._transport = None
+        self._client.broker_lost()
+
+    def data_received(self, data: bytes) -> None:
+        """Answers."""
+        self._client.from_broker(data)
+
+    def pause_writing(self) -> None:
+        """The broker does not read."""
+        self._client.broker_pauses()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._client.broker_resumes()
+
+    def write(self, data: bytes) -> None:
+        """Send to the broker."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """End it."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _has_answer(head: Head, body: memoryview) -> bool | None:
+    """Whether a broker answers this Produce: not with acks=0. None: it cannot be seen yet."""
+    at = 10 + len(head.client_id.encode())
+    try:
+        if head.version >= PRODUCE_FLEXIBLE:
+            tags, at = _varint(body, at)
+            for _ in range(tags):
+                _, at = _varint(body, at)
+                size, at = _varint(body, at)
+                at += size
+            length, at = _varint(body, at)
+            at += max(0, length - 1)
+        elif head.version >= 3:
+            (length,) = struct.unpack_from(">h", body, at)
+            at += 2 + max(0, length)
+        return bool(struct.unpack_from(">h", body, at)[0] != 0)
+    except (struct.error, IndexError):
+        return None
+
+
+def _varint(body: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return value, at
+        shift += 7
+        if shift > 28:
+            raise IndexError("a number of more than five bytes")

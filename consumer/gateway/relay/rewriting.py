@@ -1,0 +1,131 @@
+"""Answers of brokers that name addresses or offer APIs, as clients are to read them.
+
+Every place that names a broker's address: Metadata, DescribeCluster, FindCoordinator. Versions that
+carry addresses elsewhere are not offered (Produce from 10, Fetch from 16 name new leaders), nor is
+what would go around the gateway: the group protocol of KIP-848, share and streams groups, and the
+telemetry of KIP-714, which some clients send to whoever offers it. Where the key or a version is
+not listed here it goes through as the broker offers it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kafka.protocol.admin import DescribeClusterResponse
+from kafka.protocol.metadata import (
+    ApiVersionsResponse,
+    FindCoordinatorResponse,
+    MetadataResponse,
+)
+
+from consumer.gateway.frames import (
+    API_VERSIONS,
+    DESCRIBE_CLUSTER,
+    FETCH,
+    FIND_COORDINATOR,
+    MAX_VERSIONS,
+    METADATA,
+    PRODUCE,
+    Head,
+)
+from consumer.gateway.options import Address
+
+HIDDEN = frozenset({68, 69, 71, 72, 76, 77, 78, 79, 88, 89})
+"""ConsumerGroupHeartbeat and -Describe, telemetry, share groups, streams groups."""
+CAPS = {
+    PRODUCE: 9,
+    FETCH: 15,
+    METADATA: 13,
+    DESCRIBE_CLUSTER: 2,
+    17: 1,  # SaslHandshake
+    API_VERSIONS: 4,
+}
+REWRITTEN = (METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER)
+SASL_HANDSHAKE = 17
+
+Place = Callable[[int, Address], Address]
+"""A broker's id and its own address -> where clients find it."""
+
+
+class BadAnswerError(ValueError):
+    """A broker's answer that cannot be read: its client must not see it."""
+
+
+def rewritten(head: Head, frame: bytes, place: Place) -> bytes:
+    """The answer to a request of `REWRITTEN` (without its length), framed anew. Raises
+    `BadAnswerError`.
+    """
+    try:
+        return _REWRITERS[head.key](head, frame, place)
+    except (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError) as error:
+        raise BadAnswerError(f"answer of API {head.key} version {head.version}: {error}") from error
+
+
+def _decoded(of: Any, head: Head, frame: bytes) -> Any:
+    response = of.decode(frame, version=head.version, header=True)
+    response._header = None  # kafka-python keeps the decoded one, which cannot be written
+    response.API_VERSION = head.version
+    return response
+
+
+def _framed(head: Head, response: Any) -> bytes:
+    response.with_header(correlation_id=head.correlation_id)
+    return bytes(response.encode(header=True, framed=True))
+
+
+def _metadata(head: Head, frame: bytes, place: Place) -> bytes:
+    response = _decoded(MetadataResponse, head, frame)
+    for broker in response.brokers:
+        found = place(broker.node_id, Address(broker.host, broker.port))
+        broker.host, broker.port = found.host, found.port
+    return _framed(head, response)
+
+
+def _cluster(head: Head, frame: bytes, place: Place) -> bytes:
+    response = _decoded(DescribeClusterResponse, head, frame)
+    for broker in response.brokers:
+        found = place(broker.broker_id, Address(broker.host, broker.port))
+        broker.host, broker.port = found.host, found.port
+    return _framed(head, response)
+
+
+def _coordinator(head: Head, frame: bytes, place: Place) -> bytes:
+    response = _decoded(FindCoordinatorResponse, head, frame)
+    for one in response.coordinators if head.version >= 4 else (response,):
+        if one.error_code == 0:
+            found = place(one.node_id, Address(one.host, one.port))
+            one.host, one.port = found.host, found.port
+    return _framed(head, response)
+
+
+def _api_versions(head: Head, frame: bytes, place: Place) -> bytes:
+    # an answer to a version that the broker does not know is of version 0 (error 35)
+    (code,) = struct.unpack_from(">h", frame, 4)
+    version = 0 if code == 35 else head.version
+    response = ApiVersionsResponse.decode(frame, version=version, header=True)
+    response._header = None
+    response.API_VERSION = version
+    kept = []
+    for api in response.api_keys:
+        if api.api_key in HIDDEN:
+            continue
+        if api.api_key in MAX_VERSIONS:
+            api.min_version, api.max_version = 0, MAX_VERSIONS[api.api_key]
+        elif api.api_key in CAPS:
+            api.max_version = min(api.max_version, CAPS[api.api_key])
+            if api.api_key == SASL_HANDSHAKE:
+                api.min_version = min(1, api.max_version)
+        if api.min_version <= api.max_version:
+            kept.append(api)
+    response.api_keys = kept
+    return _framed(head, response)
+
+
+_REWRITERS: dict[int, Callable[[Head, bytes, Place], bytes]] = {
+    METADATA: _metadata,
+    FIND_COORDINATOR: _coordinator,
+    API_VERSIONS: _api_versions,
+    DESCRIBE_CLUSTER: _cluster,
+}

@@ -1,0 +1,461 @@
+"""One gateway process: listeners, connections, wire members.
+
+Threads: the event loop, on the main thread, relays; `zkcoord.zk.loop.Loop` decides for all wire
+members (each agent's ZooKeeper session has a thread that only reads its socket); a small pool does
+what blocks: tools' requests, questions to brokers. The first two speak through their queues; no
+lock is held by either while it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsResponse
+
+from consumer.core import messages as msg
+from consumer.core.options import MemberOptions
+from consumer.gateway import frames, tools
+from consumer.gateway.cluster import Cluster, ClusterSeen
+from consumer.gateway.frames import Head
+from consumer.gateway.groups import WireGroups
+from consumer.gateway.options import Address, GatewayOptions
+from consumer.gateway.relay.connection import ClientConnection
+from consumer.gateway.relay.rewriting import Place
+from consumer.gateway.store import GroupStore
+from consumer.gateway.wire.requests import Answer, Caller, CommitRequest
+from consumer.gateway.wire_group import Agent, AgentWishes
+from consumer.member.driver import MemberDriver
+from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
+from zkcoord.zk.loop import Loop
+from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.names import consumer_id
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+POOL_THREADS = 8
+CLOSE_S = 8.0
+FIRST_LOOK_S = 10.0
+
+
+@dataclass(slots=True)
+class OpenRequest:
+    """A member's request that is not answered yet."""
+
+    connection: ClientConnection
+    head: Head
+    body: Any
+
+
+class Gateway:
+    """See the module. `run` serves until SIGTERM or SIGINT."""
+
+    def __init__(self, options: GatewayOptions, zk: ZkOptions, security: Mapping[str, Any]) -> None:
+        self.options = options
+        self.zk = zk
+        self.cluster = Cluster(options.brokers, security)
+        self.store = GroupStore(zk, options.layout)
+        self.members = Loop("gateway-members")
+        self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
+        self.seen = ClusterSeen({})
+        self.groups = WireGroups(
+            boot_ms,
+            self.members.post,
+            self._make_agent,
+            self._answered,
+            self._begin,
+            lambda: str(uuid.uuid4()),
+            options.limits,
+            options.times,
+        )
+        self._connections: dict[int, ClientConnection] = {}
+        self._numbers = 0
+        self._tickets = 0
+        self._open: dict[int, OpenRequest] = {}
+        self._servers: dict[int, asyncio.Server] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._events: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> int:
+        """Serve; `ready` is called once clients can come. 0 after a signal. Raises
+        `ConfigurationError` for ports that cannot be had, `UnavailableError` without a broker.
+        """
+        return asyncio.run(self._main(ready))
+
+    async def _main(self, ready: Callable[[], None]) -> int:
+        self._events = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._events.add_signal_handler(number, self._stopping.set)
+        self.members.attach(self.groups)
+        self.members.start(self._members_end)
+        try:
+            self.seen = await self._run(self.cluster.look)
+            await self._listen(-1, self.options.listen.port)
+            await self._follow_brokers()
+            ready()
+            await self._serve()
+        finally:
+            await self._close()
+        return 1 if self.members.failure is not None else 0
+
+    def _members_end(self) -> None:
+        self._events.call_soon_threadsafe(self._stopping.set)
+
+    async def _serve(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await asyncio.wait_for(self._stopping.wait(), LOOK_EVERY_S)
+            except asyncio.TimeoutError:
+                await self._look()
+
+    async def _look(self) -> None:
+        try:
+            self.seen = await self._run(self.cluster.look)
+        except UnavailableError as error:
+            log.warning("%s", error)
+            return
+        await self._follow_brokers()
+
+    async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await self._events.run_in_executor(self.pool, partial(work, *arguments))
+
+    # listeners
+
+    async def _follow_brokers(self) -> None:
+        """A listener for each broker; one that is gone keeps its port, for when it comes back."""
+        for broker_id in self.seen.brokers:
+            if broker_id not in self._servers:
+                await self._listen(broker_id, self.options.broker_port(broker_id))
+
+    async def _listen(self, broker_id: int, port: int) -> None:
+        host = self.options.listen.host
+        try:
+            server = await self._events.create_server(
+                lambda: self._accept(broker_id), host or None, port, reuse_address=True
+            )
+        except (OSError, OverflowError) as error:
+            what = "--listen" if broker_id < 0 else f"the port of broker {broker_id}"
+            raise ConfigurationError(
+                f"{what}: {Address(host, port)} cannot be listened at ({error}): choose another"
+                " port with --listen, or for one broker with --broker-ports"
+            ) from error
+        self._servers[broker_id] = server
+        log.info(
+            "%s at %s",
+            "clients begin" if broker_id < 0 else f"broker {broker_id} is reached",
+            Address(host, port),
+        )
+
+    def _accept(self, broker_id: int) -> ClientConnection:
+        self._numbers += 1
+        connection = ClientConnection(_Listener(self, broker_id), self._numbers)
+        self._connections[self._numbers] = connection
+        return connection
+
+    # addresses
+
+    def upstream(self, broker_id: int) -> Address | None:
+        """The broker behind a port; behind the first one any."""
+        brokers = self.seen.brokers
+        if broker_id >= 0:
+            return brokers.get(broker_id)
+        return brokers[min(brokers)] if brokers else None
+
+    def place(self, broker_id: int, own: Address) -> Address:
+        """Where clients find a broker."""
+        if broker_id not in self.seen.brokers:
+            self._spawn(self._look())
+        return Address(self.options.host, self.options.broker_port(broker_id))
+
+    def coordinator(self, broker_id: int) -> tuple[int, Address]:
+        """Whom FindCoordinator names on a port: a broker's id that is in Metadata, at this
+        gateway's address of it.
+        """
+        known = broker_id if broker_id in self.seen.brokers else min(self.seen.brokers, default=0)
+        return known, Address(self.options.host, self.options.broker_port(known))
+
+    # requests
+
+    def serve(
+        self, listener: _Listener, connection: ClientConnection, head: Head, frame: bytes
+    ) -> bytes | bool | None:
+        """See `Host.serve`."""
+        if head.key not in frames.MAX_VERSIONS:
+            return False
+        body = frames.decode(head, frame)
+        if head.key in frames.MEMBERS_APIS:
+            return self._of_member(connection, head, body)
+        self._another(connection)
+        match head.key:
+            case frames.FIND_COORDINATOR:
+                return self._find_coordinator(listener, head, body)
+            case frames.LIST_GROUPS if self._lists_ours(listener.broker_id):
+                connection.pass_on(
+                    head,
+                    frame,
+                    lambda answer: self._spawn(self._listed(connection, head, body, answer)),
+                )
+                return True
+            case frames.LIST_GROUPS:
+                return False
+            case _:
+                pass
+        groups = frames.group_of(head, body)
+        ours = [group for group in groups if self.options.is_coordinated(group)]
+        if not ours and groups:
+            return False
+        self._spawn(self._tools(connection, head, body))
+        return None
+
+    def _of_member(
+        self, connection: ClientConnection, head: Head, body: Any
+    ) -> bytes | bool | None:
+        request = frames.member_request(head, body)
+        if not self.options.is_coordinated(request.group):
+            return False
+        if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
+            self._another(connection)
+            self._spawn(self._tool_commits(connection, head, body, request))
+            return None
+        self._tickets += 1
+        ticket = self._tickets
+        self._open[ticket] = OpenRequest(connection, head, body)
+        caller = Caller(connection.number, head.client_id, connection.peer)
+        self.members.post(lambda: self.groups.request(ticket, caller, request))
+        return None
+
+    def _another(self, connection: ClientConnection) -> None:
+        number = connection.number
+        self.members.post(lambda: self.groups.another_request(number))
+
+    def passes(self, connection: ClientConnection) -> None:
+        """A request goes to a broker."""
+        self._another(connection)
+
+    def closed(self, connection: ClientConnection) -> None:
+        """A connection is gone."""
+        self._connections.pop(connection.number, None)
+        self.members.post(lambda: self.groups.disconnected(connection.number))
+
+    def _find_coordinator(self, listener: _Listener, head: Head, body: Any) -> bytes | bool | None:
+        keys = frames.coordinator_keys(head, body)
+        if not keys or not all(self.options.is_coordinated(key) for key in keys):
+            return False
+        node_id, address = self.coordinator(listener.broker_id)
+        return frames.found_coordinator(head, keys, node_id, address.host, address.port)
+
+    # answers
+
+    def _answered(self, ticket: int, answer: Answer) -> None:
+        """On the members' thread."""
+        self._events.call_soon_threadsafe(self._send, ticket, answer)
+
+    def _send(self, ticket: int, answer: Answer) -> None:
+        asked = self._open.pop(ticket)
+        asked.connection.answer_later(
+            asked.head, frames.encode_answer(asked.head, asked.body, answer)
+        )
+
+    def _spawn(self, work: Any) -> None:
+        task = self._events.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a defect, please report it", exc_info=error)
+
+    async def _answer(
+        self, connection: ClientConnection, head: Head, work: Callable[[], bytes]
+    ) -> None:
+        """Answer by what blocks. A request that cannot be answered ends its connection: its client
+        asks again elsewhere, and does not wait.
+        """
+        try:
+            answer = await self._run(work)
+        except BaseException:
+            connection.close()
+            raise
+        connection.answer_later(head, answer)
+
+    async def _tools(self, connection: ClientConnection, head: Head, body: Any) -> None:
+        groups = frames.group_of(head, body)
+        match head.key:
+            case frames.OFFSET_FETCH:
+                held = await self._ask_members(
+                    lambda: {group: self.groups.held(group) for group in groups}
+                )
+                work = partial(tools.fetch_offsets, self.store, head, body, held)
+            case frames.DESCRIBE_GROUPS:
+                known = await self._ask_members(lambda: self._known(groups))
+                work = partial(tools.describe_groups, self.store, head, body, known)
+            case frames.DELETE_GROUPS:
+                work = partial(tools.delete_groups, self.store, head, body)
+            case _:
+                work = partial(tools.delete_offsets, self.store, head, body)
+        await self._answer(connection, head, work)
+
+    async def _tool_commits(
+        self, connection: ClientConnection, head: Head, body: Any, request: CommitRequest
+    ) -> None:
+        work = partial(tools.commit, self.store, head, body, request)
+        await self._answer(connection, head, work)
+
+    def _lists_ours(self, broker_id: int) -> bool:
+        """Whether ListGroups names our groups on a port: clients ask every broker and put the
+        answers together, so only one may.
+        """
+        return broker_id < 0 or broker_id == min(self.seen.brokers, default=-1)
+
+    async def _listed(
+        self, connection: ClientConnection, head: Head, body: Any, answer: bytes
+    ) -> None:
+        """ListGroups: what the broker has listed, with ours."""
+        kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
+        work = partial(tools.list_groups, self.store, head, body, list(kafkas.groups))
+        await self._answer(connection, head, work)
+
+    async def _ask_members(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.wrap_future(self.members.submit(work))
+
+    def _known(self, groups: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
+        found = {}
+        for group in groups:
+            for wire, agent in self.groups.agents(group):
+                if isinstance(agent, MemberDriver):
+                    found[agent.name] = (wire.member_id, wire.client_id, wire.host)
+        return found
+
+    # agents (on the members' thread)
+
+    def _make_agent(
+        self,
+        wishes: AgentWishes,
+        told: Callable[[msg.ToFetcher], None],
+        after: Callable[[], None],
+    ) -> Agent:
+        options = MemberOptions(
+            group=wishes.group,
+            host=wishes.host,
+            client=wishes.client_id,
+            process=secrets.token_hex(8),
+            instance=wishes.instance,
+            grace_ms=wishes.grace_ms,
+            assignors=wishes.assignors,
+            auto_commit=False,
+            max_poll_interval_ms=0,
+            rebalance_timeout_ms=wishes.rebalance_timeout_ms,
+            idle_look_ms=250,
+        )
+
+        def post(thunk: Callable[[], None]) -> None:
+            def run() -> None:
+                thunk()
+                after()
+
+            self.members.post(run)
+
+        def new_id() -> str:
+            return consumer_id(wishes.group, wishes.host, wall_ms(), secrets.token_hex(4))
+
+        return MemberDriver(
+            KazooEnsemble(self.zk, post),
+            self.options.layout,
+            options,
+            boot_ms,
+            wall_ms,
+            new_id,
+            told,
+            lambda record: log.debug("%s", record),
+            self.zk.acl,
+            roles=self.zk.roles,
+        )
+
+    def _begin(self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]) -> None:
+        """Where partitions begin of which nothing is stored: where the group has committed in
+        Kafka, else nowhere yet, which is the client's to say (auto.offset.reset).
+        """
+        self.pool.submit(self._find_begin, group, ask, answer)
+
+    def _find_begin(
+        self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]
+    ) -> None:
+        earliest = set(ask.earliest)
+        rest = [tp for tp in ask.partitions if tp not in earliest]
+        try:
+            if rest and self.cluster.live_members(group):
+                log.warning(
+                    "group %s is not adopted: members of Kafka's own protocol hold it", group
+                )
+                found, unset = {}, []
+            else:
+                committed = self.cluster.committed(group) if rest else {}
+                found = {tp: committed[tp] for tp in rest if tp in committed}
+                unset = [tp for tp in rest if tp not in committed]
+            found.update(self.cluster.earliest(ask.earliest))
+        except UnavailableError as error:
+            log.warning("it cannot be found out where group %s begins: %s", group, error)
+            found, unset = {}, []
+        answer(msg.Resolved(ask.token, found, tuple(unset)))
+
+    # the end
+
+    async def _close(self) -> None:
+        for server in self._servers.values():
+            server.close()
+        self.members.post(self.groups.close)
+        deadline = self._events.time() + CLOSE_S
+        while self._events.time() < deadline and not self.members.stopped.is_set():
+            if await self._ask_members(lambda: self.groups.finished):
+                break
+            await asyncio.sleep(0.02)
+        for connection in list(self._connections.values()):
+            connection.close()
+        self.members.stop()
+        await self._run(self.members.join, CLOSE_S)
+        await self._run(self.store.close)
+        await self._run(self.cluster.close)
+        self.pool.shutdown(wait=False)
+
+
+class _Listener:
+    """What a connection sees of its gateway (`Host`), behind one port."""
+
+    def __init__(self, gateway: Gateway, broker_id: int) -> None:
+        self.gateway = gateway
+        self.broker_id = broker_id
+        self.frame_bytes_max = gateway.options.frame_bytes_max
+
+    def upstream(self) -> Address | None:
+        """The broker behind this port."""
+        return self.gateway.upstream(self.broker_id)
+
+    def place(self) -> Place:
+        """Where clients find brokers."""
+        return self.gateway.place
+
+    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
+        """See `Host`."""
+        return self.gateway.serve(self, connection, head, frame)
+
+    def passes(self, connection: ClientConnection, head: Head) -> None:
+        """See `Host`."""
+        self.gateway.passes(connection)
+
+    def closed(self, connection: ClientConnection) -> None:
+        """See `Host`."""
+        self.gateway.closed(connection)

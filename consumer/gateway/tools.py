@@ -1,0 +1,209 @@
+"""Requests that are no member's: OffsetFetch, a tool's OffsetCommit, OffsetDelete, DescribeGroups,
+ListGroups, DeleteGroups. Answered from ZooKeeper, on the gateway's pool.
+
+A member here is described as its client knows itself (member id, client id, address); one that is
+elsewhere (a shim, a Spark application, another gateway's) by its registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.protocol.admin import (
+    DeleteGroupsResponse,
+    DescribeGroupsResponse,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import OffsetDeleteResponse
+
+from consumer.gateway import frames
+from consumer.gateway.frames import Head
+from consumer.gateway.store import GroupStore
+from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
+from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
+from zkcoord.core.model import GroupState, TopicPartition
+from zkcoord.errors import ZkcoordError
+from zkcoord.znodes.names import is_group
+
+CONSUMER = "consumer"
+CLASSIC = "Classic"
+KAFKAS_STATES = {
+    GroupState.EMPTY: "Empty",
+    GroupState.PREPARING_REBALANCE: "PreparingRebalance",
+    GroupState.STABLE: "Stable",
+    GroupState.DEAD: "Dead",
+}
+SINCE_NOT_FOUND = 6
+"""DescribeGroups says of a group that is not there that it is Dead before this version."""
+
+
+def describe_groups(
+    store: GroupStore, head: Head, body: Any, known: Mapping[str, tuple[str, str, str]]
+) -> bytes:
+    """Answer to DescribeGroups. `known`: name of a registration -> member id, client id and address
+    of the wire members of this gateway.
+    """
+    groups = [_described(store, head, group, known) for group in body.groups]
+    return frames.encode(head, throttle_time_ms=0, groups=groups)
+
+
+def _described(
+    store: GroupStore, head: Head, group: str, known: Mapping[str, tuple[str, str, str]]
+) -> Any:
+    of = DescribeGroupsResponse.DescribedGroup
+    of_member = of.DescribedGroupMember
+    try:
+        found = store.describe(group) if is_group(group) else None
+    except ZkcoordError:
+        return _no_group(of, group, WireCode.COORDINATOR_NOT_AVAILABLE, "")
+    if found is None:
+        there = head.version >= SINCE_NOT_FOUND
+        code = WireCode.GROUP_ID_NOT_FOUND if there else WireCode.NONE
+        return _no_group(of, group, code, "Dead")
+    members = []
+    for name, member in sorted(found.members.items()):
+        owned = found.held_by(name)
+        topics = sorted({*found.subscribed.get(name, {}), *(tp.topic for tp in owned)})
+        member_id, client_id, host = known.get(name, (name, member.client, member.host))
+        members.append(
+            of_member(
+                member_id=member_id,
+                group_instance_id=member.instance,
+                client_id=client_id,
+                client_host=f"/{host}",
+                member_metadata=encode_subscription(topics),
+                member_assignment=encode_assignment(owned),
+            )
+        )
+    return of(
+        error_code=0,
+        error_message=None,
+        group_id=group,
+        group_state=KAFKAS_STATES.get(found.state, found.state.value),
+        protocol_type=CONSUMER,
+        protocol_data=found.metadata.assignor if members else "",
+        members=members,
+    )
+
+
+def _no_group(of: Any, group: str, code: WireCode, state: str) -> Any:
+    return of(
+        error_code=int(code),
+        error_message=None,
+        group_id=group,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+
+
+def list_groups(store: GroupStore, head: Head, body: Any, kafkas: list[Any]) -> bytes:
+    """Answer to ListGroups: ours, and what the broker has listed of its own (`kafkas`)."""
+    of = ListGroupsResponse.ListedGroup
+    states = {state.lower() for state in (body.states_filter or ())} if head.version >= 4 else set()
+    types = {kind.lower() for kind in (body.types_filter or ())} if head.version >= 5 else set()
+    try:
+        listed = store.groups()
+    except ZkcoordError:
+        return frames.encode(
+            head,
+            throttle_time_ms=0,
+            error_code=int(WireCode.COORDINATOR_NOT_AVAILABLE),
+            groups=kafkas,
+        )
+    ours = [
+        of(
+            group_id=group.name,
+            protocol_type=CONSUMER,
+            group_state=KAFKAS_STATES.get(group.state, group.state.value),
+            group_type=CLASSIC,
+        )
+        for group in listed
+        if not states or KAFKAS_STATES.get(group.state, "").lower() in states
+        if not types or CLASSIC.lower() in types
+    ]
+    names = {group.group_id for group in ours}
+    others = [group for group in kafkas if group.group_id not in names]
+    return frames.encode(head, throttle_time_ms=0, error_code=0, groups=[*ours, *others])
+
+
+def delete_groups(store: GroupStore, head: Head, body: Any) -> bytes:
+    """Answer to DeleteGroups."""
+    of = DeleteGroupsResponse.DeletableGroupResult
+    results = []
+    for group in body.groups_names:
+        code = store.delete(group) if is_group(group) else WireCode.INVALID_GROUP_ID
+        results.append(of(group_id=group, error_code=int(code)))
+    return frames.encode(head, throttle_time_ms=0, results=results)
+
+
+def delete_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
+    """Answer to OffsetDelete."""
+    of_topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+    of_partition = of_topic.OffsetDeleteResponsePartition
+    asked = [TopicPartition(t.name, p.partition_index) for t in body.topics for p in t.partitions]
+    if not is_group(body.group_id):
+        code, codes = WireCode.INVALID_GROUP_ID, dict.fromkeys(asked, WireCode.NONE)
+    else:
+        code, codes = store.delete_offsets(body.group_id, asked)
+    topics = [
+        of_topic(
+            name=topic.name,
+            partitions=[
+                of_partition(
+                    partition_index=p.partition_index,
+                    error_code=int(codes[TopicPartition(topic.name, p.partition_index)]),
+                )
+                for p in topic.partitions
+            ],
+        )
+        for topic in body.topics
+    ]
+    if code is not WireCode.NONE:
+        topics = []
+    return frames.encode(head, error_code=int(code), throttle_time_ms=0, topics=topics)
+
+
+def fetch_offsets(
+    store: GroupStore,
+    head: Head,
+    body: Any,
+    held: Mapping[str, Mapping[TopicPartition, tuple[int, str]]],
+) -> bytes:
+    """Answer to OffsetFetch. `held`: of each group what members here hold, which need not be
+    read.
+    """
+    asked = (
+        {group.group_id: group.topics for group in body.groups}
+        if head.version >= 8
+        else {body.group_id: body.topics}
+    )
+    found: dict[str, Mapping[TopicPartition, tuple[int, str]] | WireCode] = {}
+    for group, topics in asked.items():
+        here = held.get(group, {})
+        wanted = (
+            [TopicPartition(t.name, p) for t in topics for p in t.partition_indexes]
+            if topics is not None
+            else None
+        )
+        rest = [tp for tp in wanted if tp not in here] if wanted is not None else None
+        if not is_group(group):
+            found[group] = WireCode.INVALID_GROUP_ID
+            continue
+        stored = store.offsets(group, rest) if rest is None or rest else {}
+        if isinstance(stored, WireCode):
+            found[group] = stored
+            continue
+        known = {tp: value for tp, value in here.items() if value[0] >= 0}
+        found[group] = {**stored, **known}
+    return frames.fetched_offsets(head, body, found)
+
+
+def commit(store: GroupStore, head: Head, body: Any, request: CommitRequest) -> bytes:
+    """Answer to the OffsetCommit of who is no member."""
+    if not is_group(request.group):
+        return frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+    codes = store.commit(request.group, request.offsets)
+    return frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))

@@ -1,0 +1,82 @@
+"""How long a wire member lets its client wait, and what it wants done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from consumer.core import messages as msg
+
+from .requests import Answer
+
+
+@dataclass(frozen=True)
+class GroupLimits:
+    """What is asked of members, as a broker's options of these names."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WireTimes:
+    """How long answers wait, in ms."""
+
+    settle_ms: int = 15
+    """A SyncGroup is answered when nothing has changed for so long."""
+
+    forming_ms: int = 250
+    """The same while a group forms for the first time: what changes in this time costs nothing,
+    later it waits for heartbeats.
+    """
+
+    flux_ms: int = 150
+    """How long a SyncGroup waits at most for partitions that others give up just now: to be told of
+    them a moment later costs a client another round, at its next heartbeat.
+    """
+
+    sync_park_ms: int = 3_000
+    """How long a member that has nothing waits for something."""
+
+    heartbeat_first_ms: int = 3_000
+    """How long a heartbeat is parked at most before the client's interval is known."""
+
+    heartbeat_part: float = 0.97
+    """Part of the client's interval for which a heartbeat is parked: some clients send none while
+    one is under way.
+    """
+
+    disconnect_grace_ms: int = 1_000
+    """A member without a connection is gone after this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a request."""
+
+    ticket: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell the agent."""
+
+    message: msg.FromFetcher
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The agent asks where these partitions begin: what the group has committed in Kafka."""
+
+    ask: msg.Resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """This member is over: whoever names it is unknown from now on."""
+
+    reason: str
+
+
+WireAction = Reply | Tell | Begin | Gone

@@ -1,0 +1,71 @@
+"""What is wrong with a JoinGroup by itself, in the order in which Kafka looks
+(GroupMetadataManager, 3.9), and which assignors a client's names stand for.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from zkcoord.errors import ZkcoordError
+from zkcoord.znodes.names import shown, validate_group
+
+from .actions import GroupLimits
+from .requests import JoinRequest, WireCode
+from .subscription import BadBlobError, ClientSubscription, decode_subscription
+
+log = logging.getLogger(__name__)
+
+CONSUMER = "consumer"
+COOPERATIVE = frozenset({"cooperative-sticky"})
+OURS = {
+    "range": "range",
+    "roundrobin": "roundrobin",
+    "RoundRobinAssigner": "roundrobin",
+    "sticky": "sticky",
+    "cooperative-sticky": "sticky",
+}
+"""Assignors as clients name them -> as the coordinator does."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWishes:
+    """What a client that joins wants: its subscription; `protocol`, the name of an assignor that it
+    is answered; `assignors`, as the coordinator names them. `cooperative`: all that it lists work
+    without stopping (a client that lists others stops before it joins).
+    """
+
+    subscription: ClientSubscription
+    protocol: str
+    assignors: tuple[str, ...]
+    cooperative: bool
+
+
+def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
+    """What a JoinGroup wants, or the code that refuses it."""
+    if not is_group(request.group):
+        return WireCode.INVALID_GROUP_ID
+    low, high = limits.min_session_timeout_ms, limits.max_session_timeout_ms
+    if not low <= request.session_timeout_ms <= high:
+        return WireCode.INVALID_SESSION_TIMEOUT
+    known = [(name, blob) for name, blob in request.protocols if name in OURS]
+    if request.protocol_type != CONSUMER or not known:
+        return WireCode.INCONSISTENT_GROUP_PROTOCOL
+    name, blob = known[0]
+    try:
+        wanted = decode_subscription(blob)
+    except BadBlobError as error:
+        log.info("a member of group %s sent no subscription: %s", shown(request.group), error)
+        return WireCode.INCONSISTENT_GROUP_PROTOCOL
+    assignors = tuple(dict.fromkeys(OURS[name] for name, _ in known))
+    cooperative = all(name in COOPERATIVE for name, _ in request.protocols)
+    return JoinWishes(wanted, name, assignors, cooperative)
+
+
+def is_group(name: str) -> bool:
+    """Whether a group may have this name."""
+    try:
+        validate_group(name)
+    except ZkcoordError:
+        return False
+    return True

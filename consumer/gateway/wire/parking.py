@@ -1,0 +1,51 @@
+"""Requests that wait for their answer, and how often a client sends heartbeats."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+
+from .actions import WireTimes
+
+INTERVALS_KEPT = 7
+
+
+@dataclass(slots=True)
+class Parked:
+    """A request without its answer yet."""
+
+    ticket: int
+    connection: int
+    until_ms: int
+
+
+class HeartbeatInterval:
+    """Learnt from when heartbeats come; the first one comes an interval after the assignment."""
+
+    def __init__(self, times: WireTimes) -> None:
+        self._times = times
+        self._intervals: deque[int] = deque(maxlen=INTERVALS_KEPT)
+        self._last_ms: int | None = None
+
+    def begin(self, now_ms: int) -> None:
+        """An assignment was told."""
+        self._last_ms = now_ms
+
+    def came(self, now_ms: int) -> None:
+        """A heartbeat."""
+        if self._last_ms is not None:
+            self._intervals.append(now_ms - self._last_ms)
+        self._last_ms = now_ms
+
+    def forget(self) -> None:
+        """Another client comes in its place."""
+        self._intervals.clear()
+        self._last_ms = None
+
+    def hold_ms(self, session_ms: int) -> int:
+        """How long to park a heartbeat."""
+        session_part = session_ms // 3
+        if not self._intervals:
+            return min(self._times.heartbeat_first_ms, session_part)
+        return min(int(median(self._intervals) * self._times.heartbeat_part), session_part)

@@ -1,0 +1,157 @@
+"""What clients ask of a group's coordinator and what they are answered, whatever the version of the
+request. Codes are Kafka's (`WireCode`), times are ms.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zkcoord.core.model import TopicPartition
+
+
+class WireCode(enum.IntEnum):
+    """Error codes of Kafka's protocol that a group's coordinator uses. Numbers:
+    org.apache.kafka.common.protocol.Errors.
+    """
+
+    NONE = 0
+    OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    GROUP_AUTHORIZATION_FAILED = 30
+    UNSUPPORTED_VERSION = 35
+    INVALID_REQUEST = 42
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the connection, the client id of its requests, and its address, for people."""
+
+    connection: int
+    client_id: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """JoinGroup. `protocols`: names of assignors and what each is told (ConsumerProtocol's
+    subscription), in order of preference. `named_first`: a client without a member id is first
+    given one (version 4 and later, KIP-394).
+    """
+
+    group: str
+    member_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    instance: str | None = None
+    named_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """SyncGroup. Protocol type and name are "" where the version has none."""
+
+    group: str
+    member_id: str
+    generation: int
+    instance: str | None = None
+    protocol_type: str = ""
+    protocol_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    """Heartbeat."""
+
+    group: str
+    member_id: str
+    generation: int
+    instance: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    """LeaveGroup: members by id, or by instance where the id is "". `batch`: version 3 and later,
+    each is answered by itself.
+    """
+
+    group: str
+    members: tuple[tuple[str, str | None], ...]
+    batch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """OffsetCommit: next offsets, and what is to stand beside them ("": nothing). A generation
+    below 0 with an empty member id is a tool's, not a member's.
+    """
+
+    group: str
+    member_id: str
+    generation: int
+    offsets: Mapping[TopicPartition, tuple[int, str]]
+    instance: str | None = None
+
+
+Request = JoinRequest | SyncRequest | HeartbeatRequest | LeaveRequest | CommitRequest
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """Answer to `JoinRequest`."""
+
+    code: WireCode
+    member_id: str = ""
+    generation: int = -1
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """Answer to `SyncRequest`: the whole assignment."""
+
+    code: WireCode
+    partitions: tuple[TopicPartition, ...] = ()
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BeatAnswer:
+    """Answer to `HeartbeatRequest`."""
+
+    code: WireCode
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnswer:
+    """Answer to `LeaveRequest`: a code for each member that was named, in order."""
+
+    code: WireCode
+    members: tuple[WireCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnswer:
+    """Answer to `CommitRequest`: the code of all partitions but those in `others`."""
+
+    code: WireCode
+    others: Mapping[TopicPartition, WireCode] = field(default_factory=dict)
+
+
+Answer = JoinAnswer | SyncAnswer | BeatAnswer | LeaveAnswer | CommitAnswer

@@ -1,0 +1,174 @@
+"""One group as a gateway knows it: its wire members with their agents, who may name which id, and
+what moves between them just now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from consumer.core import messages as msg
+from consumer.gateway.wire.member import WireMember
+from consumer.gateway.wire.requests import WireCode
+from zkcoord.core.model import TopicPartition
+
+FENCED_IDS_MAX = 100
+
+
+class Agent(Protocol):
+    """A member's agent: told on the loop's thread."""
+
+    def receive(self, message: msg.FromFetcher) -> None:
+        """Take a message."""
+
+    def tick(self) -> None:
+        """Do what is due."""
+
+    def next_wake_ms(self) -> int | None:
+        """When something is due."""
+
+    @property
+    def finished(self) -> bool:
+        """Closed for good, its session over."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWishes:
+    """What the agent of a new member is to be."""
+
+    group: str
+    client_id: str
+    host: str
+    instance: str | None
+    grace_ms: int
+    assignors: tuple[str, ...]
+    rebalance_timeout_ms: int
+
+
+MakeAgent = Callable[
+    [AgentWishes, Callable[[msg.ToFetcher], None], Callable[[], None]],
+    Agent,
+]
+"""Wishes, who hears what the agent says, and what is called after each of its events."""
+
+
+@dataclass(slots=True, eq=False)
+class ServedMember:
+    """A member with its agent. `assignors` are those of its registration."""
+
+    group: str
+    wire: WireMember
+    agent: Agent
+    assignors: tuple[str, ...]
+    wake_ms: int | None = None
+    closing: bool = False
+
+
+class Moves:
+    """Partitions that members here are to give up or have given up, and nobody here has yet: each
+    is somebody's within moments, or its new owner is elsewhere.
+    """
+
+    def __init__(self, flux_ms: int) -> None:
+        self._flux_ms = flux_ms
+        self._since: dict[TopicPartition, int] = {}
+        self._known: dict[int, tuple[frozenset[TopicPartition], frozenset[TopicPartition]]] = {}
+
+    @property
+    def until_ms(self) -> int:
+        """How long they are worth waiting for; 0: nothing moves."""
+        newest = max(self._since.values(), default=None)
+        return 0 if newest is None else newest + self._flux_ms
+
+    def note(self, now_ms: int, served: ServedMember) -> bool:
+        """Compare a member with what was noted before; whether anything is different."""
+        none: frozenset[TopicPartition] = frozenset()
+        wire = served.wire
+        held, due = (none, none) if wire.over else (frozenset(wire.held), wire.due)
+        held_before, due_before = self._known.get(id(served), (none, none))
+        if (held, due) == (held_before, due_before):
+            return False
+        for tp in (held_before - held) | (due - due_before):
+            self._since[tp] = now_ms
+        for tp in (held - held_before) | ((due_before & held) - due):
+            self._since.pop(tp, None)
+        oldest = now_ms - self._flux_ms
+        self._since = {tp: since for tp, since in self._since.items() if since > oldest}
+        if wire.over:
+            del self._known[id(served)]
+        else:
+            self._known[id(served)] = (held, due)
+        return True
+
+
+@dataclass(slots=True)
+class WireGroup:
+    """See the module. `pending`: ids that clients were given and have not joined with -> until when
+    they are kept. `fenced`: ids whose instance another client has now.
+    """
+
+    name: str
+    moves: Moves
+    members: dict[str, ServedMember] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    fenced: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody is here, and nobody is about to be."""
+        return not self.members and not self.pending
+
+    @property
+    def is_forming(self) -> bool:
+        """Nobody here has an assignment yet."""
+        return not any(one.wire.synced for one in self.members.values())
+
+    def add(self, member_id: str, served: ServedMember) -> None:
+        """A new member."""
+        self.members[member_id] = served
+        self.pending.pop(member_id, None)
+        if served.wire.instance is not None:
+            self.instances[served.wire.instance] = member_id
+
+    def known(self, member_id: str, instance: str | None) -> WireCode:
+        """NONE where it is a member, else what who names it is answered."""
+        if instance is not None:
+            current = self.instances.get(instance)
+            if current is None:
+                return WireCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return WireCode.FENCED_INSTANCE_ID
+        if member_id in self.members:
+            return WireCode.NONE
+        fenced = member_id in self.fenced
+        return WireCode.FENCED_INSTANCE_ID if fenced else WireCode.UNKNOWN_MEMBER_ID
+
+    def of_instance(self, instance: str) -> ServedMember | None:
+        """The member with this instance id."""
+        member_id = self.instances.get(instance)
+        return self.members.get(member_id) if member_id is not None else None
+
+    def rename(self, served: ServedMember, member_id: str) -> None:
+        """A client with an instance began again: the one before is fenced (KIP-345)."""
+        old = served.wire.member_id
+        del self.members[old]
+        served.wire.succeeded(member_id)
+        self.add(member_id, served)
+        self.fenced[old] = None
+        while len(self.fenced) > FENCED_IDS_MAX:
+            del self.fenced[next(iter(self.fenced))]
+
+    def forget(self, served: ServedMember) -> None:
+        """A member is over."""
+        member_id, instance = served.wire.member_id, served.wire.instance
+        if self.members.get(member_id) is served:
+            del self.members[member_id]
+            if instance is not None and self.instances.get(instance) == member_id:
+                del self.instances[instance]
+
+    def forget_pending(self, now_ms: int) -> None:
+        """Forget the ids that nobody has joined with in time."""
+        for member_id in [m for m, until in self.pending.items() if now_ms >= until]:
+            del self.pending[member_id]

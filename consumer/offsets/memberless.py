@@ -1,0 +1,181 @@
+"""Commits in a group's name by who is no member of it: an application that assigns its partitions
+itself, or a tool.
+
+They are refused while the group has a member, and fenced against one that comes: the registrations
+are read, after a sync, with the versions of the offsets, and each offset is written at the version
+read. A member's start moves the version, so either its start is older, and the commit fails, or it
+is newer, and begins at what was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafka.structs import TopicPartition
+
+from consumer.core import messages as msg
+from consumer.core.messages import CommitDone, CommitOutcome
+from consumer.core.topic_incarnations import IncarnationMark, mark
+from consumer.member.joining.missing_nodes import with_parents
+from consumer.member.multis import metadata_ops, offset_op
+from consumer.member.partition_reader import beside_of
+from consumer.offsets.committed import stored_reads
+from zkcoord.core.model import Malformed, Topic
+from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.zk.port import (
+    AclEntry,
+    Check,
+    Children,
+    Committed,
+    Create,
+    Denied,
+    GetChildren,
+    Missing,
+    Node,
+    Op,
+    Read,
+    ReadAnswer,
+    Rejected,
+    SetData,
+    ZkError,
+)
+from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes import codec
+from zkcoord.znodes.codec import OffsetsOf
+from zkcoord.znodes.names import shown
+from zkcoord.znodes.paths import Layout
+
+TRIES_MAX = 5
+MEMBERS_NAMED_MAX = 5
+
+
+class MemberlessCommits:
+    """Those of one group."""
+
+    def __init__(self, layout: Layout, group: str, acl: tuple[AclEntry, ...]) -> None:
+        self._layout = layout
+        self._group = group
+        self._acl = acl
+        self._made: set[str] = set()
+
+    def store(
+        self,
+        client: SyncClient,
+        message: msg.Commit,
+        part: Sequence[ModelPartition],
+        stores: bool = True,
+    ) -> CommitDone | None:
+        """Store a part of a commit, as many as one multi holds; None once it is stored. Where it
+        `stores` not, only whether it may be is looked at.
+        """
+        for _ in range(TRIES_MAX):
+            client.sync()
+            ids = [Layout.DRAFT.ids(self._group), Layout.ISOLATED.ids(self._group)]
+            partitions = [TopicPartition(*tp) for tp in part]
+            reads: list[Read] = [
+                *(GetChildren(path) for path in ids),
+                *stored_reads(self._layout, self._group, partitions),
+            ]
+            answers = client.read(reads)
+            secret = hidden(reads, answers)
+            if secret:
+                why = f"ZooKeeper does not let this client read {secret}"
+                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+            members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
+            if members:
+                return CommitDone(
+                    message.token, CommitOutcome.GROUP_ALIVE, tuple(part), _named(members)
+                )
+            if not stores:
+                return None
+            for tp in part:
+                path = self._layout.offset(self._group, tp)
+                bad = _no_offset(path, reads, answers)
+                if bad is not None:
+                    why = f"what is stored in {path} is no offset ({bad.reason})"
+                    return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+            self._make_parents(client, message, part)
+            result = client.multi(self._ops(message, part, answers[len(ids) :]))
+            if isinstance(result, Committed):
+                return None
+            if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
+                why = "ZooKeeper does not let this client write them"
+                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+            self._made.clear()
+        return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part))
+
+    def _make_parents(
+        self, client: SyncClient, message: msg.Commit, part: Iterable[ModelPartition]
+    ) -> None:
+        lay, group = self._layout, self._group
+        wanted = {lay.offset_topic(group, tp.topic) for tp in part} | {
+            f"{lay.commit_metadata_root(group)}/{tp.topic}"
+            for tp in part
+            if message.metadata.get(tp)
+        }
+        for path in with_parents(sorted(wanted - self._made)):
+            client.multi([Create(path, b"", acl=self._acl)])
+        self._made |= wanted
+
+    def _ops(
+        self,
+        message: msg.Commit,
+        part: Sequence[ModelPartition],
+        answers: Sequence[ReadAnswer],
+    ) -> list[Op]:
+        """As a member's commit, and whose the offsets are, as a member's first start says it."""
+        topics = sorted({tp.topic for tp in part})
+        found = iter(answers)
+        ops: list[Op] = []
+        for topic in topics:
+            said, now = next(found), next(found)
+            new = _mark(topic, said, now)
+            path = self._layout.offset_topic(self._group, topic)
+            if new is not None:
+                data = codec.encode_incarnation(OffsetsOf(new.incarnation, new.newer_only))
+                ops.append(SetData(path, data, new.version))
+            elif isinstance(said, Node):
+                ops.append(Check(path, said.stat.version))
+        for tp in part:
+            offset, beside = next(found), next(found)
+            version = offset.stat.version if isinstance(offset, Node) else None
+            value, text = message.offsets[tp], message.metadata.get(tp, "")
+            ops.append(offset_op(self._layout, self._group, self._acl, tp, value, version))
+            noted = not isinstance(beside, Missing)
+            ops += metadata_ops(self._layout, self._group, self._acl, tp, value, text, noted)
+        return ops
+
+
+def _mark(topic: str, said: ReadAnswer, now: ReadAnswer) -> IncarnationMark | None:
+    """What is to be said of the offsets of a topic; None where it has been said, or cannot be."""
+    if not isinstance(said, Node) or not isinstance(now, Node):
+        return None
+    value = codec.decode_topic(topic, now.data, now.stat)
+    return (
+        mark(topic, value.incarnation, beside_of(topic, said)) if isinstance(value, Topic) else None
+    )
+
+
+def hidden(reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> str:
+    """The path of a node that may not be read; "" where there is none. What is hidden is not
+    absent.
+    """
+    for read, answer in zip(reads, answers, strict=True):
+        if isinstance(answer, Denied):
+            return read.path
+    return ""
+
+
+def _no_offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> Malformed | None:
+    """Why what is stored in this node is no offset; None where it is one, or nothing is there."""
+    for read, answer in zip(reads, answers, strict=True):
+        if read.path == path and isinstance(answer, Node):
+            value = codec.decode_offset(path, answer.data)
+            return value if isinstance(value, Malformed) else None
+    return None
+
+
+def _named(members: Sequence[str]) -> str:
+    more = len(members) - MEMBERS_NAMED_MAX
+    named = ", ".join(shown(name) for name in sorted(members)[:MEMBERS_NAMED_MAX])
+    return named + (f" and {more} more" if more > 0 else "")

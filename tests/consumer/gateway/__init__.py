@@ -1,0 +1,1 @@
+"""Tests of the gateway: its members, frames and bytes, without a broker."""

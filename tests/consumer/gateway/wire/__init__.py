@@ -1,0 +1,1 @@
+"""Tests of what is pure of a wire member."""
