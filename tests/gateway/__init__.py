@@ -1,0 +1,1 @@
+"""The gateway with real clients on a real broker."""

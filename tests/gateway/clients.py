@@ -1,0 +1,259 @@
+"""Unmodified clients and the gateway as a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.harness.command import environment
+from tests.harness.wait import wait_until
+from zkcoord.stack import jars
+from zkcoord.stack.java import Java
+from zkcoord.stack.ports import free_port
+
+HERE = Path(__file__).parent
+PATIENCE_S = 90.0
+V3, V4 = "3.9.2", "4.1.1"
+TOOLS = {
+    version: jars.Artifact(
+        "org.apache.kafka",
+        "kafka-tools",
+        version,
+        HERE / f"kafka-tools-{version}.lock",
+        megabytes=40,
+        seconds=40,
+    )
+    for version in (V3, V4)
+}
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+class GatewayProcess:
+    """`zkcoord gateway` as a process of its own; a context manager. `address` is what clients are
+    told.
+    """
+
+    def __init__(
+        self, home: Path, zookeeper: str, broker: str, *arguments: str, broker_id: int = 0
+    ) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.home = home
+        self.zookeeper, self.broker, self.arguments = zookeeper, broker, arguments
+        self.port, self.broker_port = free_port(), free_port()
+        self.broker_id = broker_id
+        self.log_path = home / "gateway.log"
+        self.process = self._start()
+
+    @property
+    def address(self) -> str:
+        """For bootstrap.servers."""
+        return f"127.0.0.1:{self.port}"
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as log:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "zkcoord.cli.main",
+                    "gateway",
+                    "--zookeeper",
+                    self.zookeeper,
+                    "--brokers",
+                    self.broker,
+                    "--listen",
+                    self.address,
+                    "--broker-ports",
+                    f"{self.broker_id}={self.broker_port}",
+                    *self.arguments,
+                ],
+                env=environment(self.home),
+                stdout=log,
+                stderr=log,
+                cwd=self.home,
+            )
+
+    def __enter__(self) -> GatewayProcess:
+        wait_until(self._listens, PATIENCE_S, "the gateway's ports")
+        return self
+
+    def _listens(self) -> bool:
+        assert self.process.poll() is None, self.log()
+        for port in (self.port, self.broker_port):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+            except OSError:
+                return False
+        return True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        assert "defect" not in self.log() and "Traceback" not in self.log(), self.log()
+
+    def log(self) -> str:
+        """What it has said."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def restart(self) -> None:
+        """Kill it, and start it again at the same addresses."""
+        self.process.kill()
+        self.process.wait()
+        self.process = self._start()
+        wait_until(self._listens, PATIENCE_S, "the gateway's ports")
+
+    def stop(self) -> int:
+        """SIGTERM; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+
+def tools_classpath(version: str, java: Java) -> str:
+    """Kafka's own tools and its Java client, fetched if they are not there."""
+    found = jars.resolve(TOOLS[version], java, lambda _: None)
+    return os.pathsep.join([jars.logging_classpath(), *map(str, found)])
+
+
+def java_tool(
+    version: str, java: Java, name: str, *arguments: str, timeout_s: float = PATIENCE_S
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's tools to its end."""
+    return subprocess.run(
+        [str(java.executable), "-cp", tools_classpath(version, java), name, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+@contextmanager
+def console_consumer(
+    version: str, java: Java, bootstrap: str, topic: str, group: str, *more: str
+) -> Iterator[list[str]]:
+    """Kafka's console consumer while it is on; the lines that it has printed."""
+    process = subprocess.Popen(
+        [
+            str(java.executable),
+            "-cp",
+            tools_classpath(version, java),
+            CONSOLE,
+            "--bootstrap-server",
+            bootstrap,
+            "--topic",
+            topic,
+            "--group",
+            group,
+            "--from-beginning",
+            *more,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    lines: list[str] = []
+    assert process.stdout is not None
+    reader = threading.Thread(target=_gather, args=(process, lines), daemon=True)
+    reader.start()
+    try:
+        yield lines
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+def _gather(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+
+
+class Librdkafka:
+    """A confluent-kafka consumer that is polled on a thread of its own. `owned` is what it has now,
+    `calls` its callbacks, `taken` (partition, offset) of what it got.
+    """
+
+    def __init__(self, bootstrap: str, group: str, topic: str, **more: Any) -> None:
+        from confluent_kafka import Consumer
+
+        self.owned: set[int] = set()
+        self.calls: list[tuple[str, tuple[int, ...]]] = []
+        self.taken: list[tuple[int, int]] = []
+        self.errors: list[str] = []
+        self.pause_s = 0.0
+        self._stop = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 10_000,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "auto.commit.interval.ms": 500,
+                **more,
+            }
+        )
+        self._consumer.subscribe(
+            [topic],
+            on_assign=lambda c, tps: self._called("assigned", tps),
+            on_revoke=lambda c, tps: self._called("revoked", tps),
+            on_lost=lambda c, tps: self._called("lost", tps),
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _called(self, kind: str, tps: Any) -> None:
+        numbers = {tp.partition for tp in tps}
+        self.calls.append((kind, tuple(sorted(numbers))))
+        if kind == "assigned":
+            self.owned |= numbers
+        else:
+            self.owned -= numbers
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.05)
+            if message is None:
+                continue
+            if message.error():
+                self.errors.append(str(message.error()))
+            else:
+                self.taken.append((message.partition(), message.offset()))
+        self._consumer.close()
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+
+
+def shared(consumers: list[Any], partitions: int) -> None:
+    """Wait until these have all partitions, each once and evenly."""
+
+    def done() -> bool:
+        owned = [set(one.owned) for one in consumers]
+        sizes = [len(part) for part in owned]
+        return (
+            set().union(*owned) == set(range(partitions))
+            and sum(sizes) == partitions
+            and max(sizes) - min(sizes) <= 1
+        )
+
+    wait_until(done, PATIENCE_S, f"{partitions} partitions shared by {len(consumers)} clients")
