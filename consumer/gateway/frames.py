@@ -116,10 +116,29 @@ def decode(head: Head, frame: bytes) -> Any:
     """The whole request, as kafka-python's class. Raises `BadFrameError`."""
     if not 0 <= head.version <= MAX_VERSIONS[head.key]:
         raise BadFrameError(f"version {head.version} of API {head.key} was not offered")
+    of = _CLASSES[head.key][0]
     try:
-        return _CLASSES[head.key][0].decode(frame, version=head.version, header=True)
+        body = of.decode(frame, version=head.version, header=True)
     except _BAD as error:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
+    _refuse_nulls(head.version, of.fields.values(), body)
+    return body
+
+
+def _refuse_nulls(version: int, fields: Iterable[Any], value: Any) -> None:
+    """Raises `BadFrameError` for a null where this version has none; kafka-python reads it."""
+    for field in fields:
+        if not field.for_version_q(version):
+            continue
+        found = getattr(value, field.name)
+        if found is None:
+            if not field.nullable_for_version_q(version):
+                raise BadFrameError(f"{field.name} is null")
+        elif field.is_struct_array():
+            for part in found:
+                _refuse_nulls(version, field.fields.values(), part)
+        elif field.is_array() and None in found:
+            raise BadFrameError(f"{field.name} holds a null")
 
 
 def group_of(head: Head, body: Any) -> tuple[str, ...]:
@@ -130,7 +149,7 @@ def group_of(head: Head, body: Any) -> tuple[str, ...]:
         return tuple(_text(group) for group in body.groups)
     if head.key == DELETE_GROUPS:
         return tuple(_text(group) for group in body.groups_names)
-    if head.key == LIST_GROUPS:
+    if head.key in (LIST_GROUPS, FIND_COORDINATOR):
         return ()
     return (_text(body.group_id),)
 

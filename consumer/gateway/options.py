@@ -40,7 +40,8 @@ class GatewayOptions:
     limits: GroupLimits = field(default_factory=GroupLimits)
     times: WireTimes = field(default_factory=WireTimes)
     frame_bytes_max: int = 100 * 1024 * 1024
-    connections_max: int = 5_000
+    connections_max: int = 10_000
+    connections_per_address_max: int = 5_000
 
     @property
     def host(self) -> str:

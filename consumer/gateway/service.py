@@ -119,6 +119,8 @@ class Gateway:
             try:
                 await asyncio.wait_for(self._stopping.wait(), LOOK_EVERY_S)
             except asyncio.TimeoutError:
+                for connection in list(self._connections.values()):
+                    connection.drop_if_slow()
                 await self._look()
 
     async def _look(self) -> None:
@@ -166,6 +168,18 @@ class Gateway:
         return connection
 
     # addresses
+
+    def admits(self, connection: ClientConnection) -> bool:
+        """Whether there is room for one more client, and for one more of its address."""
+        options, here = self.options, self._connections.values()
+        if len(self._connections) > options.connections_max:
+            log.warning("a client of %s is turned away: too many connections", connection.peer)
+            return False
+        of_address = sum(1 for one in here if one.peer == connection.peer)
+        if of_address > options.connections_per_address_max:
+            log.warning("a client of %s is turned away: it has too many", connection.peer)
+            return False
+        return True
 
     def upstream(self, broker_id: int) -> Address | None:
         """The broker behind a port; behind the first one any."""
@@ -439,6 +453,10 @@ class _Listener:
         self.gateway = gateway
         self.broker_id = broker_id
         self.frame_bytes_max = gateway.options.frame_bytes_max
+
+    def admits(self, connection: ClientConnection) -> bool:
+        """See `Host`."""
+        return self.gateway.admits(connection)
 
     def upstream(self) -> Address | None:
         """The broker behind this port."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
 HIGH_WATER = 1024 * 1024
 CONNECT_S = 10.0
+BEGIN_S = 30.0
+"""Who has not asked anything by then, or leaves a request half sent for so long, is closed."""
 PRODUCE_FLEXIBLE = 9
 
 
@@ -44,6 +47,9 @@ class Host(Protocol):
     """What a connection needs of its gateway; called on the event loop's thread."""
 
     frame_bytes_max: int
+
+    def admits(self, connection: ClientConnection) -> bool:
+        """Whether there is room for it."""
 
     def upstream(self) -> Address | None:
         """The broker behind this listener; None: none is known."""
@@ -97,6 +103,8 @@ class ClientConnection(asyncio.Protocol):
         self._answer = bytearray()
         self._answer_left = 0
         self._paused_by: set[str] = set()
+        # since when a request is awaited, or half there; None: neither
+        self._half_since_s: float | None = None
         self._broker_paused_by: set[str] = set()
 
     # the client
@@ -108,6 +116,9 @@ class ClientConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
+        self._half_since_s = time.monotonic()
+        if not self.host.admits(self):
+            self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""
@@ -131,7 +142,18 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._take(data)
         except BadFrameError as error:
-            self._drop(str(error))
+            return self._drop(str(error))
+        if not self._in and not self._left:
+            self._half_since_s = None
+        elif self._half_since_s is None or self._left:
+            self._half_since_s = time.monotonic()
+        return None
+
+    def drop_if_slow(self) -> None:
+        """Close it where a request is half there for too long, and nothing of ours holds it up."""
+        since = self._half_since_s
+        if since is not None and not self._paused_by and time.monotonic() > since + BEGIN_S:
+            self._drop(f"no whole request within {BEGIN_S:.0f} s")
 
     def eof_received(self) -> bool:
         """The client has said all: the connection ends."""

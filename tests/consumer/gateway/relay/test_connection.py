@@ -1,0 +1,332 @@
+"""One client's connection through the relay, on real sockets, to a broker that answers what it is
+told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from consumer.gateway import frames
+from consumer.gateway.frames import Head
+from consumer.gateway.options import Address
+from consumer.gateway.relay.connection import EXPECTED_MAX, ClientConnection
+from consumer.gateway.relay.rewriting import Place
+from tests.consumer.gateway.recordings import framed, requests
+
+WAIT_S = 60.0
+FETCH, HEARTBEAT = frames.FETCH, frames.HEARTBEAT
+
+
+def request(key: int, correlation: int, body: bytes = b"", version: int = 0) -> bytes:
+    """A frame with a head and any body."""
+    head = struct.pack(">hhih", key, version, correlation, 2) + b"me"
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def answer(correlation: int, body: bytes = b"") -> bytes:
+    """A broker's frame."""
+    return struct.pack(">ii", 4 + len(body), correlation) + body
+
+
+class Broker:
+    """Answers each request with its own body, after `hold` is set where there is one."""
+
+    def __init__(self) -> None:
+        self.hold: asyncio.Event | None = None
+        self.got: list[int] = []
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(length)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                writer.close()
+                return
+            head = frames.decode_head(frame)
+            self.got.append(head.correlation_id)
+            if self.hold is not None:
+                await self.hold.wait()
+            acks = frame[-2:] if head.key == frames.PRODUCE else b"\0\1"
+            if acks != b"\0\0":
+                writer.write(answer(head.correlation_id, frame[12:]))
+
+
+class Relay:
+    """A gateway of one connection. A Heartbeat is answered here, later where `parked`."""
+
+    frame_bytes_max = 32 * 1024 * 1024
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.port = 0
+        self.parked: list[Head] = []
+        self.park = False
+        self.full = False
+        self.connection: ClientConnection
+        self.passed: list[int] = []
+        self.gone = asyncio.Event()
+
+    async def start(self) -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+
+        def accept() -> ClientConnection:
+            self.connection = ClientConnection(self, 1)
+            return self.connection
+
+        server = await loop.create_server(accept, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+
+    def admits(self, connection: ClientConnection) -> bool:
+        """Room."""
+        return not self.full
+
+    def upstream(self) -> Address | None:
+        """The broker."""
+        return Address("127.0.0.1", self.broker.port)
+
+    def place(self) -> Place:
+        """Nothing is rewritten here."""
+        return lambda broker, address: address
+
+    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
+        """Heartbeats."""
+        if head.key != HEARTBEAT:
+            return False
+        if self.park:
+            self.parked.append(head)
+            return None
+        return answer(head.correlation_id, b"ours")
+
+    def passes(self, connection: ClientConnection, head: Head) -> None:
+        """Noted."""
+        self.passed.append(head.correlation_id)
+
+    def closed(self, connection: ClientConnection) -> None:
+        """Noted."""
+        self.gone.set()
+
+
+Scene = Callable[[Broker, Relay, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def play(scene: Scene) -> None:
+    """Run a scene with a client that is connected."""
+
+    async def run() -> None:
+        broker = Broker()
+        await broker.start()
+        relay = Relay(broker)
+        await relay.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        await asyncio.wait_for(scene(broker, relay, reader, writer), WAIT_S)
+        writer.close()
+
+    asyncio.run(run())
+
+
+async def frame_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The next answer: its correlation id, and its body."""
+    length, correlation = struct.unpack(">ii", await reader.readexactly(8))
+    return correlation, await reader.readexactly(length - 4)
+
+
+def test_answers_come_in_the_order_of_the_requests() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        broker.hold = asyncio.Event()
+        writer.write(request(FETCH, 1, b"one"))
+        writer.write(request(HEARTBEAT, 2))
+        writer.write(request(FETCH, 3, b"three"))
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        relay.connection.answer_later(relay.parked[0], answer(2, b"ours"))
+        broker.hold.set()
+        assert [await frame_of(reader) for _ in range(3)] == [
+            (1, b"one"),
+            (2, b"ours"),
+            (3, b"three"),
+        ]
+
+    play(scene)
+
+
+def test_what_is_parked_holds_back_what_is_behind_it() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        writer.write(request(HEARTBEAT, 1) + request(FETCH, 2, b"two"))
+        while broker.got != [2] or not relay.parked:
+            await asyncio.sleep(0.01)
+        relay.connection.answer_later(relay.parked[0], answer(1))
+        assert [(await frame_of(reader))[0] for _ in range(2)] == [1, 2]
+        writer.write(request(FETCH, 3))
+        assert await frame_of(reader) == (3, b"")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_frames_in_any_pieces(seed: int) -> None:
+    """Requests and answers of all sizes, cut anywhere, arrive whole and in order."""
+    draw = random.Random(seed)
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        wanted, data = [], b""
+        for correlation in range(40):
+            body = draw.randbytes(draw.choice((0, 1, 50, 5_000, 300_000)))
+            key = draw.choice((FETCH, FETCH, HEARTBEAT))
+            data += request(key, correlation, b"" if key == HEARTBEAT else body)
+            wanted.append((correlation, b"ours" if key == HEARTBEAT else body))
+
+        async def send() -> None:
+            at = 0
+            while at < len(data):
+                size = draw.choice((1, 2, 3, 5, 11, 4_096, 100_000, 1_000_000))
+                writer.write(data[at : at + size])
+                await writer.drain()
+                await asyncio.sleep(0)
+                at += size
+
+        sending = asyncio.create_task(send())
+        assert [await frame_of(reader) for _ in wanted] == wanted
+        await sending
+
+    play(scene)
+
+
+def produce(correlation: int, acks: int, version: int) -> bytes:
+    """The beginning of a Produce, with its acks at the end."""
+    body = b"" if version < 3 else struct.pack(">h", -1)
+    if version >= 9:
+        body = b"\0" + b"\0"
+    return request(frames.PRODUCE, correlation, body + struct.pack(">h", acks), version)
+
+
+@pytest.mark.parametrize("version", [0, 3, 8, 9])
+def test_a_produce_without_acks_has_no_answer(version: int) -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(produce(1, 0, version) + produce(2, 1, version) + request(HEARTBEAT, 3))
+        assert [(await frame_of(reader))[0] for _ in range(2)] == [2, 3]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        struct.pack(">i", 7) + b"\0" * 7,
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">ihhih", 12, 1, 0, 1, 500) + b"me",
+        b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n",
+        struct.pack(">ihhih", 10 + 2, 1, 0, 1, 2) + b"\xff\xfe",
+    ],
+)
+def test_what_is_no_frame_ends_the_connection(data: bytes) -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(data)
+        assert await reader.read() == b""
+        await relay.gone.wait()
+        assert broker.got == []
+
+    play(scene)
+
+
+def test_who_asks_too_much_at_once_is_closed() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        writer.write(b"".join(request(HEARTBEAT, n) for n in range(EXPECTED_MAX + 5)))
+        assert await reader.read() == b""
+
+    play(scene)
+
+
+def test_a_broker_that_ends_ends_its_client() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        broker.port = 1  # nobody listens there
+        writer.write(request(FETCH, 1))
+        assert await reader.read() == b""
+
+    play(scene)
+
+
+def test_no_room() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.full = True
+        again, more = await asyncio.open_connection("127.0.0.1", relay.port)
+        assert await again.read() == b""
+        more.close()
+
+    play(scene)
+
+
+def test_a_client_that_does_not_read_stops_its_broker() -> None:
+    """What waits for it is bounded, however much it has asked for."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        large = bytes(4 * 1024 * 1024)
+        for n in range(20):
+            writer.write(request(FETCH, n, large))
+        await asyncio.sleep(0)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]  # the client stops reading
+        sending = asyncio.create_task(writer.drain())
+        while "client" not in relay.connection._broker_paused_by:
+            await asyncio.sleep(0.01)
+        transport = relay.connection._transport
+        assert transport is not None
+        assert transport.get_write_buffer_size() < 8 * 1024 * 1024
+        reader._transport.resume_reading()  # type: ignore[attr-defined]  # and goes on
+        assert [(await frame_of(reader))[0] for _ in range(20)] == list(range(20))
+        await sending
+
+    play(scene)
+
+
+def test_every_request_of_a_group_is_read_whole_before_it_is_judged() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        # an answer of FindCoordinator would be rewritten, and these are none
+        others = (HEARTBEAT, frames.FIND_COORDINATOR)
+        found = [framed(version, r) for key, version, r in requests() if key not in others]
+        for data in found:
+            writer.write(data[:9])
+            await writer.drain()
+            await asyncio.sleep(0)
+            writer.write(data[9:])
+        for _ in found:
+            await frame_of(reader)
+        assert len(broker.got) == len(found)
+
+    play(scene)
