@@ -37,6 +37,12 @@ from kafka.protocol.consumer import (
     SyncGroupResponse,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
 from consumer.gateway.wire import requests as wire
 from consumer.gateway.wire.requests import WireCode
@@ -48,6 +54,8 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS = 15, 16, 18
 DELETE_GROUPS, OFFSET_DELETE, DESCRIBE_CLUSTER = 42, 47, 60
+ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT = 25, 28
+TRANSACTIONS = (ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT)
 MEMBERS_APIS = (OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP)
 MAX_VERSIONS = {
     OFFSET_COMMIT: 9,
@@ -61,8 +69,12 @@ MAX_VERSIONS = {
     LIST_GROUPS: 5,
     DELETE_GROUPS: 2,
     OFFSET_DELETE: 0,
+    ADD_OFFSETS_TO_TXN: 4,
+    TXN_OFFSET_COMMIT: 5,
 }
-"""Of the APIs that are answered here: the highest version, each from 0."""
+"""Of the APIs that are answered here: the highest version, each from 0 (of `TRANSACTIONS` what the
+broker has of these, since most groups' go on to it).
+"""
 
 _CLASSES: dict[int, tuple[Any, Any]] = {
     OFFSET_COMMIT: (OffsetCommitRequest, OffsetCommitResponse),
@@ -76,6 +88,8 @@ _CLASSES: dict[int, tuple[Any, Any]] = {
     LIST_GROUPS: (ListGroupsRequest, ListGroupsResponse),
     DELETE_GROUPS: (DeleteGroupsRequest, DeleteGroupsResponse),
     OFFSET_DELETE: (OffsetDeleteRequest, OffsetDeleteResponse),
+    ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+    TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
 _BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
 HEAD_BYTES_MIN = 8
@@ -242,6 +256,25 @@ def refused(head: Head, body: Any, code: WireCode) -> bytes:
         OFFSET_COMMIT: lambda: wire.CommitAnswer(code),
     }
     return encode_answer(head, body, of_request[head.key]())
+
+
+def refused_transaction(head: Head, body: Any) -> bytes:
+    """Offsets of a transaction are refused, with a code after which a producer aborts it."""
+    code = int(WireCode.GROUP_AUTHORIZATION_FAILED)
+    if head.key == ADD_OFFSETS_TO_TXN:
+        return encode(head, throttle_time_ms=0, error_code=code)
+    of_topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+    of = of_topic.TxnOffsetCommitResponsePartition
+    topics = [
+        of_topic(
+            name=topic.name,
+            partitions=[
+                of(partition_index=p.partition_index, error_code=code) for p in topic.partitions
+            ],
+        )
+        for topic in body.topics
+    ]
+    return encode(head, throttle_time_ms=0, topics=topics)
 
 
 def fetched_offsets(

@@ -39,7 +39,7 @@ from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.znodes.names import consumer_id
+from zkcoord.znodes.names import consumer_id, shown
 
 log = logging.getLogger(__name__)
 
@@ -231,6 +231,15 @@ class Gateway:
         ours = [group for group in groups if self.options.is_coordinated(group)]
         if not ours and groups:
             return False
+        if head.key in frames.TRANSACTIONS:
+            log.warning(
+                "offsets of group %s within a transaction of client %s are refused: the group is"
+                " coordinated here, and its offsets are in ZooKeeper; leave the group out of"
+                " --coordinated-groups to have both in Kafka",
+                shown(ours[0]),
+                shown(head.client_id),
+            )
+            return frames.refused_transaction(head, body)
         self._spawn(self._tools(connection, head, body))
         return None
 

@@ -28,6 +28,7 @@ from consumer.gateway.frames import (
     MAX_VERSIONS,
     METADATA,
     PRODUCE,
+    TRANSACTIONS,
     Head,
 )
 from consumer.gateway.options import Address
@@ -111,7 +112,9 @@ def _api_versions(head: Head, frame: bytes, place: Place) -> bytes:
     for api in response.api_keys:
         if api.api_key in HIDDEN:
             continue
-        if api.api_key in MAX_VERSIONS:
+        if api.api_key in TRANSACTIONS:
+            api.max_version = min(api.max_version, MAX_VERSIONS[api.api_key])
+        elif api.api_key in MAX_VERSIONS:
             api.min_version, api.max_version = 0, MAX_VERSIONS[api.api_key]
         elif api.api_key in CAPS:
             api.max_version = min(api.max_version, CAPS[api.api_key])

@@ -16,6 +16,7 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
 
 from consumer.gateway import frames
 from consumer.gateway.wire.subscription import encode_subscription
@@ -129,7 +130,38 @@ def _delete_offsets(version: int) -> Any:
     )
 
 
+def _commit_in_transaction(version: int) -> Any:
+    of_topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+    of = of_topic.TxnOffsetCommitRequestPartition
+    return TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=0,
+        generation_id=3,
+        member_id="m",
+        group_instance_id="i",
+        topics=[
+            of_topic(
+                name="t",
+                partitions=[
+                    of(
+                        partition_index=1,
+                        committed_offset=42,
+                        committed_leader_epoch=-1,
+                        committed_metadata="why",
+                    )
+                ],
+            )
+        ],
+    )
+
+
 MAKERS = {
+    frames.ADD_OFFSETS_TO_TXN: lambda version: AddOffsetsToTxnRequest(
+        transactional_id="x", producer_id=1, producer_epoch=0, group_id="g"
+    ),
+    frames.TXN_OFFSET_COMMIT: _commit_in_transaction,
     frames.JOIN_GROUP: _join,
     frames.SYNC_GROUP: _sync,
     frames.HEARTBEAT: _heartbeat,

@@ -159,6 +159,22 @@ def test_the_coordinator_is_this_gateway_for_every_key(version: int) -> None:
         assert (one.error_code, one.node_id, one.host, one.port) == (0, 5, "gw", 9192)
 
 
+@pytest.mark.parametrize(
+    ("key", "version", "request_"),
+    [one for one in RECORDED if one[0] in frames.TRANSACTIONS],
+    ids=[i for i, one in zip(IDS, RECORDED, strict=True) if one[0] in frames.TRANSACTIONS],
+)
+def test_offsets_of_a_transaction_are_refused(key: int, version: int, request_: Any) -> None:
+    head, body = decoded(version, request_)
+    found = answered(head, frames.refused_transaction(head, body))
+    codes = (
+        [found.error_code]
+        if key == frames.ADD_OFFSETS_TO_TXN
+        else [p.error_code for t in found.topics for p in t.partitions]
+    )
+    assert codes == [WireCode.GROUP_AUTHORIZATION_FAILED]
+
+
 def test_a_version_that_was_not_offered_is_no_request() -> None:
     for key, highest in frames.MAX_VERSIONS.items():
         for version in (-1, highest + 1):
