@@ -101,7 +101,7 @@ class Commits:
             for tp, offset in close.positions.items()
             if tp in known and known[tp].committed != offset
         }
-        if self.options.auto_commit and self.options.stores_offsets and offsets:
+        if self.options.auto_commit and self.options.stores_offsets:
             session.intents.append(CommitIntent(None, offsets))
 
     def store_again(self, tp: TopicPartition, offset: int, metadata: str) -> None:
@@ -149,7 +149,6 @@ class Commits:
             if tp in held
             and held[tp].committed == value
             and held[tp].metadata == intent.metadata.get(tp, "")
-            and held[tp].sent is None
         ]:
             del intent.offsets[tp]
         foreign = tuple(sorted(tp for tp in intent.offsets if tp not in held))

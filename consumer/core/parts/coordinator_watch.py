@@ -40,8 +40,7 @@ class CoordinatorWatch:
         session = self.state.session
         if session.is_in_flight(InFlightKind.LEADER):
             session.in_flight = None
-            due_ms = self.warning_due_ms()
-            if not e.alive and due_ms is not None and e.now_ms >= due_ms:
+            if not e.alive and self.warning_due_ms() is not None:
                 session.leader_warned = True
                 self.outbox.notice(msg.NoticeKind.NO_COORDINATOR, group_state=e.group_state)
             self._looked(e)

@@ -8,7 +8,7 @@ action a line. Time stands still but for `tick`. Lines:
     opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
     command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT]
-        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..]
+        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..] [stream=N]
         one command read after its creation was seen; its node is E-S
     channel                                  the whole channel as read: the commands of lines `has
                                              E-S start|stop TP[,..]` before it
@@ -190,6 +190,7 @@ class World:
         if isinstance(m, msg.Assigned):
             beside = f" beside them {shown(m.metadata)}" if m.metadata else ""
             unset = f" and {listed(m.unset)} without an offset" if m.unset else ""
+            beside += f" for streams {shown(m.streams)}" if m.streams else ""
             return f"assigned {shown(m.offsets)}{beside}{unset} (epoch {m.assignment_epoch})"
         if isinstance(m, msg.Revoke):
             self.revoke = m.token
@@ -270,9 +271,11 @@ class World:
             "reject": Option.REJECT,
             "notify": Option.NOTIFY,
         }[option]
-        code = word_in(words, "code")
+        code, stream = word_in(words, "code"), options_in(words, "stream", 0)
         start = (
-            {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
+            {tp: Thread(self.name, stream) for tp in tps_of(partitions)}
+            if kind is Option.START
+            else {}
         )
         seen = word_in(words, "seen") or ""
         incarnations = dict(
