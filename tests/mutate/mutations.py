@@ -35,7 +35,7 @@ TURNED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 OTHERS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-UNTOUCHED_CALLS = ("log.", "warnings.", "logging.")
+UNTOUCHED_CALLS = ("log.", "warnings.", "logging.", "assert_never")
 TEXT_MAX = 90
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
