@@ -70,7 +70,7 @@ class CoordinatorWatch:
         gets something after all is told so when it comes.
         """
         session, options = self.state.session, self.options
-        busy = session.held or session.pending or session.leaving
+        busy = session.pending or session.leaving
         if session.idle_look_at_ms is None or busy:
             return
         if e.alive and e.group_state == GroupState.STABLE.value and self.proofs.holds(e.now_ms):
