@@ -152,6 +152,11 @@ class Commits:
         ]:
             del intent.offsets[tp]
         foreign = tuple(sorted(tp for tp in intent.offsets if tp not in held))
+        if intent.token is None:
+            # nobody hears of those that are lost, and repeats the others
+            for tp in foreign:
+                del intent.offsets[tp]
+            foreign = ()
         if foreign or not intent.offsets or intent.tries >= self.options.commit_tries_max:
             return self._answer_unwritten(intent, foreign)
         part, metadata = self._next_part(intent)
