@@ -114,7 +114,7 @@ class GroupMember:
         """When a `MemberTick` may have something to do; None = only after an event."""
         session = self.session
         times = [self.sessions.poll_deadline_ms()]
-        if self.state.is_member and session.proof_ms is not None:
+        if session.proof_ms is not None:
             if session.connected and session.in_flight is None:
                 times += [
                     self.proofs.renewal_due_ms(),

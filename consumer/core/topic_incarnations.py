@@ -112,6 +112,6 @@ def found_again(note: ExpectedNote, beside: TopicNote) -> ExpectedNote | None:
     """What to expect from now on, after `beside` was read; None: the note is gone, or another
     topic's.
     """
-    if not beside.incarnation or not same_incarnation(note.incarnation, beside.incarnation):
+    if not same_incarnation(note.incarnation, beside.incarnation):
         return None
     return ExpectedNote(note.incarnation, beside.version)

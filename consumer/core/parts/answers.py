@@ -60,23 +60,21 @@ class Answers:
         session.in_flight = None
         if e.incarnation is None:
             return self.sessions.evicted("the registration is gone")
-        if (
-            answered.kind is InFlightKind.START
-            and session.shared
-            and session.current is not None
-            and any(tp in session.held for tp in session.current.command.start)
-        ):
-            # for the coordinator it is free: an old consumer deleted our owner node by its path
-            session.doubt = True
         if answered.kind is InFlightKind.TOPICS:
             return self.starts.prove_topics(e)
         if answered.kind is InFlightKind.DOUBT:
             self.doubts.settle(e)
         current = session.current
-        if current is not None and (
-            answered.kind is InFlightKind.START or current.command.option is Option.START
+        if current is None or current.command.option is not Option.START:
+            return
+        if (
+            answered.kind is InFlightKind.START
+            and session.shared
+            and any(tp in session.held for tp in current.command.start)
         ):
-            self.starts.judge(e)
+            # for the coordinator it is free: an old consumer deleted our owner node by its path
+            session.doubt = True
+        self.starts.judge(e)
 
     def wrote(self, e: ev.Wrote) -> None:
         """How a multi ended."""
@@ -114,8 +112,7 @@ class Answers:
         session.doubt = True
         refused = ending is ev.Ending.REFUSED
         if refused:
-            stops = answered.ack.stops if answered.ack is not None else ()
-            for tp in (*answered.values, *(stop.partition for stop in stops)):
+            for tp in answered.values:
                 if tp in session.held:
                     session.held[tp].sent = None
         intent = answered.intent

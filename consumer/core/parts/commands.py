@@ -59,10 +59,10 @@ class Commands:
             return
         for tp in current.command.stop:
             held = session.held.get(tp)
-            if held is not None and held.step is OwnedStep.RELEASING and tp not in answer.busy:
+            if held is not None and tp not in answer.busy:
                 held.step = OwnedStep.RELEASED
-                moved = self.options.auto_commit and not held.reset
-                held.value = answer.positions.get(tp, held.committed) if moved else held.committed
+                position = answer.positions.get(tp, held.committed)
+                held.value = held.committed if held.reset else position
         self.ready(current)
 
     def ready(self, current: CommandInProgress) -> None:
@@ -89,11 +89,7 @@ class Commands:
         goes on.
         """
         held = self.state.session.held
-        back = [
-            tp
-            for tp in current.command.stop
-            if tp in held and held[tp].step is not OwnedStep.ACTIVE
-        ]
+        back = [tp for tp in current.command.stop if tp in held]
         for tp in back:
             held[tp].step = OwnedStep.ACTIVE
         self.drop()
@@ -108,8 +104,9 @@ class Commands:
         """Write the ack of a command that is ready."""
         session = self.state.session
         current = session.current
-        if current is None or current.stage is not CommandStage.READY:
-            return
+        assert current is not None
+        if current.stage is not CommandStage.READY:
+            return  # where something begins is asked anew
         stops = []
         for tp in sorted(current.command.stop):
             held = session.held.get(tp)
@@ -117,7 +114,6 @@ class Commands:
                 if not self.options.auto_commit:
                     # the application's last commit may have happened after it let go
                     held.value = held.committed
-                held.sent = held.value
                 clears = held.noted and held.value != held.committed
                 stops.append(ev.StopPartition(tp, held.value, held.version, clears))
         ack = ev.Ack(

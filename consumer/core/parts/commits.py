@@ -101,7 +101,7 @@ class Commits:
             for tp, offset in close.positions.items()
             if tp in known and known[tp].committed != offset
         }
-        if self.options.auto_commit and self.options.stores_offsets and offsets:
+        if self.options.auto_commit and self.options.stores_offsets:
             session.intents.append(CommitIntent(None, offsets))
 
     def store_again(self, tp: TopicPartition, offset: int, metadata: str) -> None:
@@ -149,10 +149,14 @@ class Commits:
             if tp in held
             and held[tp].committed == value
             and held[tp].metadata == intent.metadata.get(tp, "")
-            and held[tp].sent is None
         ]:
             del intent.offsets[tp]
         foreign = tuple(sorted(tp for tp in intent.offsets if tp not in held))
+        if intent.token is None:
+            # nobody hears of those that are lost, and repeats the others
+            for tp in foreign:
+                del intent.offsets[tp]
+            foreign = ()
         if foreign or not intent.offsets or intent.tries >= self.options.commit_tries_max:
             return self._answer_unwritten(intent, foreign)
         part, metadata = self._next_part(intent)

@@ -40,8 +40,7 @@ class CoordinatorWatch:
         session = self.state.session
         if session.is_in_flight(InFlightKind.LEADER):
             session.in_flight = None
-            due_ms = self.warning_due_ms()
-            if not e.alive and due_ms is not None and e.now_ms >= due_ms:
+            if not e.alive and self.warning_due_ms() is not None:
                 session.leader_warned = True
                 self.outbox.notice(msg.NoticeKind.NO_COORDINATOR, group_state=e.group_state)
             self._looked(e)
@@ -71,7 +70,7 @@ class CoordinatorWatch:
         gets something after all is told so when it comes.
         """
         session, options = self.state.session, self.options
-        busy = session.held or session.pending or session.leaving
+        busy = session.pending or session.leaving
         if session.idle_look_at_ms is None or busy:
             return
         if e.alive and e.group_state == GroupState.STABLE.value and self.proofs.holds(e.now_ms):

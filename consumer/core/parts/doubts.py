@@ -85,14 +85,13 @@ class Doubts:
         for drop in [
             i
             for i in session.intents
-            if isinstance(i, DropIntent)
-            and i.partition in e.holdings
-            and e.holdings[i.partition].whose is not ev.Whose.MINE
+            if isinstance(i, DropIntent) and e.holdings[i.partition].whose is not ev.Whose.MINE
         ]:
             # it happened, and the node is another session's by now (version 1 says that a node is
             # one of ours, not whose)
             session.intents.remove(drop)
-        if e.incarnation is not None and e.incarnation != session.incarnation:
+        assert e.incarnation is not None
+        if e.incarnation != session.incarnation:
             self._registered_anew(e.incarnation)
         current = session.current
         if current is None or current.command.option is Option.START:
@@ -112,7 +111,7 @@ class Doubts:
             {
                 tp: owned.committed
                 for tp, owned in sorted(held.items())
-                if tp in known and known[tp] != owned.committed and owned.committed is not None
+                if known[tp] != owned.committed and owned.committed is not None
             },
             metadata={tp: owned.metadata for tp, owned in held.items()},
         )
@@ -142,7 +141,6 @@ class Doubts:
         state, session = self.state, self.state.session
         session.incarnation = incarnation
         state.registered = state.requested
-        session.pending.clear()
         session.channel_read_due = True
         session.discard(DueWrite.RESUBSCRIBE)
         self.sessions.resubscribe()

@@ -60,7 +60,8 @@ class LeaseProofs:
     def prove(self, now_ms: int, sent_ms: int) -> None:
         """A multi that was sent at `sent_ms` has happened."""
         session = self.state.session
-        session.proof_ms = max(session.proof_ms or 0, sent_ms)
+        assert session.proof_ms is not None
+        session.proof_ms = max(session.proof_ms, sent_ms)
         if (session.lapsed or session.failsafe) and self.holds(now_ms):
             session.lapsed = session.failsafe = False
             self.outbox.notice(msg.NoticeKind.LEASE_BACK)
@@ -72,12 +73,7 @@ class LeaseProofs:
     def report_lapse(self, now_ms: int) -> None:
         """Say once that the lease ran out."""
         session = self.state.session
-        if (
-            self.state.is_member
-            and session.proof_ms is not None
-            and not session.lapsed
-            and not self.holds(now_ms)
-        ):
+        if session.proof_ms is not None and not session.lapsed and not self.holds(now_ms):
             session.lapsed = True
             self.outbox.notice(msg.NoticeKind.LEASE_LAPSED, held=len(session.held))
 
@@ -87,12 +83,9 @@ class LeaseProofs:
         ZooKeeper only. Old consumers promise nothing of the kind, so it is none in a shared group.
         """
         session = self.state.session
-        if (
-            not self.state.is_member
-            or session.proof_ms is None
-            or not self._may_prolong(event.now_ms)
-        ):
+        if not self._may_prolong(event.now_ms):
             return
+        assert session.proof_ms is not None
         session.proof_ms = max(session.proof_ms, event.at_ms)
         if not session.failsafe:
             session.failsafe = True
@@ -104,6 +97,5 @@ class LeaseProofs:
             self.options.failsafe
             and not session.shared
             and not session.connected
-            and not session.lapsed
             and self.holds(now_ms)
         )

@@ -70,7 +70,7 @@ class LegacyGroupRules:
     def touched(self) -> None:
         """A registration or a subscribed topic may have changed."""
         session = self.state.session
-        session.group_read_due = session.shared and self.state.is_member
+        session.group_read_due = session.shared
 
     def read_group(self) -> None:
         """Read registrations and topics."""
@@ -86,6 +86,8 @@ class LegacyGroupRules:
         if session.in_flight is None or session.in_flight.token != e.token:
             return
         session.in_flight = None
+        if not session.shared:
+            return  # it was until a moment ago
         before, session.group_seen = session.group_seen, (e.seen, e.topics)
         if before is not None and before != session.group_seen:
             self._release_all(e.now_ms)
@@ -94,11 +96,7 @@ class LegacyGroupRules:
         """The old consumers move: everything is to be given up, and nothing more is started."""
         session = self.state.session
         current = session.current
-        if (
-            current is not None
-            and current.command.option is Option.START
-            and current.stage is not CommandStage.READY
-        ):
+        if current is not None and current.command.option is Option.START:
             self.commands.void(current)
         if session.held and session.release_by_ms is None:
             session.release_by_ms = now_ms + self.options.release_ms
@@ -119,12 +117,8 @@ class LegacyGroupRules:
         just read). One that is refused again and again is believed: a reader may differ.
         """
         session = self.state.session
-        if (
-            not session.shared
-            or not start.seen
-            or session.group_seen is None
-            or start.seen == session.group_seen[0]
-        ):
+        seen = session.group_seen  # none where the group is not shared
+        if not start.seen or seen is None or start.seen == seen[0]:
             session.starts_refused = 0
             return False
         session.starts_refused += 1
@@ -175,7 +169,7 @@ class LegacyGroupRules:
         session.intents.extend(DropIntent(tp) for tp in lost)
         if current is not None and not current.command.node:
             self.commands.drop()
-        elif current is not None and current.command.option is Option.STOP:
+        elif current is not None:
             self.commands.ready(current)
 
     def overwrite_foreign(

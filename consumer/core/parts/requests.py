@@ -75,8 +75,8 @@ class Requests:
             self.legacy.read_group()
         elif session.leaving:
             self._finish()
-        elif session.unannounced or session.lapsed:
-            # a command may be one to a session that is over, and what it names was never announced
+        elif session.lapsed:
+            # a command may be one to a session that is over, and what was started was not announced
             self._prove_membership()
         elif session.seen_epoch > session.known_epoch:
             session.in_flight = RequestInFlight(InFlightKind.EPOCH, self.outbox.token())
@@ -123,9 +123,10 @@ class Requests:
         """What an idle member does: see whether somebody leads, and whether there is anything to
         wait for, and renew the lease.
         """
-        renewal_ms = self.proofs.renewal_due_ms()
-        if self.state.session.in_flight is not None or renewal_ms is None:
+        if self.state.session.in_flight is not None:
             return
+        renewal_ms = self.proofs.renewal_due_ms()
+        assert renewal_ms is not None
         looks = (self.watch.warning_due_ms(), self.watch.idle_look_due_ms())
         if any(due_ms is not None and now_ms >= due_ms for due_ms in looks):
             self.watch.read_leader()

@@ -80,7 +80,6 @@ class Sessions:
     def over(self) -> None:
         """The session is gone for certain, and with it all that was held."""
         state, session, was = self.state, self.state.session, self.state.phase
-        session.connected = False
         if was is Phase.MEMBER:
             self.outbox.notice(msg.NoticeKind.SESSION_LOST, name=session.name)
         self.drop_all("the ZooKeeper session is over")
@@ -128,9 +127,8 @@ class Sessions:
 
     def touched(self) -> None:
         """Somebody did something to the registration's node: it may be gone."""
-        session = self.state.session
-        if self.state.is_member and not session.is_in_flight(InFlightKind.RESUBSCRIBE):
-            session.doubt = True
+        if self.state.is_member:
+            self.state.session.doubt = True
 
     def subscribe(self, wanted: msg.Subscribe) -> None:
         """The application's new subscription."""
@@ -138,7 +136,7 @@ class Sessions:
         state.wanted = wanted
         if state.phase in (Phase.IDLE, Phase.PARKED, Phase.PARKING):
             self._want_session()
-        elif state.is_member and not state.session.is_in_flight(InFlightKind.RESUBSCRIBE):
+        elif state.is_member:
             self.resubscribe()
 
     def polled(self) -> None:
@@ -152,10 +150,11 @@ class Sessions:
             self.outbox.request(ev.OpenSession())
 
     def resubscribe(self) -> None:
-        """Write the registration anew where it does not say what the application wants."""
-        state, intents = self.state, self.state.session.intents
-        if state.wanted != state.registered and DueWrite.RESUBSCRIBE not in intents:
-            intents.append(DueWrite.RESUBSCRIBE)
+        """Write the registration anew where it does not say what the application wants. Due several
+        times is as good as once: what is registered by then is the latest wish.
+        """
+        if self.state.wanted != self.state.registered:
+            self.state.session.intents.append(DueWrite.RESUBSCRIBE)
 
     def write_registration(self) -> None:
         """Write the registration anew, and delete the commands that were for the present one: a
@@ -237,8 +236,6 @@ class Sessions:
         """The registration is gone while the session lives: drop everything, close the session (its
         owner nodes vanish with it), come back under a new name.
         """
-        if not self.state.is_member:
-            return
         if self.state.session.leaving:
             return self.close(reason)
         self.state.move(Happening.EVICTED)
@@ -256,7 +253,6 @@ class Sessions:
         if session.in_flight is not None and isinstance(session.in_flight.intent, CommitIntent):
             session.intents.appendleft(session.in_flight.intent)
         session.current = session.in_flight = session.release_by_ms = None
-        session.doubt = False
         self.commits.fail(msg.CommitOutcome.NO_LONGER_MEMBER)
 
     def leave(self, close: msg.Close) -> None:
@@ -275,7 +271,6 @@ class Sessions:
         self.state.move(Happening.LEAVE)
         self.commits.fail(msg.CommitOutcome.NO_LONGER_MEMBER)
         session.held.clear()
-        session.unannounced.clear()
         self.proofs.end()
         if self.state.phase is Phase.CLOSING:
             self.outbox.request(ev.CloseSession(reason))

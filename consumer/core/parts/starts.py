@@ -73,9 +73,9 @@ class Starts:
         unreadable: list[TopicPartition] = []
         current.restart()
         for tp in sorted(current.command.start):
-            read = e.holdings.get(tp)
-            if read is None or tp in session.held:
+            if tp in session.held:
                 continue
+            read = e.holdings[tp]
             if read.whose is ev.Whose.MINE:
                 offset = self._adopt(current, tp, read)
                 if offset is not None:
@@ -99,7 +99,7 @@ class Starts:
             return self.commands.drop()
         if current.unresolved:
             self.resolve(current)
-        elif unreadable and not current.starts and not current.void:
+        elif unreadable and not current.starts:
             # the coordinator asks again as soon as this is answered
             current.stage = CommandStage.UNREADABLE
             current.resolve_again_ms = e.now_ms + self.options.unreadable_retry_ms
@@ -145,11 +145,7 @@ class Starts:
         has to be done anew.
         """
         session = self.state.session
-        if (
-            isinstance(read.offset, int)
-            and self.options.stores_offsets
-            and read.version is not None
-        ):
+        if isinstance(read.offset, int) and self.options.stores_offsets:
             session.held[tp] = OwnedPartition(
                 current.command.start[tp],
                 read.offset,
@@ -184,7 +180,7 @@ class Starts:
         current.starts[tp] = ev.StartPartition(
             tp,
             current.command.start[tp],
-            stored or 0,
+            stored,
             read.version,
             read.metadata if stored is not None and counts(found, read.noted_in, beside) else "",
             read.noted,
@@ -222,9 +218,10 @@ class Starts:
             ]
             if isinstance(beside, Malformed):
                 self._report_malformed(beside)
-            elif beside is not None and ignored and (topic, now) not in recreated:
+            elif ignored and (topic, now) not in recreated:
+                assert beside is not None
                 recreated.add((topic, now))
-                unknown = beside.newer_only and topic not in current.marks
+                unknown = topic not in current.marks
                 self.outbox.notice(
                     msg.NoticeKind.TOPIC_RECREATED,
                     topic=topic,

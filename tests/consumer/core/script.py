@@ -8,14 +8,15 @@ action a line. Time stands still but for `tick`. Lines:
     opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
     command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT]
-        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..]
+        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..] [stream=N]
         one command read after its creation was seen; its node is E-S
     channel                                  the whole channel as read: the commands of lines `has
                                              E-S start|stop TP[,..]` before it
     vanished NODE | touched
     read [inc=I|gone] [nocommand] [TOPIC~[INCARNATION][+]@VERSION/ZXID|TOPIC~bad ..]
         [TOPIC!INCARNATION|TOPIC!gone|TOPIC!bad ..]
-        TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]|:bad@VERSION[/ZXID]|:hidden]["[METADATA]] ..
+        TP=mine|foreign|free[:OFFSET@VERSION[/ZXID]|:bad@VERSION[/ZXID]|:hidden]["[METADATA[/ZXID]]]
+        ..
         the read that is under way is answered; no offset: the
                                              node is gone; " and nothing: metadata of another
                                                  offset; TOPIC~ is what is said of the offsets of
@@ -190,10 +191,11 @@ class World:
         if isinstance(m, msg.Assigned):
             beside = f" beside them {shown(m.metadata)}" if m.metadata else ""
             unset = f" and {listed(m.unset)} without an offset" if m.unset else ""
+            beside += f" for streams {shown(m.streams)}" if m.streams else ""
             return f"assigned {shown(m.offsets)}{beside}{unset} (epoch {m.assignment_epoch})"
         if isinstance(m, msg.Revoke):
             self.revoke = m.token
-            return f"revoke {listed(m.partitions)}"
+            return f"revoke {listed(m.partitions)}{'' if m.in_part else ' as a whole'}"
         if isinstance(m, msg.Resumed):
             return f"resumed {listed(m.partitions)}"
         if isinstance(m, msg.Lost):
@@ -270,10 +272,8 @@ class World:
             "reject": Option.REJECT,
             "notify": Option.NOTIFY,
         }[option]
-        code = word_in(words, "code")
-        start = (
-            {tp: Thread(self.name, 0) for tp in tps_of(partitions)} if kind is Option.START else {}
-        )
+        code, stream = word_in(words, "code"), options_in(words, "stream", 0)
+        starts = tps_of(partitions) if kind is Option.START else ()
         seen = word_in(words, "seen") or ""
         incarnations = dict(
             pair.split(":") for pair in (word_in(words, "topics") or "").split(",") if pair
@@ -286,7 +286,7 @@ class World:
             int(epoch),
             int(seq),
             1,
-            start,
+            dict.fromkeys(starts, Thread(self.name, stream)),
             tps_of(partitions) if kind is Option.STOP else (),
             code=code or "",
             fatal="fatal" in words,
@@ -321,6 +321,7 @@ class World:
         for word in (w for w in words if "-" in w and "~" not in w and "!" not in w):
             name, what = word.split("=")
             what, quote, metadata = what.partition('"')
+            metadata, _, noted_in = metadata.partition("/")
             whose, _, stored = what.partition(":")
             value, _, rest = stored.partition("@")
             version, _, written = rest.partition("/")
@@ -341,7 +342,7 @@ class World:
                 int(written or 0),
                 metadata,
                 bool(quote),
-                int(written or 0),
+                int(noted_in or written or 0),
             )
         self.incarnation = options_in(words, "inc", self.incarnation)
         topics = {t: self.meant[t] for t in self.topics if t in self.meant} | {

@@ -37,3 +37,11 @@ def test_one_that_is_no_member_gets_no_lease() -> None:
         for action in world.member.step(ev.NobodyServes(world.now, world.now))
         if isinstance(action, ev.SendMessage)
     ]
+
+
+def test_a_proof_that_comes_when_the_lease_is_just_over_is_too_late() -> None:
+    world = member("suspended")
+    until = world.member.lease.until_ms
+    world.now = until  # nothing has said so yet
+    world.run("nobodyserves 0")
+    assert world.member.lease.until_ms == until and world.member.session.lapsed

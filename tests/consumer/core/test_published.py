@@ -84,3 +84,15 @@ def test_messages_of_the_application_are_numbered_apart() -> None:
     assert world.resolve > first
     assert world.run("old resolved t-1=5") == ["nothing"]
     assert world.run("resolved t-1=5")
+    for line in ("ok t-0@0 t-1@0", "command 5-2 stop t-0"):
+        world.run(line)
+    first = world.revoke
+    for line in ("revoked t-0=3", "ok", "command 5-3 stop t-1"):
+        world.run(line)
+    assert world.revoke > first
+
+
+def test_the_coordinator_limits_the_lease_from_the_first_moment() -> None:
+    assert (
+        member("subscribe t", "opened m", "registered 1 lease=3000").member.lease.until_ms == 3_000
+    )
