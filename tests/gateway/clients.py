@@ -237,10 +237,6 @@ class Librdkafka:
                 self.taken.append((message.partition(), message.offset()))
         self._consumer.close()
 
-    def group_metadata(self) -> Any:
-        """For a transaction."""
-        return self._consumer.consumer_group_metadata()
-
     def close(self) -> None:
         """Leave the group."""
         self._stop.set()

@@ -284,18 +284,19 @@ def test_offsets_within_a_transaction_are_refused_and_the_transaction_is_aborted
     gateway: GatewayProcess, topic: str
 ) -> None:
     """Stored in Kafka they would be nowhere: the group's offsets are in ZooKeeper."""
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import Consumer, KafkaException, Producer
     from confluent_kafka import TopicPartition as Theirs
 
-    client = Librdkafka(gateway.address, unique("g"), topic)
-    shared([client], PARTITIONS)
+    client = Consumer({"bootstrap.servers": gateway.address, "group.id": unique("g")})
+    client.subscribe([topic])
+    wait_until(lambda: client.poll(0.1) or client.assignment(), PATIENCE_S, "an assignment")
     producer = Producer({"bootstrap.servers": gateway.address, "transactional.id": unique("x")})
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(topic, b"one")
     with pytest.raises(KafkaException) as refused:
         producer.send_offsets_to_transaction(
-            [Theirs(topic, 0, 1)], client.group_metadata(), PATIENCE_S
+            [Theirs(topic, 0, 1)], client.consumer_group_metadata(), PATIENCE_S
         )
     error = refused.value.args[0]
     assert error.name() == "GROUP_AUTHORIZATION_FAILED" and error.txn_requires_abort()
