@@ -88,17 +88,22 @@ def harness_classpath(version: str, java: Java, progress: jars.Progress = lambda
     return os.pathsep.join([str(final), release])
 
 
-def compiled(source: Path, java: Java, progress: jars.Progress = lambda _: None) -> str:
-    """Class path of a source file that needs nothing but Java, compiled if it is not there."""
+def compiled(
+    source: Path, java: Java, progress: jars.Progress = lambda _: None, class_path: str = ""
+) -> str:
+    """Class path of a source file that needs nothing but Java, and what stands on `class_path`;
+    compiled if it is not there.
+    """
     home = jars.cache_dir() / "legacy"
     home.mkdir(parents=True, exist_ok=True)
-    final = home / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    digest = hashlib.sha256(source.read_bytes() + class_path.encode()).hexdigest()[:16]
+    final = home / f"{source.stem}-{digest}"
     with (home / f".{source.stem}.lock").open("w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         if not final.is_dir():
             partial = Path(tempfile.mkdtemp(prefix=".compiled-", dir=home))
             try:
-                _compile("", java, partial, progress, source)
+                _compile(class_path, java, partial, progress, source)
                 partial.rename(final)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)

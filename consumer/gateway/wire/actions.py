@@ -22,7 +22,7 @@ class GroupLimits:
 class WireTimes:
     """How long answers wait, in ms."""
 
-    settle_ms: int = 15
+    settle_ms: int = 5
     """A SyncGroup is answered when nothing has changed for so long."""
 
     forming_ms: int = 250

@@ -131,6 +131,7 @@ class WireMember:
         self._heard(now_ms, connection)
         self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         self._end_beat(WireCode.NONE)
+        self._interval.interrupted()
         self._forming = forming and not self._joined
         self.protocol, self._session_ms = wishes.protocol, request.session_timeout_ms
         topics = wishes.subscription.topics
@@ -387,7 +388,6 @@ class WireMember:
         if self._sync is not None and now_ms >= self._sync_due_ms(self._sync):
             ticket, self._sync = self._sync.ticket, None
             self.has, self.synced = self.given, True
-            self._interval.begin(now_ms)
             partitions = tuple(sorted(self.has))
             self._reply(ticket, SyncAnswer(WireCode.NONE, partitions, self.protocol))
         if self._beat is not None:
@@ -396,6 +396,8 @@ class WireMember:
                 self._end_beat(code)
 
     def _sync_due_ms(self, sync: Parked) -> int:
+        if self.has - self.given:
+            return self._seen_ms  # it waits to hear what to give up
         if not self.given and not self._nothing_to_get:
             return sync.until_ms
         settle = self.times.forming_ms if self._forming else self.times.settle_ms

@@ -21,16 +21,18 @@ class Parked:
 
 
 class HeartbeatInterval:
-    """Learnt from when heartbeats come; the first one comes an interval after the assignment."""
+    """Learnt from when heartbeats come, each from the one before; after an assignment a client may
+    send the first at once, or an interval later.
+    """
 
     def __init__(self, times: WireTimes) -> None:
         self._times = times
         self._intervals: deque[int] = deque(maxlen=INTERVALS_KEPT)
         self._last_ms: int | None = None
 
-    def begin(self, now_ms: int) -> None:
-        """An assignment was told."""
-        self._last_ms = now_ms
+    def interrupted(self) -> None:
+        """Something else was asked in between: the next one says nothing of the interval."""
+        self._last_ms = None
 
     def came(self, now_ms: int) -> None:
         """A heartbeat."""
