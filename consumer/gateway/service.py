@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import signal
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,30 +21,30 @@ from typing import Any
 from kafka.protocol.admin import ListGroupsResponse
 
 from consumer.core import messages as msg
-from consumer.core.options import MemberOptions
 from consumer.gateway import frames, tools
+from consumer.gateway.agents import Agents, find_begin
 from consumer.gateway.cluster import Cluster, ClusterSeen
-from consumer.gateway.frames import Head
+from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.groups import WireGroups
 from consumer.gateway.options import Address, GatewayOptions
+from consumer.gateway.permissions import NEEDS, Need, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.store import GroupStore
-from consumer.gateway.wire.requests import Answer, Caller, CommitRequest
-from consumer.gateway.wire_group import Agent, AgentWishes
+from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
 from consumer.member.driver import MemberDriver
 from zkcoord.errors import ConfigurationError, UnavailableError
-from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.kazoo_port.session import KazooEnsemble
+from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.znodes.names import consumer_id, shown
+from zkcoord.znodes.names import shown
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
 POOL_THREADS = 8
 CLOSE_S = 8.0
+GROUPS_PER_REQUEST_MAX = 1_000
 FIRST_LOOK_S = 10.0
 
 
@@ -72,7 +71,7 @@ class Gateway:
         self.groups = WireGroups(
             boot_ms,
             self.members.post,
-            self._make_agent,
+            Agents(zk, options.layout, self.members.post).make,
             self._answered,
             self._begin,
             lambda: str(uuid.uuid4()),
@@ -228,6 +227,8 @@ class Gateway:
             case _:
                 pass
         groups = frames.group_of(head, body)
+        if len(groups) > GROUPS_PER_REQUEST_MAX:
+            raise BadFrameError(f"a request about {len(groups)} groups")
         ours = [group for group in groups if self.options.is_coordinated(group)]
         if not ours and groups:
             return False
@@ -240,7 +241,8 @@ class Gateway:
                 shown(head.client_id),
             )
             return frames.refused_transaction(head, body)
-        self._spawn(self._tools(connection, head, body))
+        may = permissions(connection, NEEDS.get(head.key, Need.READ), groups)
+        self._spawn(self._tools(connection, head, body, may))
         return None
 
     def _of_member(
@@ -251,14 +253,38 @@ class Gateway:
             return False
         if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
             self._another(connection)
-            self._spawn(self._tool_commits(connection, head, body, request))
+            may = permissions(connection, Need.READ, (request.group,))
+            self._spawn(self._tool_commits(connection, head, body, request, may))
             return None
+        if is_known(connection, Need.READ, request.group):
+            self._to_member(connection, head, body, request)
+        else:
+            may = permissions(connection, Need.READ, (request.group,))
+            self._spawn(self._first_to_member(connection, head, body, request, may))
+        return None
+
+    async def _first_to_member(
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        request: Request,
+        may: Awaitable[frozenset[str]],
+    ) -> None:
+        if await may:
+            self._to_member(connection, head, body, request)
+        else:
+            code = WireCode.GROUP_AUTHORIZATION_FAILED
+            connection.answer_later(head, frames.refused(head, body, code))
+
+    def _to_member(
+        self, connection: ClientConnection, head: Head, body: Any, request: Request
+    ) -> None:
         self._tickets += 1
         ticket = self._tickets
         self._open[ticket] = OpenRequest(connection, head, body)
         caller = Caller(connection.number, head.client_id, connection.peer)
         self.members.post(lambda: self.groups.request(ticket, caller, request))
-        return None
 
     def _another(self, connection: ClientConnection) -> None:
         number = connection.number
@@ -315,8 +341,12 @@ class Gateway:
             raise
         connection.answer_later(head, answer)
 
-    async def _tools(self, connection: ClientConnection, head: Head, body: Any) -> None:
+    async def _tools(
+        self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
+    ) -> None:
         groups = frames.group_of(head, body)
+        if await may != frozenset(groups):
+            return connection.answer_later(head, tools.refused(head, body))
         match head.key:
             case frames.OFFSET_FETCH:
                 held = await self._ask_members(
@@ -333,8 +363,16 @@ class Gateway:
         await self._answer(connection, head, work)
 
     async def _tool_commits(
-        self, connection: ClientConnection, head: Head, body: Any, request: CommitRequest
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        request: CommitRequest,
+        may: Awaitable[frozenset[str]],
     ) -> None:
+        if not await may:
+            code = WireCode.GROUP_AUTHORIZATION_FAILED
+            return connection.answer_later(head, frames.refused(head, body, code))
         work = partial(tools.commit, self.store, head, body, request)
         await self._answer(connection, head, work)
 
@@ -363,77 +401,9 @@ class Gateway:
                     found[agent.name] = (wire.member_id, wire.client_id, wire.host)
         return found
 
-    # agents (on the members' thread)
-
-    def _make_agent(
-        self,
-        wishes: AgentWishes,
-        told: Callable[[msg.ToFetcher], None],
-        after: Callable[[], None],
-    ) -> Agent:
-        options = MemberOptions(
-            group=wishes.group,
-            host=wishes.host,
-            client=wishes.client_id,
-            process=secrets.token_hex(8),
-            instance=wishes.instance,
-            grace_ms=wishes.grace_ms,
-            assignors=wishes.assignors,
-            auto_commit=False,
-            max_poll_interval_ms=0,
-            rebalance_timeout_ms=wishes.rebalance_timeout_ms,
-            idle_look_ms=250,
-        )
-
-        def post(thunk: Callable[[], None]) -> None:
-            def run() -> None:
-                thunk()
-                after()
-
-            self.members.post(run)
-
-        def new_id() -> str:
-            return consumer_id(wishes.group, wishes.host, wall_ms(), secrets.token_hex(4))
-
-        return MemberDriver(
-            KazooEnsemble(self.zk, post),
-            self.options.layout,
-            options,
-            boot_ms,
-            wall_ms,
-            new_id,
-            told,
-            lambda record: log.debug("%s", record),
-            self.zk.acl,
-            roles=self.zk.roles,
-        )
-
     def _begin(self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]) -> None:
-        """Where partitions begin of which nothing is stored: where the group has committed in
-        Kafka, else nowhere yet, which is the client's to say (auto.offset.reset).
-        """
-        self.pool.submit(self._find_begin, group, ask, answer)
-
-    def _find_begin(
-        self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]
-    ) -> None:
-        earliest = set(ask.earliest)
-        rest = [tp for tp in ask.partitions if tp not in earliest]
-        try:
-            if rest and self.cluster.live_members(group):
-                log.warning(
-                    "group %s is not adopted: members of Kafka's own protocol hold it", group
-                )
-                found, unset = {}, []
-            else:
-                committed = self.cluster.committed(group) if rest else {}
-                found = {tp: committed[tp] for tp in rest if tp in committed}
-                unset = [tp for tp in rest if tp not in committed]
-            found.update(self.cluster.earliest(ask.earliest))
-        except UnavailableError as error:
-            log.warning("it cannot be found out where group %s begins: %s", group, error)
-            found, unset = {}, []
-        answer(msg.Resolved(ask.token, found, tuple(unset)))
+        """On the members' thread."""
+        self.pool.submit(find_begin, self.cluster, group, ask, answer)
 
     # the end
 

@@ -99,6 +99,27 @@ def _no_group(of: Any, group: str, code: WireCode, state: str) -> Any:
     )
 
 
+def refused(head: Head, body: Any) -> bytes:
+    """GROUP_AUTHORIZATION_FAILED for all groups of a request: of several, each that is permitted
+    can be asked for by itself.
+    """
+    code = WireCode.GROUP_AUTHORIZATION_FAILED
+    match head.key:
+        case frames.OFFSET_FETCH:
+            asked = frames.group_of(head, body)
+            return frames.fetched_offsets(head, body, dict.fromkeys(asked, code))
+        case frames.DESCRIBE_GROUPS:
+            of = DescribeGroupsResponse.DescribedGroup
+            described = [_no_group(of, group, code, "") for group in body.groups]
+            return frames.encode(head, throttle_time_ms=0, groups=described)
+        case frames.DELETE_GROUPS:
+            of_result = DeleteGroupsResponse.DeletableGroupResult
+            results = [of_result(group_id=g, error_code=int(code)) for g in body.groups_names]
+            return frames.encode(head, throttle_time_ms=0, results=results)
+        case _:
+            return frames.encode(head, error_code=int(code), throttle_time_ms=0, topics=[])
+
+
 def list_groups(store: GroupStore, head: Head, body: Any, kafkas: list[Any]) -> bytes:
     """Answer to ListGroups: ours, and what the broker has listed of its own (`kafkas`)."""
     of = ListGroupsResponse.ListedGroup

@@ -29,6 +29,8 @@ from consumer.gateway.frames import (
     decode_head,
 )
 from consumer.gateway.options import Address
+from consumer.gateway.relay.acks import has_answer
+from consumer.gateway.relay.broker import HIGH_WATER, BrokerConnection
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
 
 log = logging.getLogger(__name__)
@@ -36,11 +38,9 @@ log = logging.getLogger(__name__)
 LOCAL_BYTES_MAX = 16 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
-HIGH_WATER = 1024 * 1024
 CONNECT_S = 10.0
 BEGIN_S = 30.0
 """Who has not asked anything by then, or leaves a request half sent for so long, is closed."""
-PRODUCE_FLEXIBLE = 9
 
 
 class Host(Protocol):
@@ -72,13 +72,15 @@ class Host(Protocol):
 @dataclass(slots=True)
 class _Expected:
     """An answer that is due: ours once `ready` is set, or a broker's (`ours` is False), which is
-    rewritten if `head` is there.
+    rewritten if `head` is there, or given to `after`. What was `asked_by_us` is not the client's to
+    see.
     """
 
     ours: bool
     head: Head | None = None
     ready: bytes | None = None
     after: Callable[[bytes], None] | None = None
+    asked_by_us: bool = False
 
 
 class ClientConnection(asyncio.Protocol):
@@ -103,6 +105,8 @@ class ClientConnection(asyncio.Protocol):
         self._answer = bytearray()
         self._answer_left = 0
         self._paused_by: set[str] = set()
+        self._asked: set[asyncio.Future[bytes]] = set()
+        self.permitted: dict[tuple[object, str], float] = {}
         # since when a request is awaited, or half there; None: neither
         self._half_since_s: float | None = None
         self._broker_paused_by: set[str] = set()
@@ -127,6 +131,8 @@ class ClientConnection(asyncio.Protocol):
             self._connecting.cancel()
         if self._broker is not None:
             self._broker.close()
+        for answer in tuple(self._asked):
+            answer.cancel()
         self.host.closed(self)
 
     def pause_writing(self) -> None:
@@ -196,7 +202,7 @@ class ClientConnection(asyncio.Protocol):
                 raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
             if whole and len(body) < length:
                 return False
-            acks = head.key != PRODUCE or _has_answer(head, body)
+            acks = head.key != PRODUCE or has_answer(head, body)
             if acks is None and len(body) < length:
                 return False
             frame = bytes(body) if whole else b""
@@ -254,6 +260,22 @@ class ClientConnection(asyncio.Protocol):
         """
         self._expected.append(_Expected(False, head, None, after))
         self._to_broker(struct.pack(">i", len(frame)) + frame)
+
+    def ask(self, head: Head, frame: bytes) -> asyncio.Future[bytes]:
+        """Ask the broker something of our own, on the client's connection: its answer (without its
+        length). Cancelled when the connection ends. Called within `serve`.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        self._asked.add(answer)
+        answer.add_done_callback(self._asked.discard)
+
+        def take(found: bytes) -> None:
+            if not answer.done():
+                answer.set_result(found)
+
+        self._expected.append(_Expected(False, head, None, take, True))
+        self._to_broker(frame)
+        return answer
 
     def _flush(self) -> None:
         """Send the answers of ours whose turn it is, then let the broker's come."""
@@ -392,6 +414,10 @@ class ClientConnection(asyncio.Protocol):
             return False
         frame = bytes(memoryview(self._answer)[4 : 4 + length])
         del self._answer[: 4 + length]
+        if expected.after is not None and expected.asked_by_us:
+            expected.after(frame)
+            self._answered()
+            return True
         if expected.after is not None:
             expected.ours = True
             self._pause_broker("turn")
@@ -424,87 +450,3 @@ class ClientConnection(asyncio.Protocol):
             self._broker_paused_by.discard(why)
             if not self._broker_paused_by and self._broker is not None:
                 self._broker.resume()
-
-
-class BrokerConnection(asyncio.Protocol):
-    """The connection to the broker of one client."""
-
-    def __init__(self, client: ClientConnection) -> None:
-        self._client = client
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=HIGH_WATER)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """It is gone."""
-        self._transport = None
-        self._client.broker_lost()
-
-    def data_received(self, data: bytes) -> None:
-        """Answers."""
-        self._client.from_broker(data)
-
-    def pause_writing(self) -> None:
-        """The broker does not read."""
-        self._client.broker_pauses()
-
-    def resume_writing(self) -> None:
-        """It reads again."""
-        self._client.broker_resumes()
-
-    def write(self, data: bytes) -> None:
-        """Send to the broker."""
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def pause(self) -> None:
-        """Read no more for now."""
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read again."""
-        if self._transport is not None:
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        """End it."""
-        if self._transport is not None:
-            self._transport.close()
-
-
-def _has_answer(head: Head, body: memoryview) -> bool | None:
-    """Whether a broker answers this Produce: not with acks=0. None: it cannot be seen yet."""
-    at = 10 + len(head.client_id.encode())
-    try:
-        if head.version >= PRODUCE_FLEXIBLE:
-            tags, at = _varint(body, at)
-            for _ in range(tags):
-                _, at = _varint(body, at)
-                size, at = _varint(body, at)
-                at += size
-            length, at = _varint(body, at)
-            at += max(0, length - 1)
-        elif head.version >= 3:
-            (length,) = struct.unpack_from(">h", body, at)
-            at += 2 + max(0, length)
-        return bool(struct.unpack_from(">h", body, at)[0] != 0)
-    except (struct.error, IndexError):
-        return None
-
-
-def _varint(body: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return value, at
-        shift += 7
-        if shift > 28:
-            raise IndexError("a number of more than five bytes")

@@ -1,0 +1,103 @@
+"""The agents of wire members: each is a member's driver, as every other member has one, with a
+ZooKeeper session of its own. And where their partitions begin of which nothing is stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+
+from consumer.core import messages as msg
+from consumer.core.options import MemberOptions
+from consumer.gateway.cluster import Cluster
+from consumer.gateway.wire_group import Agent, AgentWishes
+from consumer.member.driver import MemberDriver
+from zkcoord.errors import UnavailableError
+from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
+from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.names import consumer_id
+from zkcoord.znodes.paths import Layout
+
+log = logging.getLogger(__name__)
+
+IDLE_LOOK_MS = 250
+
+
+class Agents:
+    """Makes them. `post` is the queue of the thread on which they run."""
+
+    def __init__(
+        self, zk: ZkOptions, layout: Layout, post: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self.zk = zk
+        self.layout = layout
+        self.post = post
+
+    def make(
+        self,
+        wishes: AgentWishes,
+        told: Callable[[msg.ToFetcher], None],
+        after: Callable[[], None],
+    ) -> Agent:
+        options = MemberOptions(
+            group=wishes.group,
+            host=wishes.host,
+            client=wishes.client_id,
+            process=secrets.token_hex(8),
+            instance=wishes.instance,
+            grace_ms=wishes.grace_ms,
+            assignors=wishes.assignors,
+            auto_commit=False,
+            max_poll_interval_ms=0,
+            rebalance_timeout_ms=wishes.rebalance_timeout_ms,
+            idle_look_ms=IDLE_LOOK_MS,
+        )
+
+        def post(thunk: Callable[[], None]) -> None:
+            def run() -> None:
+                thunk()
+                after()
+
+            self.post(run)
+
+        def new_id() -> str:
+            return consumer_id(wishes.group, wishes.host, wall_ms(), secrets.token_hex(4))
+
+        return MemberDriver(
+            KazooEnsemble(self.zk, post),
+            self.layout,
+            options,
+            boot_ms,
+            wall_ms,
+            new_id,
+            told,
+            lambda record: log.debug("%s", record),
+            self.zk.acl,
+            roles=self.zk.roles,
+        )
+
+
+def find_begin(
+    cluster: Cluster, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]
+) -> None:
+    """Where partitions begin of which nothing is stored: where the group has committed in Kafka,
+    else nowhere yet, which is the client's to say (auto.offset.reset). Blocks; what cannot be found
+    out now is asked for again.
+    """
+    earliest = set(ask.earliest)
+    rest = [tp for tp in ask.partitions if tp not in earliest]
+    try:
+        if rest and cluster.live_members(group):
+            log.warning("group %s is not adopted: members of Kafka's own protocol hold it", group)
+            found, unset = {}, []
+        else:
+            committed = cluster.committed(group) if rest else {}
+            found = {tp: committed[tp] for tp in rest if tp in committed}
+            unset = [tp for tp in rest if tp not in committed]
+        found.update(cluster.earliest(ask.earliest))
+    except UnavailableError as error:
+        log.warning("it cannot be found out where group %s begins: %s", group, error)
+        found, unset = {}, []
+    answer(msg.Resolved(ask.token, found, tuple(unset)))

@@ -1,0 +1,131 @@
+"""What a client may do with a group: asked of its broker, on its own connection, so as whoever the
+broker takes it for.
+
+The broker checks what a principal may do before it looks at anything else. So a request without an
+effect is asked of it: a heartbeat of nobody (which needs READ), a description (DESCRIBE), a
+deletion of no offsets (DELETE). A client that a broker has not accepted yet is closed by the
+broker. What was permitted is believed for `BELIEVED_S`.
+
+Source: kafka.server.KafkaApis (3.9), the handlers of these three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import struct
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Any
+
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
+
+from consumer.gateway import frames
+from consumer.gateway.frames import Head
+from consumer.gateway.relay.connection import ClientConnection
+from consumer.gateway.wire.requests import WireCode
+
+BELIEVED_S = 30.0
+GROUPS_MAX = 1_000
+CORRELATION_ID = -7
+CLIENT_ID = "zkcoord-gateway"
+
+
+class Need(enum.Enum):
+    """What a request needs of its group."""
+
+    READ = "read"
+    DESCRIBE = "describe"
+    DELETE = "delete"
+
+
+NEEDS = {
+    frames.DESCRIBE_GROUPS: Need.DESCRIBE,
+    frames.OFFSET_FETCH: Need.DESCRIBE,
+    frames.DELETE_GROUPS: Need.DELETE,
+    frames.OFFSET_DELETE: Need.DELETE,
+}
+"""Of all other requests: READ."""
+
+
+def is_known(connection: ClientConnection, need: Need, group: str) -> bool:
+    """Whether it was permitted a moment ago."""
+    return connection.permitted.get((need, group), 0.0) > time.monotonic()
+
+
+def permissions(
+    connection: ClientConnection, need: Need, groups: Sequence[str]
+) -> Awaitable[frozenset[str]]:
+    """Which of these groups may be used so. Asked at once, so that what is asked stands in the
+    connection's order where this was called; of an answer that cannot be read nothing is permitted.
+    Cancelled when the connection ends.
+    """
+    unknown = [group for group in dict.fromkeys(groups) if not is_known(connection, need, group)]
+    asked = [
+        (tuple(part), connection.ask(*_harmless(need, part))) for part in _parts(need, unknown)
+    ]
+    return _judged(connection, need, frozenset(groups) - frozenset(unknown), asked)
+
+
+async def _judged(
+    connection: ClientConnection,
+    need: Need,
+    known: frozenset[str],
+    asked: Sequence[tuple[tuple[str, ...], asyncio.Future[bytes]]],
+) -> frozenset[str]:
+    found = set(known)
+    for groups, answer in asked:
+        try:
+            codes = _codes(need, await answer)
+        except (struct.error, ValueError, IndexError, TypeError, AttributeError):
+            continue
+        for group, code in zip(groups, codes, strict=False):
+            if code != WireCode.GROUP_AUTHORIZATION_FAILED:
+                found.add(group)
+                if len(connection.permitted) < GROUPS_MAX:
+                    connection.permitted[need, group] = time.monotonic() + BELIEVED_S
+    return frozenset(found)
+
+
+def _parts(need: Need, groups: Sequence[str]) -> Iterator[Sequence[str]]:
+    """What one request can ask for."""
+    if need is Need.DESCRIBE:
+        if groups:
+            yield groups
+    else:
+        yield from ([group] for group in groups)
+
+
+def _harmless(need: Need, groups: Sequence[str]) -> tuple[Head, bytes]:
+    request: Any
+    match need:
+        case Need.READ:
+            key = frames.HEARTBEAT
+            request = HeartbeatRequest(group_id=groups[0], generation_id=-1, member_id="")
+        case Need.DESCRIBE:
+            key = frames.DESCRIBE_GROUPS
+            request = DescribeGroupsRequest(groups=list(groups))
+        case Need.DELETE:
+            key = frames.OFFSET_DELETE
+            request = OffsetDeleteRequest(group_id=groups[0], topics=[])
+    request.API_VERSION = 0
+    request.with_header(correlation_id=CORRELATION_ID, client_id=CLIENT_ID)
+    frame = bytes(request.encode(header=True, framed=True))
+    return Head(key, 0, CORRELATION_ID, CLIENT_ID), frame
+
+
+def _codes(need: Need, answer: bytes) -> list[int]:
+    match need:
+        case Need.READ:
+            return [HeartbeatResponse.decode(answer, version=0, header=True).error_code]
+        case Need.DESCRIBE:
+            found = DescribeGroupsResponse.decode(answer, version=0, header=True)
+            return [group.error_code for group in found.groups]
+        case Need.DELETE:
+            return [OffsetDeleteResponse.decode(answer, version=0, header=True).error_code]
