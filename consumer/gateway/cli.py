@@ -7,7 +7,8 @@ import ipaddress
 import os
 from typing import Any
 
-from consumer.gateway.options import Address, GatewayOptions
+from consumer.gateway.address import Address
+from consumer.gateway.options import GatewayOptions
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.cli.brokers import security_options
 from zkcoord.config.option_spec import Use

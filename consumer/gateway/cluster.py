@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consumer.gateway.options import Address
+from consumer.gateway.address import Address
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import OPEN
 from zkcoord.core.model import TopicPartition

@@ -7,7 +7,7 @@ they do not judge (a null where no null may be, what is left over at the end) is
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -44,6 +44,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitResponse,
 )
 
+from consumer.gateway.address import Address
 from consumer.gateway.wire import requests as wire
 from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.subscription import encode_assignment
@@ -348,22 +349,28 @@ def _fetched_topics(
     ]
 
 
-def found_coordinator(head: Head, keys: Iterable[str], node_id: int, host: str, port: int) -> bytes:
-    """Answer to FindCoordinator: this gateway, for all keys."""
+def found_coordinator(
+    head: Head, keys: Iterable[str], permitted: Collection[str], node_id: int, at: Address
+) -> bytes:
+    """Answer to FindCoordinator: this gateway, for the keys that are permitted."""
     of = FindCoordinatorResponse.Coordinator
-    coordinators = [
-        of(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message=None)
-        for key in keys
-    ]
+    found = []
+    for key in keys:
+        code = 0 if key in permitted else int(WireCode.GROUP_AUTHORIZATION_FAILED)
+        node, host, port = (-1, "", -1) if code else (node_id, at.host, at.port)
+        found.append(
+            of(key=key, node_id=node, host=host, port=port, error_code=code, error_message=None)
+        )
+    first = found[0]
     return encode(
         head,
         throttle_time_ms=0,
-        error_code=0,
+        error_code=first.error_code,
         error_message=None,
-        node_id=node_id,
-        host=host,
-        port=port,
-        coordinators=coordinators,
+        node_id=first.node_id,
+        host=first.host,
+        port=first.port,
+        coordinators=found,
     )
 
 

@@ -6,22 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from consumer.gateway.address import Address
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.znodes.paths import Layout
 
 BROKER_PORTS_APART = 1
 """Broker n has the port `port + 1 + n`, whatever other brokers there are."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """A host and a port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,12 @@ from kafka.protocol.admin import ListGroupsResponse
 
 from consumer.core import messages as msg
 from consumer.gateway import frames, tools
+from consumer.gateway.address import Address
 from consumer.gateway.agents import Agents, find_begin
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.groups import WireGroups
-from consumer.gateway.options import Address, GatewayOptions
+from consumer.gateway.options import GatewayOptions
 from consumer.gateway.permissions import NEEDS, Need, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
@@ -214,7 +215,7 @@ class Gateway:
         self._another(connection)
         match head.key:
             case frames.FIND_COORDINATOR:
-                return self._find_coordinator(listener, head, body)
+                return self._find_coordinator(listener, connection, head, body)
             case frames.LIST_GROUPS if self._lists_ours(listener.broker_id):
                 connection.pass_on(
                     head,
@@ -299,12 +300,30 @@ class Gateway:
         self._connections.pop(connection.number, None)
         self.members.post(lambda: self.groups.disconnected(connection.number))
 
-    def _find_coordinator(self, listener: _Listener, head: Head, body: Any) -> bytes | bool | None:
+    def _find_coordinator(
+        self, listener: _Listener, connection: ClientConnection, head: Head, body: Any
+    ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
+        if len(keys) > GROUPS_PER_REQUEST_MAX:
+            raise BadFrameError(f"a request about {len(keys)} groups")
         if not keys or not all(self.options.is_coordinated(key) for key in keys):
             return False
+        may = permissions(connection, Need.DESCRIBE, keys)
+        self._spawn(self._name_coordinator(listener, connection, head, keys, may))
+        return None
+
+    async def _name_coordinator(
+        self,
+        listener: _Listener,
+        connection: ClientConnection,
+        head: Head,
+        keys: tuple[str, ...],
+        may: Awaitable[frozenset[str]],
+    ) -> None:
+        permitted = await may
         node_id, address = self.coordinator(listener.broker_id)
-        return frames.found_coordinator(head, keys, node_id, address.host, address.port)
+        found = frames.found_coordinator(head, keys, permitted, node_id, address)
+        connection.answer_later(head, found)
 
     # answers
 

@@ -186,7 +186,8 @@ def _gather(process: subprocess.Popen[str], lines: list[str]) -> None:
 
 class Librdkafka:
     """A confluent-kafka consumer that is polled on a thread of its own. `owned` is what it has now,
-    `calls` its callbacks, `taken` (partition, offset) of what it got.
+    `calls` its callbacks, `taken` (partition, offset) of what it got, `events` what its connections
+    met.
     """
 
     def __init__(self, bootstrap: str, group: str, topic: str, **more: Any) -> None:
@@ -196,6 +197,7 @@ class Librdkafka:
         self.calls: list[tuple[str, tuple[int, ...]]] = []
         self.taken: list[tuple[int, int]] = []
         self.errors: list[str] = []
+        self.events: list[str] = []
         self.pause_s = 0.0
         self._stop = threading.Event()
         self._consumer = Consumer(
@@ -206,6 +208,7 @@ class Librdkafka:
                 "session.timeout.ms": 10_000,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "auto.commit.interval.ms": 500,
+                "error_cb": lambda error: self.events.append(str(error)),
                 **more,
             }
         )

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from consumer.gateway.address import Address
 from consumer.gateway.frames import (
     API_VERSIONS,
     MAX_VERSIONS,
@@ -28,7 +29,6 @@ from consumer.gateway.frames import (
     Head,
     decode_head,
 )
-from consumer.gateway.options import Address
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import HIGH_WATER, BrokerConnection
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten

@@ -20,6 +20,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from consumer.gateway.address import Address
 from consumer.gateway.frames import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
@@ -31,7 +32,6 @@ from consumer.gateway.frames import (
     TRANSACTIONS,
     Head,
 )
-from consumer.gateway.options import Address
 
 HIDDEN = frozenset({68, 69, 71, 72, 76, 77, 78, 79, 88, 89})
 """ConsumerGroupHeartbeat and -Describe, telemetry, share groups, streams groups."""

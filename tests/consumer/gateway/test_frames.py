@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.gateway import frames
+from consumer.gateway.address import Address
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.wire import requests as wire
 from consumer.gateway.wire.requests import WireCode
@@ -154,9 +155,13 @@ def test_the_coordinator_is_this_gateway_for_every_key(version: int) -> None:
     head, body = decoded(version, request)
     keys = frames.coordinator_keys(head, body)
     assert keys == (("g", "h") if version >= 4 else ("g",))
-    found = answered(head, frames.found_coordinator(head, keys, 5, "gw", 9192))
+    here = Address("gw", 9192)
+    found = answered(head, frames.found_coordinator(head, keys, keys, 5, here))
     for one in found.coordinators if version >= 4 else (found,):
         assert (one.error_code, one.node_id, one.host, one.port) == (0, 5, "gw", 9192)
+    found = answered(head, frames.found_coordinator(head, keys, keys[1:], 5, here))
+    one = found.coordinators[0] if version >= 4 else found
+    assert one.error_code == WireCode.GROUP_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from consumer.gateway import frames
+from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
-from consumer.gateway.options import Address
 from consumer.gateway.relay.connection import EXPECTED_MAX, ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from tests.consumer.gateway.recordings import framed, requests
