@@ -128,7 +128,7 @@ class Group:
         names = self.view.apply(delta)
         if delta.metadata is not None and self.metadata is None:
             self._inherit(now_ms, delta.metadata)
-        self.removals.departed.update(n for n in names if n not in self.view.members)
+        self.removals.departed |= self.view.channels.intersection(names) - self.view.members.keys()
         for member in self.deadlines.watch(now_ms, delta, self.view, self.removals.departed):
             self.log.acked(now_ms, member)
         self.records.extend(self.malformed_log.report(now_ms, self.view.take_malformed()))
