@@ -31,9 +31,11 @@ def group(*lines: str, options: str = "") -> Timed:
     return found
 
 
-def member(name: str, number: int, timeout_ms: int, legacy: bool = False) -> Member:
-    """One of t."""
-    wanted = Subscription({"t": 1})
+def member(
+    name: str, number: int, timeout_ms: int, legacy: bool = False, topic: str = "t"
+) -> Member:
+    """One of a topic."""
+    wanted = Subscription({topic: 1})
     return Member(name, number, number, wanted, rebalance_timeout_ms=timeout_ms, legacy=legacy)
 
 
@@ -72,6 +74,10 @@ def test_who_makes_its_channel_in_time_or_goes_is_not_evicted() -> None:
     g.pass_ms(4_000)
     g.given("g", GroupDelta(channels={"b": True}))
     assert not when(g.pass_ms(HOUR_MS), "delete registration")
+    without_channel(g, member("idle", 9, 5_000, topic="none"))
+    g.pass_ms(4_000)
+    g.given("g", GroupDelta(channels={"idle": True}))
+    assert not when(g.pass_ms(HOUR_MS), "delete registration"), "with nothing to do for it, too"
     # gone, as a reading of the whole group says
     without_channel(g, member("c", 3, 5_000))
     g.pass_ms(4_000)
@@ -162,9 +168,9 @@ def test_nodes_of_nobody_wait_for_the_longest_lease_and_again_when_all_is_read_a
 
 def test_nodes_of_nobody_that_go_by_themselves_are_waited_for_no_more() -> None:
     g = group("member g a@1 t:1", options="lease_max_ms=3000")
-    g.say("foreign g t-0 session=77")
+    g.say("foreign g other-0 session=77")
     g.pass_ms(1_000)
-    g.say("free g t-0")
+    g.say("free g other-0")
     g.pass_ms(100)
     assert g.wakes(HOUR_MS) == []
 
@@ -184,8 +190,9 @@ def test_a_channel_that_could_not_be_deleted_is_tried_again_a_minute_later() -> 
     g.pass_ms(900)
     g.say("tick 200")
     assert "delete channel b" in texts(g)
-    g.say("refused it has a command", "read g")
-    g.given("g", GroupDelta(channels={"b": True}))
+    g.say("refused it has a command")
+    there = {"a": True, "b": True}
+    g.given("g", GroupDelta(True, dict(g.members["g"]), there, owners=dict(g.owners["g"])))
     found = g.pass_ms(200_000)
     first_ms, again_ms = when(found, "delete channel b")
     assert again_ms == first_ms + 60_000
@@ -225,6 +232,16 @@ def test_nobody_is_remembered_who_is_gone() -> None:
     g.pass_ms(100)
     g.given("g", GroupDelta(channels={"d": False}))
     g.pass_ms(60_000)
+    # one whose command and channel go in one breath, and a channel that was nobody's
+    g.say("member g e@6 t:1")
+    g.pass_ms(200, deaf="e")
+    (key,) = g.commands["g"]
+    g.say("expired g e")
+    del g.commands["g"][key]
+    g.given("g", GroupDelta(commands={key: None}, channels={"e": False, "x": True}))
+    g.pass_ms(100)
+    g.given("g", GroupDelta(channels={"x": False}))
+    assert not when(g.pass_ms(HOUR_MS), "delete channel")
     known = g.core.groups["g"]
     assert known.removals.departed == set() == set(known.deadlines.empty_channels)
     assert known.planner.told == {} == known.planner.told_data == known.log.sent_ms

@@ -221,7 +221,6 @@ class Removals:
         """The empty channel of a member that is gone, alone."""
         for member, at_ms in sorted(self.timers.empty_channels.items()):
             if at_ms <= now_ms:
-                self.departed.discard(member)
                 self.timers.empty_channels[member] = now_ms + self.options.channel_orphan_ms
                 return (DeleteChannel(member),)
         return ()
