@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from zkcoord.core.events import GroupDelta
+from zkcoord.core.filing.filed import PartitionPlace
 from zkcoord.core.group.view import GroupView
 from zkcoord.core.model import (
     Command,
@@ -243,6 +244,9 @@ def judge(group: Group, one: GroupView, recalled: bool) -> None:
         and owner.version == 1
         and not isinstance(group.members.get(owner.thread.member), Malformed)
     }, "ours, and nobody is registered"
+    assert not {PartitionPlace.SETTLED, PartitionPlace.UNWANTED} & {
+        place for place, _, _ in one.place.values()
+    }, "most are, and they are not kept"
     assert one.coordinated_members() == {
         name: m for name, m in members.items() if not m.legacy and name in group.channels
     }
