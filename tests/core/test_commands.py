@@ -79,7 +79,7 @@ def test_who_has_a_start_waits_from_its_end() -> None:
     g.say("member g c@3 t:1")
     g.pass_ms(500, deaf="b,c")
     g.say("topic t 33")
-    g.pass_ms(530, deaf="b,c")
+    g.pass_ms(30, deaf="b,c")
     g.say("ack g c")
     acked_ms = g.now
     assert when(g.pass_ms(1_000, deaf="b"), "start-fetcher c") == [acked_ms + 50]
@@ -87,7 +87,8 @@ def test_who_has_a_start_waits_from_its_end() -> None:
 
 def test_an_old_consumer_is_not_started_and_waited_for() -> None:
     """What it is to have is free, and others are still giving up more."""
-    g = group("mode g mixed", "member g y@1 t:1", "member g z@2 t:1", partitions=12)
+    members = ("mode g mixed", "member g y@1 t:1", "member g z@2 t:1")
+    g = group(*members, options="start_gather_ms=5000", partitions=12)
     g.say("member g yy@3 t:1 legacy")
     g.pass_ms(300, deaf="z")
     view = g.core.groups["g"].view
@@ -125,7 +126,7 @@ def test_while_a_stop_is_out_nothing_is_started_and_nobody_else_recalled() -> No
 
 
 def test_what_is_free_is_not_started_together_with_a_recall() -> None:
-    g = group("member g a@1 t:1 protocols=eager", "topic u 2")
+    g = group("member g a@1 t:1 protocols=eager", "topic u 2", options="start_gather_ms=0")
     g.say("member g b@2 t:1,u:1 protocols=eager")
     found = g.pass_ms(100, deaf="a")
     assert when(found, "stop-fetcher a") and not when(found, "start-fetcher")

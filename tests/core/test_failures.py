@@ -80,6 +80,16 @@ def test_an_inherited_quarantine_leaves_one_trial() -> None:
     assert when(g.pass_ms(2_000), QUARANTINED), "one failure is enough"
 
 
+def test_whoever_was_told_of_a_quarantine_is_told_once_that_it_is_over() -> None:
+    g = Timed(f"options {SOON}", "elected 3", "topic t 4", "member g a@1 t:1")
+    g.say("own g a t-0,t-1,t-2,t-3", "report g 4 Quarantined 1 t", "member g b@2 u:1", "ready")
+    found = g.pass_ms(200_000)
+    assert len(when(found, "notify NONE b")) == 1 and len(when(found, "notify NONE a")) == 1
+    assert g.core.groups["g"].planner.told == {}
+    g.say("member g c@3 t:1")
+    assert not when(g.pass_ms(10_000), "notify")
+
+
 def test_the_backoff_doubles_sixteen_times_at_most() -> None:
     """Where its maximum is further away than that."""
     options = CoordinatorOptions(quarantine_backoff_ms=1, quarantine_backoff_max_ms=10**9)

@@ -175,6 +175,7 @@ def test_a_step_decides_what_it_may_exactly_and_is_woken_for_the_rest(decided: l
         g.say(f"member g{number} a@{number + 1} t:1", f"own g{number} a t-0,t-1,t-2,t-3")
         g.say(f"foreign g{number} u-0 session=77")
     assert {group.weight for group in g.core.groups.values()} == {7}
+    g.core.step(ev.GroupLeftAlone(g.now, "crowded", CROWDED))
     decided.clear()
     g.say("ready")
     assert len(decided) == 2 and g.core.next_wake_ms() == g.now
@@ -233,6 +234,28 @@ def test_old_wake_times_do_not_pile_up_behind_an_early_one() -> None:
         most = max(most, len(core.wakes))
     assert most == WAKES_STALE_MAX + 2 * len(core.wake_of)
     assert [a.group for a in core.step(ev.Tick(5_000_000)) if isinstance(a, ev.ReadGroup)] == ["h"]
+
+
+def test_no_wake_time_is_lost_when_old_ones_are_thrown_away() -> None:
+    """Of three groups: one waits for long, one for a little, one again and again anew."""
+    g = led("member slow a@1 t:1 instance=one grace=900000", options="left_alone_retry_ms=5000")
+    g.pass_ms(100)
+    g.say("gone slow a")
+    g.pass_ms(2_000)
+    began_ms = g.now
+    g.core.step(ev.GroupLeftAlone(began_ms, "soon", CROWDED))
+    for n in range(2 * WAKES_STALE_MAX):
+        g.core.step(ev.GroupLeftAlone(began_ms + 1 + n, "often", CROWDED))
+        assert g.core.next_wake_ms() == began_ms + 5_000
+
+
+def test_topics_of_one_that_does_not_come_back_concern_nobody() -> None:
+    g = led("topic u 2", "member g a@1 t:1,u:1 instance=one grace=5000")
+    g.pass_ms(100)
+    g.say("gone g a")
+    g.pass_ms(10_000)
+    g.say("member g b@2 t:1")
+    assert g.core.groups_of_topic("u") == set() and g.core.groups_of_topic("t") == {"g"}
 
 
 def test_what_is_malformed_in_groups_is_in_its_status() -> None:
