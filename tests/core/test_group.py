@@ -212,14 +212,15 @@ def test_the_report_of_a_coordinator_before_is_read_once() -> None:
     assert g.reports("g")[-1].generation == 3 and g.reports("g")[-1].departed == ()
 
 
-def test_an_eviction_that_may_have_happened_and_has_not_is_none() -> None:
+@pytest.mark.parametrize("changed", [[], ["member g b@2 t:1,u:1 timeout=1000"]])
+def test_an_eviction_that_may_have_happened_and_has_not_is_none(changed: list[str]) -> None:
     """The member is still there, subscribes to something else, and goes by itself later."""
     g = group("member g a@1 t:1", "topic u 1")
     g.say("member g b@2 t:1 timeout=1000")
     g.pass_ms(1_000, deaf="b")
     while not g.writes:
         g.say("tick 1")
-    g.say("unknown", "member g b@2 t:1,u:1 timeout=1000", "read g")
+    g.say("unknown", *changed, "read g")
     g.say("gone g b")
     assert not when(g.pass_ms(5_000), "record evicted")
 
@@ -347,6 +348,18 @@ def test_without_an_initial_delay_the_first_members_have_a_quiet_window() -> Non
         g.say(f"member g m{n}@{n} t:1", "tick 8")
     found = g.pass_ms(100)
     assert when(found, "start-fetcher m1")[0] == 24 + 10
+
+
+def test_the_first_member_waits_for_the_others_whenever_they_come() -> None:
+    """A later one does not end that, nor prolong it."""
+    g = Timed(f"options {SOON} initial_delay_ms=3000", "elected 3", "topic t 4", "ready")
+    g.say("member g a@1 t:1")
+    for name, number, ms in (("b", 2, 100), ("c", 3, 2_400), ("d", 4, 495)):
+        g.pass_ms(ms)
+        g.say(f"member g {name}@{number} t:1")
+    found = g.pass_ms(1_000)
+    assert when(found, "start-fetcher")[0] == 3_000
+    assert not when(found, "stop-fetcher")
 
 
 def test_the_initial_delay_is_for_the_first_members_and_for_no_others() -> None:

@@ -28,6 +28,8 @@ class Deadlines:
         # The first change since the last assignment, and the last change.
         self.change_first_ms: int | None = None
         self.changed_ms = 0
+        # When the first members of an empty group have waited for others.
+        self.not_before_ms = 0
         # When partitions are assigned anew.
         self.assign_at_ms: int | None = None
         # When they were, within the window that tells a storm.

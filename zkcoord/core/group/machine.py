@@ -231,15 +231,14 @@ class Group:
         t, o = self.deadlines, self.options
         if t.changed(now_ms):
             self.moved = {}
-        window_ms = t.window_ms()
-        longest_ms = o.debounce_max_ms
-        if o.initial_delay_ms and self.state is GroupState.EMPTY and not self.view.target:
-            window_ms = longest_ms = max(window_ms, o.initial_delay_ms)
         if t.change_first_ms is None:
             t.change_first_ms = now_ms
+            if self.state is GroupState.EMPTY and not self.view.target:
+                t.not_before_ms = now_ms + o.initial_delay_ms
             self.cause = cause
             self.log.begin(now_ms, cause)
-        t.assign_at_ms = min(now_ms + window_ms, t.change_first_ms + longest_ms)
+        quiet_ms = min(now_ms + t.window_ms(), t.change_first_ms + o.debounce_max_ms)
+        t.assign_at_ms = max(quiet_ms, t.not_before_ms)
 
     def answered(self, now_ms: int, token: int, answer: Assignment | None, failure: str) -> None:
         """A custom assignor answered, or failed."""
