@@ -239,7 +239,9 @@ def test_nobody_is_remembered_who_is_gone() -> None:
     (key,) = g.commands["g"]
     g.say("expired g e")
     del g.commands["g"][key]
-    g.given("g", GroupDelta(commands={key: None}, channels={"e": False, "x": True}))
+    g.given("g", GroupDelta(commands={key: None}, channels={"e": False}))
+    g.pass_ms(100)
+    g.given("g", GroupDelta(channels={"x": True}))
     g.pass_ms(100)
     g.given("g", GroupDelta(channels={"x": False}))
     assert not when(g.pass_ms(HOUR_MS), "delete channel")

@@ -286,19 +286,21 @@ def test_who_was_waited_for_is_in_the_record_of_a_rebalance() -> None:
     assert {found["ms"] for found in last["waited_for"]} == {0}  # type: ignore[attr-defined]
 
 
+def test_of_those_that_took_as_long_the_names_are_in_order() -> None:
+    g = Timed(f"options {SOON}", "elected 3", "topic t 3", "ready")
+    g.say(*(f"member g {name}@{n} t:1" for n, name in enumerate("abc", 1)), "tick 10", "ok")
+    g.say("tick 50", "ack g c", "ack g b", "ack g a")
+    (found,) = [a.detail for _, a in g.answers if isinstance(a, Record) and a.kind == "rebalance"]
+    assert found["waited_for"] == [{"member": name, "ms": 50} for name in "abc"]
+
+
 # requests and changes
 
 
-@pytest.mark.parametrize("mixed", [False, True])
-def test_as_if_nobody_owned_anything_is_asked_once(mixed: bool) -> None:
+def test_as_if_nobody_owned_anything_is_asked_once() -> None:
     """What is owned counts again in the next target."""
     g = group("member g a@1 t:1")
-    if mixed:
-        g.say("mode g mixed")
-        g.pass_ms(1_000)
     g.say("request g request-0 fresh")
-    g.pass_ms(1_000)
-    g.say("mode g coordinated")
     g.pass_ms(1_000)
     g.say("member g b@2 t:1")
     g.pass_ms(1_000)
@@ -306,6 +308,16 @@ def test_as_if_nobody_owned_anything_is_asked_once(mixed: bool) -> None:
     g.say("request g request-1 fresh")
     g.pass_ms(1_000)
     assert g.say("state")[0].endswith("a=t[0,2] b=t[1,3]")
+
+
+def test_old_consumers_maths_is_always_as_if_nobody_owned_anything() -> None:
+    """So the request is done, and does not count when the group is coordinated again."""
+    g = group("mode g mixed", "member g a@1 t:1", "member g b@2 t:1")
+    g.say("request g request-0 fresh")
+    g.pass_ms(1_000)
+    g.say("mode g coordinated")
+    g.pass_ms(1_000)
+    assert g.say("state")[0].endswith("a=t[0-1] b=t[2-3]")
 
 
 def test_an_old_request_can_come_again_under_its_name() -> None:
@@ -374,6 +386,12 @@ def test_the_initial_delay_is_for_the_first_members_and_for_no_others() -> None:
     g.say("member g b@2 t:1")
     joined_ms = g.now
     assert when(g.pass_ms(5_000), "start-fetcher b")[0] == joined_ms + 10
+    # nor where there was only nothing to be had
+    g.say("member h x@3 none:1")
+    g.pass_ms(5_000)
+    g.say("member h y@4 t:1")
+    joined_ms = g.now
+    assert when(g.pass_ms(5_000), "start-fetcher y")[0] == joined_ms + 10
 
 
 # reports

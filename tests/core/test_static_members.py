@@ -127,6 +127,17 @@ def test_those_that_are_there_keep_what_was_promised_though_they_own_nothing() -
     assert not any(d.since_ms for d in g.reports("g")[-1].departed)
 
 
+def test_who_is_there_does_not_run_out_in_a_quarantine_that_is_inherited() -> None:
+    """There is no target that would say again what it has."""
+    g = Timed(f"options {SOON}", "elected 4", "topic t 4")
+    g.say("member g a@1 t:1 instance=one grace=3000")
+    g.say("report g 4 Quarantined 2 t one=3000:t-0,t-1 two=3000:t-2,t-3", "ready")
+    found = g.pass_ms(10_000)
+    assert [text for _, text in found if "record static" in text] == [
+        "record static g: event=expired instance=two"
+    ]
+
+
 def test_one_of_two_is_away_when_a_coordinator_begins() -> None:
     promises = (
         Departed("one", (T[0], T[1]), 0, 3_000, {}, {"t": 1}),
