@@ -316,8 +316,8 @@ def start(*partitions: TopicPartition, incarnation: str) -> Command:
 class Made:
     """A member, a, which is to have two partitions of a topic that was made again."""
 
-    def __init__(self) -> None:
-        self.view = view()
+    def __init__(self, at_once: int = 100) -> None:
+        self.view = view(at_once)
         self.here = PARTITIONS[:2]
         self.view.apply(GroupDelta(members=ALONE["members"], channels={"a": True}))
 
@@ -359,6 +359,19 @@ def test_what_a_start_of_the_topic_before_has_taken_is_given_up(aimed: bool) -> 
     assert not made.view.to_revoke and made.view.assignable == {"a": {made.here[1]}}
 
 
+def test_what_a_start_of_the_topic_before_has_taken_is_found_in_portions_too() -> None:
+    """Its end was read before its beginning was filed."""
+    made = Made(at_once=1)
+    made.aim()
+    while made.view.unfinished:
+        made.view.file()
+    made.sent("1")
+    made.acked(*made.here)
+    while made.view.unfinished:
+        made.view.file()
+    assert made.view.to_revoke == {"a": set(made.here)}
+
+
 def test_a_start_of_the_topic_before_that_was_withdrawn_does_not_count() -> None:
     made = Made()
     made.aim()
@@ -367,6 +380,15 @@ def test_a_start_of_the_topic_before_that_was_withdrawn_does_not_count() -> None
     made.sent(str(MADE))
     made.acked(*made.here)
     assert not made.view.place and not made.view.outdated, "all is where it belongs"
+
+
+def test_nobody_is_started_while_a_start_of_the_topic_before_is_out() -> None:
+    made = Made()
+    made.aim()
+    taken = start(made.here[0], incarnation="1")
+    made.view.apply(GroupDelta(commands={("a", "n1"): taken}))
+    assert made.view.start_pending == {made.here[0]: "a"}
+    assert made.view.not_ours == {made.here[1]} and not made.view.assignable
 
 
 def test_a_start_of_a_topic_that_is_gone_is_nobodys_fault() -> None:
