@@ -147,6 +147,11 @@ def test_roundrobin_passes_over_who_is_full_and_goes_on() -> None:
             id="what does not exist",
         ),
         pytest.param(
+            AssignmentInput({"a": {"t": 1}}, {"t": (0,)}, owners(a_0="t-7")),
+            {"t-0": "a-0"},
+            id="nothing but what does not exist",
+        ),
+        pytest.param(
             AssignmentInput(
                 {"a": {LONG: 1, "b": 1}},
                 {LONG: (0,), "b": (0,)},
