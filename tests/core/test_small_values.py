@@ -171,3 +171,56 @@ def test_a_topic_that_none_of_ours_wants_is_never_ours() -> None:
     for at_rest in (False, True):
         target, _ = target_beside(given, members, {}, at_rest)
         assert {tp.topic for tp, thread in target.items() if thread.member == "zk"} <= {"t"}
+
+
+def shared(
+    known: dict[str, bool], owned: dict[str, str], at_rest: bool, unfollowed: str = "o"
+) -> tuple[dict[str, str], str]:
+    """Of six partitions: `known` members of t (True: old), one that is not understood, who owns
+    what (numbers); who is to have what, and what is undecided.
+    """
+    members = {
+        name: Member(name, n, n, Subscription(), legacy=is_old)
+        for n, (name, is_old) in enumerate(known.items(), 1)
+    }
+    members |= {name: old(name, n) for n, name in enumerate(unfollowed, 9)}
+    given = AssignmentInput(
+        {name: {"t": 1} if name in known else {} for name in members}, {"t": tuple(range(6))}
+    )
+    held = {TopicPartition("t", int(n)): name for name, some in owned.items() for n in some}
+    target, undecided = target_beside(given, members, held, at_rest)
+    found: dict[str, str] = {}
+    for tp, thread in sorted(target.items()):
+        found[thread.member] = found.get(thread.member, "") + str(tp.partition)
+    return found, "".join(str(tp.partition) for tp in undecided)
+
+
+def test_the_share_of_one_that_has_given_up_is_ours() -> None:
+    """What the other one owns says that it was counted with."""
+    assert shared({"zk": False}, {"o": "01"}, True, "op") == ({"o": "01", "zk": "2345"}, "")
+
+
+def test_what_is_owned_by_several_is_judged_together() -> None:
+    """One that is understood and one that is not, before all have tried."""
+    found = shared({"a": True, "zk": False}, {"a": "01", "o": "23"}, False)
+    assert found == ({"a": "01", "o": "23", "zk": "45"}, "")
+
+
+def test_only_an_assignment_by_which_all_own_what_they_do_is_the_true_one() -> None:
+    found = shared({"a": True, "p": True, "zk": False}, {"a": "01", "p": "23"}, True)
+    assert found == ({"a": "01", "p": "23", "zk": "45"}, "")
+
+
+def test_what_only_old_consumers_want_is_theirs_though_one_has_given_up() -> None:
+    members = {
+        "a": Member("a", 1, 1, Subscription(), legacy=True),
+        "o": old("o", 2),
+        "zk": Member("zk", 3, 3, Subscription()),
+    }
+    given = AssignmentInput(
+        {"a": {"u": 1}, "o": {}, "zk": {"t": 1}}, {"t": (0, 1), "u": (0, 1, 2, 3)}
+    )
+    owned = {U[0]: "a", U[1]: "a"}
+    target, _ = target_beside(given, members, owned, True)
+    assert {tp for tp, thread in target.items() if thread.member == "zk"} == {T[0], T[1]}
+    assert target[U[0]].member == target[U[1]].member == "a"
