@@ -23,9 +23,11 @@ from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.target import (
     USER_DATA_CHARS_MAX,
     Prepared,
+    TargetAssignment,
     TargetInput,
     count_moves,
     differing,
+    fits,
     prepare,
     proposal_error,
 )
@@ -140,10 +142,26 @@ def test_while_somebody_is_away_what_the_group_uses_stays_if_all_support_it() ->
     other = asked(member("c", 3, "range"), away=away, used=used)
     assert (other.assignor, other.protocol) == ("range", "cooperative")
     # nobody is there: nobody votes; and what is known no more is used no more
-    assert asked(away=away, used=used).assignor == "sticky"
+    assert asked(away=away, used=used).assignor == asked(away=away).assignor == "sticky"
     gone = GroupMetadata(1, assignor="racks", protocol="cooperative")
     assert asked(away=away, used=gone).assignor == "sticky"
     assert asked(away=away, used=gone, external_assignors=("racks",)).assignor == "racks"
+
+
+def test_who_comes_back_fits_what_its_group_has_come_to_use() -> None:
+    """The assignor and the form, both."""
+    options = CoordinatorOptions()
+    used = TargetAssignment({}, "range", {}, (), (), "eager")
+    both = ("cooperative", "eager")
+    assert fits(member("a", 1, "sticky", "range", protocols=both), used, options)
+    assert not fits(member("a", 1, "sticky", protocols=both), used, options)
+    assert not fits(member("a", 1, "range", protocols=("cooperative",)), used, options)
+    assert fits(member("a", 1), TargetAssignment({}, "", {}, (), ()), options), "nothing yet"
+
+
+def test_an_assignor_sees_what_members_have_to_say_to_it() -> None:
+    found = asked(member("a", 1, user_data="east"), member("b", 2))
+    assert found.given.user_data == {"a": "east"}
 
 
 def test_topics_and_streams_of_a_wildcard_are_those_that_it_matches_and_that_exist() -> None:
@@ -199,7 +217,8 @@ def test_a_proposal_names_partitions_that_are_subscribed() -> None:
         ("x" * USER_DATA_CHARS_MAX, True),
         ("x" * (USER_DATA_CHARS_MAX + 1), False),
         ("é" * (USER_DATA_CHARS_MAX // 2), False),
-        ("\0" * 8_191, True),
+        ("\0" * 8_191 + "x" * 4, True),
+        ("\0" * 8_191 + "x" * 5, False),
         ("\0" * 8_192, False),
         ('"' * 10, True),
     ],
