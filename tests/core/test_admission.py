@@ -141,6 +141,13 @@ def test_while_somebody_is_away_what_the_group_uses_stays_if_all_support_it() ->
     assert (free.assignor, free.protocol) == ("range", "cooperative")
     other = asked(member("c", 3, "range"), away=away, used=used)
     assert (other.assignor, other.protocol) == ("range", "cooperative")
+    some = asked(
+        member("a", 1, "range", "sticky"),
+        member("b", 2, "sticky"),
+        away=away,
+        used=GroupMetadata(1, assignor="range"),
+    )
+    assert some.assignor == "sticky", "what only one supports does not stay"
     # nobody is there: nobody votes; and what is known no more is used no more
     assert asked(away=away, used=used).assignor == asked(away=away).assignor == "sticky"
     gone = GroupMetadata(1, assignor="racks", protocol="cooperative")
