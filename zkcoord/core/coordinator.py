@@ -24,7 +24,6 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from zkcoord.core.group.machine import Group
-from zkcoord.core.group.states import Need, next_state
 
 from .events import (
     Action,
@@ -248,9 +247,6 @@ class Coordinator:
 
     def _gone(self, event: GroupGone) -> None:
         self.left_alone.pop(event.group, None)
-        group = self.groups.get(event.group)
-        if group is not None:
-            next_state(group.state, Need.DELETED)
         self._forget(event.group)
 
     def _forget(self, name: str) -> None:
@@ -278,7 +274,7 @@ class Coordinator:
         if self.begun:
             return  # the same term after a reconnect: what was remembered still holds
         self.begun = True
-        for name, group in sorted(self.groups.items()):
+        for group in self.groups.values():
             if (
                 group.view.members
                 or group.view.owners
@@ -286,7 +282,6 @@ class Coordinator:
                 or group.static_members.promises
             ):
                 group.take_over(now_ms)
-            self._enqueue(name)
 
     def _index(self, name: str, members: Set[str]) -> None:
         """Which topics and wildcards concern this group, as these members name them now."""

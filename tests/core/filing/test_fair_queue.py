@@ -293,3 +293,10 @@ def test_names_of_those_that_owe_nothing_are_forgotten() -> None:
     for number in range(5 * NAMES_KEPT_MIN):
         queue.charge(f"g{number}", FORGIVEN_US_PER_MS, number)
         assert len(queue._owed) <= NAMES_KEPT_MIN + 1
+
+
+def test_who_became_heavy_while_it_waited_is_served_when_it_has_rested() -> None:
+    queue = FairQueue()
+    queue.add("g", 1_000)
+    queue.charge("g", OWED_US_CAP, 1_000)
+    assert queue.take(queue.rested_at_ms, True) == "g"

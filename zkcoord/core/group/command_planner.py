@@ -57,12 +57,12 @@ class CommandPlanner:
         wanted = sorted({*self.view.to_revoke, *self._gathered(now_ms, stopping), *result.rejected})
         sends = (
             self._within_limits(
-                self._command_for(m, result, generation, stopping) for m in self._free(wanted)
+                self._command_for(m, result, generation) for m in self._free(wanted)
             )
             if wanted
             else ()
         )
-        if sends or not settled or not (self.told or result.user_data):
+        if sends or not settled:
             return sends
         return self._within_limits(
             self._news(m, result, generation, NONE, "")
@@ -159,7 +159,7 @@ class CommandPlanner:
         return tuple(sends)
 
     def _command_for(
-        self, member: Member, result: TargetAssignment, generation: int, stopping: bool
+        self, member: Member, result: TargetAssignment, generation: int
     ) -> Command | None:
         rejected = result.rejected.get(member.name)
         wrong = self.view.to_revoke.get(member.name)
@@ -180,7 +180,7 @@ class CommandPlanner:
         assignable = self.view.assignable.get(member.name, ())
         may_start = (tp for tp in sorted(assignable) if self._may_start(member, tp))
         ready = list(islice(may_start, self.options.partitions_per_command_max))
-        if not ready or stopping or member.name in self.gathering:
+        if not ready:
             return None
         start = {tp: self.view.target[tp] for tp in self._cap(member, ready, data)}
         incarnations = {
@@ -229,7 +229,7 @@ class CommandPlanner:
     def _data(self, member: Member, result: TargetAssignment) -> str | None:
         """What a custom assignor has for a member and it does not know yet."""
         data = result.user_data.get(member.name)
-        return data if data is not None and self.told_data.get(member.name) != data else None
+        return data if self.told_data.get(member.name) != data else None
 
     def _cap(
         self, member: Member, partitions: list[TopicPartition], data: str | None

@@ -28,6 +28,8 @@ class Deadlines:
         # The first change since the last assignment, and the last change.
         self.change_first_ms: int | None = None
         self.changed_ms = 0
+        # When the first members of an empty group have waited for others.
+        self.not_before_ms = 0
         # When partitions are assigned anew.
         self.assign_at_ms: int | None = None
         # When they were, within the window that tells a storm.
@@ -90,22 +92,22 @@ class Deadlines:
         self, now_ms: int, delta: GroupDelta, view: GroupView, departed: set[str]
     ) -> list[str]:
         """Start the clocks of what is seen for the first time, stop those of what is gone. Looks
-        only at the members that were read; `departed` are those seen to go. Returns the members
-        whose command is gone.
+        only at the members that were read; `departed` are those seen to go, as long as there are
+        channels of theirs. Returns the members whose command is gone.
         """
         if view.channels == view.members.keys() and not (
             view.live
             or view.orphans
-            or view.legacy
             or self.overdue_ms
             or self.gone_since
             or self.empty_channels
             or self.deaf
+            or departed
         ):
             return []  # whoever is registered can be told things, and nobody waits for anything
         touched = {*delta.members, *delta.channels, *(m for m, _ in delta.commands)}
         if delta.full:
-            touched.update(view.channels, self.empty_channels, self.deaf)
+            touched.update(self.empty_channels, self.deaf)
             self.gone_since.clear()
         done = [key for key in self.overdue_ms if key[1] not in view.live.get(key[0], {})]
         for key in done:
@@ -122,6 +124,7 @@ class Deadlines:
             del self.gone_since[session]
         for session in sessions:
             self.gone_since.setdefault(session, now_ms)
+        departed &= view.channels
         for member in touched:
             registered = view.members.get(member)
             if registered is not None and not registered.legacy and member not in view.channels:
@@ -220,7 +223,6 @@ class Removals:
         """The empty channel of a member that is gone, alone."""
         for member, at_ms in sorted(self.timers.empty_channels.items()):
             if at_ms <= now_ms:
-                self.departed.discard(member)
                 self.timers.empty_channels[member] = now_ms + self.options.channel_orphan_ms
                 return (DeleteChannel(member),)
         return ()

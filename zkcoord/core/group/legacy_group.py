@@ -279,7 +279,6 @@ class LegacyGroup:
             return ()
         self.rescued_ms = now_ms
         self.rescues += 1
-        self.due = False
         self.disturbed(now_ms)
         self.told.append(
             Record(
@@ -326,6 +325,8 @@ class LegacyGroup:
 
     def _owners(self, now_ms: int, view: GroupView) -> list[str]:
         """Who of the old consumers has not what its maths gives it."""
+        mode = self.mode
+        assert mode is not None, "only a shared group is judged"
         wants: dict[str, set[TopicPartition]] = {}
         owns: dict[str, set[TopicPartition]] = {}
         for tp, thread in view.target.items():
@@ -350,7 +351,7 @@ class LegacyGroup:
         lasting = self._lasting(now_ms, self.idle, self.options.legacy_attempts_ms)
         self.dead = {who for who in self.idle if who in lasting or who in self.dead}
         odd = self._lasting(now_ms, self.odd, self.options.legacy_odd_ms)
-        if lasting and self.mode is not None and self.mode.kind is GroupMode.MIXED:
+        if lasting and mode.kind is GroupMode.MIXED:
             self._rescue_when_free(now_ms, [m for m, _ in lasting if not blocked[m]])
         elif not self.dead:
             self.rescues = 0
@@ -359,7 +360,7 @@ class LegacyGroup:
             + (f" ({blocked[m]} of them are owned by others)" if blocked[m] else "")
             for m, owned in sorted(self.dead)
         ] + [
-            f"{m} owns other partitions than {self.mode.strategy if self.mode else ''} gives it:"
+            f"{m} owns other partitions than {mode.strategy} gives it:"
             " its partition.assignment.strategy or its version is another"
             for m in odd
         ]
@@ -369,9 +370,10 @@ class LegacyGroup:
             self.options.legacy_attempts_ms * 2 ** min(self.rescues, 8),
             self.options.legacy_rescue_max_ms,
         )
-        at_ms = (
-            now_ms if self.rescued_ms is None or not self.rescues else self.rescued_ms + pause_ms
-        )
+        at_ms = now_ms
+        if self.rescues:
+            assert self.rescued_ms is not None
+            at_ms = self.rescued_ms + pause_ms
         self.due = bool(free) and at_ms <= now_ms
         if free and not self.due:
             self.wakes.append(at_ms)

@@ -128,7 +128,7 @@ class Group:
         names = self.view.apply(delta)
         if delta.metadata is not None and self.metadata is None:
             self._inherit(now_ms, delta.metadata)
-        self.removals.departed.update(n for n in names if n not in self.view.members)
+        self.removals.departed |= self.view.channels.intersection(names) - self.view.members.keys()
         for member in self.deadlines.watch(now_ms, delta, self.view, self.removals.departed):
             self.log.acked(now_ms, member)
         self.records.extend(self.malformed_log.report(now_ms, self.view.take_malformed()))
@@ -170,7 +170,7 @@ class Group:
         """Members came, went or changed: a new target, but for static ones within their grace."""
         members = self.view.members
         left = [n for n in names if n not in members]
-        joined = [n for n in names if n in members and n not in before]
+        joined = [n for n in names if n not in before]
         news = [n for n in names if n in members and n in before]
         for name in (*left, *news):
             self.planner.forget(name)
@@ -178,7 +178,6 @@ class Group:
         # who takes an instance over may be seen in one reading with the end of the one before
         stayed = {n: m for n, m in members.items() if n not in arrived} if left else {}
         for name in left:
-            self.log.acked(now_ms, name)
             if not self.legacy.shared and self.static_members.left(
                 now_ms, before[name], name in evicted, stayed
             ):
@@ -215,6 +214,7 @@ class Group:
         for request in self.requests.take_up(self.view.requests):
             if self.quarantine.quarantined:
                 self.records += self.quarantine.release(OPERATOR)
+                self.deadlines.change_first_ms = None
             self.wants_target(now_ms, Cause(OPERATOR, request.by))
             self.deadlines.assign_at_ms = now_ms
 
@@ -231,38 +231,36 @@ class Group:
         t, o = self.deadlines, self.options
         if t.changed(now_ms):
             self.moved = {}
-        window_ms = t.window_ms()
-        longest_ms = o.debounce_max_ms
-        if o.initial_delay_ms and self.state is GroupState.EMPTY and not self.view.target:
-            window_ms = longest_ms = max(window_ms, o.initial_delay_ms)
         if t.change_first_ms is None:
             t.change_first_ms = now_ms
+            if self.state is GroupState.EMPTY and not self.view.target:
+                t.not_before_ms = now_ms + o.initial_delay_ms
             self.cause = cause
             self.log.begin(now_ms, cause)
-        t.assign_at_ms = min(now_ms + window_ms, t.change_first_ms + longest_ms)
+        quiet_ms = min(now_ms + t.window_ms(), t.change_first_ms + o.debounce_max_ms)
+        t.assign_at_ms = max(quiet_ms, t.not_before_ms)
 
     def answered(self, now_ms: int, token: int, answer: Assignment | None, failure: str) -> None:
         """A custom assignor answered, or failed."""
         if self.assignor_call is None or self.assignor_call.token != token:
             return
-        prepared, fresh, self.assignor_call = (
-            self.assignor_call.prepared,
-            self.assignor_call.fresh,
-            None,
-        )
-        foreign = answer is not None and not prepared.built_in
-        wrong = proposal_error(prepared, answer) if answer is not None and foreign else failure
-        if answer is not None and not wrong:
-            self.requests.assigned(fresh)
-            self._take_target(now_ms, accept_proposal(prepared, answer), self._held())
-            return
+        call, self.assignor_call = self.assignor_call, None
+        prepared = call.prepared
+        wrong = failure
+        if answer is not None:
+            wrong = "" if prepared.built_in else proposal_error(prepared, answer)
+            if not wrong:
+                self.requests.assigned(call.fresh)
+                self._take_target(now_ms, accept_proposal(prepared, answer), self._held())
+                return
         self.records.append(
             Record("assignor", self.name, {"assignor": prepared.assignor, "reason": wrong})
         )
         self.records += self.quarantine.failed(now_ms, f"assignor {prepared.assignor}: {wrong}")
         self.wants_target(now_ms, self.cause)
         backoff_ms = self.options.backoff_ms(self.quarantine.failures)
-        self.deadlines.assign_at_ms = max(self.deadlines.assign_at_ms or 0, now_ms + backoff_ms)
+        assert self.deadlines.assign_at_ms is not None
+        self.deadlines.assign_at_ms = max(self.deadlines.assign_at_ms, now_ms + backoff_ms)
 
     def wrote(self, now_ms: int, ops: tuple[WriteOp, ...], nodes: tuple[str, ...]) -> None:
         """A write happened: the view takes its effects without reading them again."""
@@ -276,7 +274,6 @@ class Group:
             elif isinstance(op, PutMetadata):
                 self.metadata = op.metadata
         self.deadlines.refusals = 0
-        self.removals.evicting = ""
         self.changed(now_ms, delta, evicted=bool(delta.members))
 
     def refused(self, now_ms: int, unknown: bool) -> None:
@@ -376,6 +373,7 @@ class Group:
         if at_ms is not None and at_ms <= now_ms:
             because = "membership changed" if self.quarantine.changed else "time"
             self.records += self.quarantine.release(because)
+            self.deadlines.change_first_ms = None  # what follows is a rebalance of its own
             self.wants_target(now_ms, Cause("quarantine is over", ""))
             self.deadlines.assign_at_ms = now_ms
 

@@ -70,7 +70,7 @@ def need_of(view: GroupView, quarantined: bool, settled: bool, left_alone: bool 
         or not view.target.keys().isdisjoint((*view.orphans, *view.not_ours))
     ):
         return Need.STOPS
-    if view.assignable or view.start_pending or Option.START in options:
+    if view.assignable or Option.START in options:
         return Need.STARTS
     return Need.NOTHING
 

@@ -19,7 +19,6 @@ from zkcoord.core.model import (
     Command,
     Malformed,
     Member,
-    Option,
     Owner,
     Request,
     Thread,
@@ -227,7 +226,7 @@ class GroupView:
                 for tp in before.start
                 if not self._is_now(tp.topic, before.incarnations.get(tp.topic))
             )
-        self._unfile_command(member, node, before)
+        self._unfile_command(member, node)
         if command is None:
             if not nodes:
                 del self.commands[member]
@@ -239,16 +238,17 @@ class GroupView:
             self.misled.difference_update(command.start)
         return touched
 
-    def _unfile_command(self, member: str, node: str, command: Command | Malformed | None) -> None:
+    def _unfile_command(self, member: str, node: str) -> None:
         self.stale.discard((member, node))
         live = self.live.get(member)
-        if live is not None and live.pop(node, None) is not None:
-            if isinstance(command, Command) and command.option is Option.START:
-                for tp in command.start:
-                    if self.start_pending.get(tp) == member:
-                        del self.start_pending[tp]
-            if not live:
-                del self.live[member]
+        command = live.pop(node, None) if live is not None else None
+        if command is None:
+            return
+        for tp in command.start:
+            if self.start_pending.get(tp) == member:
+                del self.start_pending[tp]
+        if not live:
+            del self.live[member]
 
     def _file_command(self, member: str, node: str, command: Command | Malformed) -> None:
         if isinstance(command, Malformed):
@@ -269,7 +269,7 @@ class GroupView:
         """A member came, went or changed: judge its commands anew."""
         touched: set[TopicPartition] = set()
         for node, command in list(self.commands.get(member, {}).items()):
-            self._unfile_command(member, node, command)
+            self._unfile_command(member, node)
             self._file_command(member, node, command)
             if isinstance(command, Command):
                 touched.update(command.partitions)
