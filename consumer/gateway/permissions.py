@@ -37,7 +37,7 @@ CORRELATION_ID = -7
 CLIENT_ID = "zkcoord-gateway"
 
 
-class Need(enum.Enum):
+class GroupRight(enum.Enum):
     """What a request needs of its group."""
 
     READ = "read"
@@ -46,21 +46,21 @@ class Need(enum.Enum):
 
 
 NEEDS = {
-    frames.DESCRIBE_GROUPS: Need.DESCRIBE,
-    frames.OFFSET_FETCH: Need.DESCRIBE,
-    frames.DELETE_GROUPS: Need.DELETE,
-    frames.OFFSET_DELETE: Need.DELETE,
+    frames.DESCRIBE_GROUPS: GroupRight.DESCRIBE,
+    frames.OFFSET_FETCH: GroupRight.DESCRIBE,
+    frames.DELETE_GROUPS: GroupRight.DELETE,
+    frames.OFFSET_DELETE: GroupRight.DELETE,
 }
 """Of all other requests: READ."""
 
 
-def is_known(connection: ClientConnection, need: Need, group: str) -> bool:
+def is_known(connection: ClientConnection, need: GroupRight, group: str) -> bool:
     """Whether it was permitted a moment ago."""
     return connection.permitted.get((need, group), 0.0) > time.monotonic()
 
 
 def permissions(
-    connection: ClientConnection, need: Need, groups: Sequence[str]
+    connection: ClientConnection, need: GroupRight, groups: Sequence[str]
 ) -> Awaitable[frozenset[str]]:
     """Which of these groups may be used so. Asked at once, so that what is asked stands in the
     connection's order where this was called; of an answer that cannot be read nothing is permitted.
@@ -75,7 +75,7 @@ def permissions(
 
 async def _judged(
     connection: ClientConnection,
-    need: Need,
+    need: GroupRight,
     known: frozenset[str],
     asked: Sequence[tuple[tuple[str, ...], asyncio.Future[bytes]]],
 ) -> frozenset[str]:
@@ -93,25 +93,25 @@ async def _judged(
     return frozenset(found)
 
 
-def _parts(need: Need, groups: Sequence[str]) -> Iterator[Sequence[str]]:
+def _parts(need: GroupRight, groups: Sequence[str]) -> Iterator[Sequence[str]]:
     """What one request can ask for."""
-    if need is Need.DESCRIBE:
+    if need is GroupRight.DESCRIBE:
         if groups:
             yield groups
     else:
         yield from ([group] for group in groups)
 
 
-def _harmless(need: Need, groups: Sequence[str]) -> tuple[Head, bytes]:
+def _harmless(need: GroupRight, groups: Sequence[str]) -> tuple[Head, bytes]:
     request: Any
     match need:
-        case Need.READ:
+        case GroupRight.READ:
             key = frames.HEARTBEAT
             request = HeartbeatRequest(group_id=groups[0], generation_id=-1, member_id="")
-        case Need.DESCRIBE:
+        case GroupRight.DESCRIBE:
             key = frames.DESCRIBE_GROUPS
             request = DescribeGroupsRequest(groups=list(groups))
-        case Need.DELETE:
+        case GroupRight.DELETE:
             key = frames.OFFSET_DELETE
             request = OffsetDeleteRequest(group_id=groups[0], topics=[])
     request.API_VERSION = 0
@@ -120,12 +120,12 @@ def _harmless(need: Need, groups: Sequence[str]) -> tuple[Head, bytes]:
     return Head(key, 0, CORRELATION_ID, CLIENT_ID), frame
 
 
-def _codes(need: Need, answer: bytes) -> list[int]:
+def _codes(need: GroupRight, answer: bytes) -> list[int]:
     match need:
-        case Need.READ:
+        case GroupRight.READ:
             return [HeartbeatResponse.decode(answer, version=0, header=True).error_code]
-        case Need.DESCRIBE:
+        case GroupRight.DESCRIBE:
             found = DescribeGroupsResponse.decode(answer, version=0, header=True)
             return [group.error_code for group in found.groups]
-        case Need.DELETE:
+        case GroupRight.DELETE:
             return [OffsetDeleteResponse.decode(answer, version=0, header=True).error_code]

@@ -28,7 +28,7 @@ from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.groups import WireGroups
 from consumer.gateway.options import GatewayOptions
-from consumer.gateway.permissions import NEEDS, Need, is_known, permissions
+from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.store import GroupStore
@@ -242,7 +242,7 @@ class Gateway:
                 shown(head.client_id),
             )
             return frames.refused_transaction(head, body)
-        may = permissions(connection, NEEDS.get(head.key, Need.READ), groups)
+        may = permissions(connection, NEEDS.get(head.key, GroupRight.READ), groups)
         self._spawn(self._tools(connection, head, body, may))
         return None
 
@@ -254,13 +254,13 @@ class Gateway:
             return False
         if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
             self._another(connection)
-            may = permissions(connection, Need.READ, (request.group,))
+            may = permissions(connection, GroupRight.READ, (request.group,))
             self._spawn(self._tool_commits(connection, head, body, request, may))
             return None
-        if is_known(connection, Need.READ, request.group):
+        if is_known(connection, GroupRight.READ, request.group):
             self._to_member(connection, head, body, request)
         else:
-            may = permissions(connection, Need.READ, (request.group,))
+            may = permissions(connection, GroupRight.READ, (request.group,))
             self._spawn(self._first_to_member(connection, head, body, request, may))
         return None
 
@@ -308,7 +308,7 @@ class Gateway:
             raise BadFrameError(f"a request about {len(keys)} groups")
         if not keys or not all(self.options.is_coordinated(key) for key in keys):
             return False
-        may = permissions(connection, Need.DESCRIBE, keys)
+        may = permissions(connection, GroupRight.DESCRIBE, keys)
         self._spawn(self._name_coordinator(listener, connection, head, keys, may))
         return None
 
