@@ -83,6 +83,9 @@ bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, a
 bench-hostile: setup ## joins of healthy groups beside strangers whose small input makes large work
 	@$(PY) -m tests.bench.hostile $(if $(QUICK),--quick)
 
+bench-gateway: setup ## unmodified clients through the gateway beside the same clients directly: join, leave, crash, four at once (librdkafka, kafka-python, Java 3.9 and 4.1)
+	@$(PY) -m tests.bench.gateway $(if $(QUICK),--quick)
+
 bench-consumer: setup ## the consumer beside kafka-python's: throughput, idle, slow members, restarts, pauses, start-up
 	@$(PY) -m tests.bench.consumer
 
@@ -147,6 +150,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	{ $(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members; } || failed="$$failed bench-guardian"; \
 	$(PY) -m tests.bench.scale || failed="$$failed bench-scale"; \
 	$(PY) -m tests.bench.hostile || failed="$$failed bench-hostile"; \
+	$(PY) -m tests.bench.gateway || failed="$$failed bench-gateway"; \
 	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \
 	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
