@@ -1,4 +1,7 @@
-"""Unmodified clients and the gateway as a process."""
+"""Unmodified clients and the gateway as a process.
+
+python -m tests.gateway.clients     fetches Kafka's own tools, for later without a network
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from typing import Any
 
 from tests.harness.command import environment
 from tests.harness.wait import wait_until
+from zkcoord.errors import StackError
 from zkcoord.stack import jars
-from zkcoord.stack.java import Java
+from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import free_port
 
 HERE = Path(__file__).parent
@@ -260,3 +264,17 @@ def shared(consumers: list[Any], partitions: int) -> None:
         )
 
     wait_until(done, PATIENCE_S, f"{partitions} partitions shared by {len(consumers)} clients")
+
+
+def main() -> int:
+    """Fetch what is missing, saying so."""
+    try:
+        jars.resolve(TOOLS[V3], find_java(), lambda sentence: print(sentence, flush=True))
+    except StackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
