@@ -241,6 +241,7 @@ def test_nobody_is_remembered_who_is_gone() -> None:
     del g.commands["g"][key]
     g.given("g", GroupDelta(commands={key: None}, channels={"e": False}))
     g.pass_ms(100)
+    assert g.core.groups["g"].removals.departed == set()
     g.given("g", GroupDelta(channels={"x": True}))
     g.pass_ms(100)
     g.given("g", GroupDelta(channels={"x": False}))
