@@ -234,13 +234,14 @@ def test_nobody_is_remembered_who_is_gone() -> None:
     g.given("g", GroupDelta(channels={"d": False}))
     g.pass_ms(60_000)
     # one whose command and channel go in one breath, and a channel that was nobody's
-    g.say("member g e@6 t:1")
+    g.say("member g e@6 none:1", "command g e epoch=3 seq=90 stop u-0")
     g.pass_ms(200, deaf="e")
     (key,) = g.commands["g"]
     g.say("expired g e")
     del g.commands["g"][key]
     g.given("g", GroupDelta(commands={key: None}, channels={"e": False}))
     g.pass_ms(100)
+    assert g.core.groups["g"].removals.departed == set()
     g.given("g", GroupDelta(channels={"x": True}))
     g.pass_ms(100)
     g.given("g", GroupDelta(channels={"x": False}))

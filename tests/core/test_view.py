@@ -362,11 +362,9 @@ def test_what_a_start_of_the_topic_before_has_taken_is_given_up(aimed: bool) -> 
 def test_what_a_start_of_the_topic_before_has_taken_is_found_in_portions_too() -> None:
     """Its end was read before its beginning was filed."""
     made = Made(at_once=1)
-    made.aim()
-    while made.view.unfinished:
-        made.view.file()
     made.sent("1")
     made.acked(*made.here)
+    made.aim()
     while made.view.unfinished:
         made.view.file()
     assert made.view.to_revoke == {"a": set(made.here)}
