@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
 from consumer.gateway.wire.actions import Begin, Gone, GroupLimits, Reply, Tell, WireTimes
-from consumer.gateway.wire.judging import CONSUMER, is_group, judge
+from consumer.gateway.wire.judging import CONSUMER, judge
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
     Answer,
@@ -44,9 +44,11 @@ from consumer.gateway.wire_group import (
     WireGroup,
 )
 from zkcoord.core.model import TopicPartition
-from zkcoord.znodes.names import shown
+from zkcoord.znodes.names import is_group, shown
 
 log = logging.getLogger(__name__)
+
+PENDING_MAX = 10_000
 
 
 class WireGroups:
@@ -76,6 +78,7 @@ class WireGroups:
         self.groups: dict[str, WireGroup] = {}
         self.leaving: set[int] = set()
         self._of_connection: dict[int, dict[int, ServedMember]] = {}
+        self._pending: dict[tuple[str, str], None] = {}
         self._wakes: list[tuple[int, int, ServedMember]] = []
         self._wake_number = 0
         self._closing: dict[int, ServedMember] = {}
@@ -172,13 +175,15 @@ class WireGroups:
         if instance is not None and not member_id:
             served = group.of_instance(instance)
             if served is None:
-                return self._new(caller, request, group, self._draw(instance), assignors)
+                drawn = self._draw(instance)
+                return self._new_if_room(ticket, caller, request, group, drawn, assignors)
             group.rename(served, self._draw(instance))
             return served
         if not member_id:
             if request.named_first:
                 member_id = self._draw(caller.client_id)
                 group.pending[member_id] = self.clock() + request.session_timeout_ms
+                self._bound_pending(group, member_id)
                 self.answer(ticket, JoinAnswer(WireCode.MEMBER_ID_REQUIRED, member_id))
                 return None
             return self._new_if_room(
@@ -192,6 +197,18 @@ class WireGroups:
             return None
         return group.members[member_id]
 
+    def _bound_pending(self, group: WireGroup, member_id: str) -> None:
+        """Of ids that were given and not used the oldest are forgotten: who was given one and comes
+        late is given another.
+        """
+        self._pending[group.name, member_id] = None
+        while len(self._pending) > PENDING_MAX:
+            name, oldest = next(iter(self._pending))
+            del self._pending[name, oldest]
+            found = self.groups.get(name)
+            if found is not None and found.pending.pop(oldest, None) is not None:
+                self._drop_if_empty(found)
+
     def _new_if_room(
         self,
         ticket: int,
@@ -201,7 +218,8 @@ class WireGroups:
         member_id: str,
         assignors: tuple[str, ...],
     ) -> ServedMember | None:
-        if len(group.members) >= self.limits.max_size:
+        here = sum(len(one.members) for one in self.groups.values())
+        if len(group.members) >= self.limits.max_size or here >= self.limits.members_max:
             self.answer(ticket, JoinAnswer(WireCode.GROUP_MAX_SIZE_REACHED, member_id))
             return None
         return self._new(caller, request, group, member_id, assignors)
@@ -311,6 +329,7 @@ class WireGroups:
             elif named in group.pending:
                 del group.pending[named]
                 codes[-1] = WireCode.NONE
+        self._drop_if_empty(group)
         first = codes[0] if codes and not request.batch else WireCode.NONE
         return self.answer(ticket, LeaveAnswer(first, tuple(codes)))
 

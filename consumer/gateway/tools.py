@@ -24,7 +24,7 @@ from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ZkcoordError
-from zkcoord.znodes.names import is_group
+from zkcoord.znodes.names import is_group, is_partition
 
 CONSUMER = "consumer"
 CLASSIC = "Classic"
@@ -168,7 +168,9 @@ def delete_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
     if not is_group(body.group_id):
         code, codes = WireCode.INVALID_GROUP_ID, dict.fromkeys(asked, WireCode.NONE)
     else:
-        code, codes = store.delete_offsets(body.group_id, asked)
+        fit = [tp for tp in asked if _is_partition(tp)]
+        code, deleted = store.delete_offsets(body.group_id, fit)
+        codes = {**dict.fromkeys(asked, WireCode.UNKNOWN_TOPIC_OR_PARTITION), **deleted}
     topics = [
         of_topic(
             name=topic.name,
@@ -209,7 +211,11 @@ def fetch_offsets(
             if topics is not None
             else None
         )
-        rest = [tp for tp in wanted if tp not in here] if wanted is not None else None
+        rest = (
+            [tp for tp in wanted if tp not in here and _is_partition(tp)]
+            if wanted is not None
+            else None
+        )
         if not is_group(group):
             found[group] = WireCode.INVALID_GROUP_ID
             continue
@@ -226,5 +232,13 @@ def commit(store: GroupStore, head: Head, body: Any, request: CommitRequest) -> 
     """Answer to the OffsetCommit of who is no member."""
     if not is_group(request.group):
         return frames.refused(head, body, WireCode.INVALID_GROUP_ID)
-    codes = store.commit(request.group, request.offsets)
+    fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
+    codes = dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION)
+    codes |= dict.fromkeys(fit, WireCode.INVALID_REQUEST)
+    codes |= store.commit(request.group, {tp: v for tp, v in fit.items() if v[0] >= 0})
     return frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
+
+
+def _is_partition(tp: TopicPartition) -> bool:
+    """Whether a partition may be called so: what cannot be must not become a path."""
+    return is_partition(tp.topic, str(tp.partition))

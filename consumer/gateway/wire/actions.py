@@ -11,11 +11,14 @@ from .requests import Answer
 
 @dataclass(frozen=True)
 class GroupLimits:
-    """What is asked of members, as a broker's options of these names."""
+    """What is asked of members, as a broker's options of these names; `members_max` is for all
+    groups of a gateway.
+    """
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 10_000
+    members_max: int = 5_000
 
 
 @dataclass(frozen=True, slots=True)

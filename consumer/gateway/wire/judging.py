@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from zkcoord.errors import ZkcoordError
-from zkcoord.znodes.names import shown, validate_group
+from zkcoord.znodes.names import is_group, is_topic, shown
 
 from .actions import GroupLimits
 from .requests import JoinRequest, WireCode
@@ -48,6 +47,9 @@ def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
     low, high = limits.min_session_timeout_ms, limits.max_session_timeout_ms
     if not low <= request.session_timeout_ms <= high:
         return WireCode.INVALID_SESSION_TIMEOUT
+    # what Kafka's clients allow as an instance id is what it allows as a topic's name
+    if request.instance is not None and not is_topic(request.instance):
+        return WireCode.INVALID_REQUEST
     known = [(name, blob) for name, blob in request.protocols if name in OURS]
     if request.protocol_type != CONSUMER or not known:
         return WireCode.INCONSISTENT_GROUP_PROTOCOL
@@ -57,15 +59,8 @@ def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
     except BadBlobError as error:
         log.info("a member of group %s sent no subscription: %s", shown(request.group), error)
         return WireCode.INCONSISTENT_GROUP_PROTOCOL
+    # what can be no topic's name is none, and must not become a path
+    wanted = replace(wanted, topics=tuple(filter(is_topic, wanted.topics)))
     assignors = tuple(dict.fromkeys(OURS[name] for name, _ in known))
     cooperative = all(name in COOPERATIVE for name, _ in request.protocols)
     return JoinWishes(wanted, name, assignors, cooperative)
-
-
-def is_group(name: str) -> bool:
-    """Whether a group may have this name."""
-    try:
-        validate_group(name)
-    except ZkcoordError:
-        return False
-    return True

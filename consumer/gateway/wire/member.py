@@ -185,7 +185,9 @@ class WireMember:
         refused: dict[TopicPartition, WireCode] = {}
         stored: dict[TopicPartition, tuple[int, str]] = {}
         for tp, (offset, metadata) in request.offsets.items():
-            if len(metadata.encode("utf-16-le")) // 2 > METADATA_CHARS_MAX:
+            if offset < 0:
+                refused[tp] = WireCode.INVALID_REQUEST
+            elif len(metadata.encode("utf-16-le")) // 2 > METADATA_CHARS_MAX:
                 refused[tp] = WireCode.OFFSET_METADATA_TOO_LARGE
             elif tp in self.held and tp not in self._again:
                 stored[tp] = (offset, metadata)
