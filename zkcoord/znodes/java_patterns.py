@@ -205,7 +205,7 @@ class _Parser:
     def _flags(self) -> bool:
         """True: they stand alone, `(?i)`; False: they are a group's, `(?i:`."""
         word = self.text[self.at : self.at + 8]
-        end = next((n for n, c in enumerate(word) if c in ":)"), -1)
+        end = next((n for n, c in enumerate(word) if c in ":)"), 0)
         on, minus, off = word[:end].partition("-")
         if end < 1 or not set(on + off) <= {"i", "s"} or (minus and not off):
             self.refuse(f"(?{word[:1]} is not followed here")
@@ -232,12 +232,10 @@ class _Parser:
 
     def _counted(self) -> str:
         """From its bracket on."""
-        if self.peek(1) not in DIGITS:
-            self.refuse("its { is not followed by a number", by_java=True)
         self.at += 1
         least, comma, most = (self.until("}") or "").partition(",")
         if not least or not set(least + most) <= DIGITS:
-            self.refuse("its { has no } behind the numbers", by_java=True)
+            self.refuse("its { is not followed by a number or two and a }", by_java=True)
         if len(least) > 4 or len(most) > 4 or max(int(least), int(most or "0")) > REPEAT_MAX:
             self.refuse(f"it repeats something more than {REPEAT_MAX} times")
         if most and int(least) > int(most):
