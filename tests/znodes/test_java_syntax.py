@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import re2
 
 from zkcoord.znodes.java_patterns import DEPTH_MAX, LITERALS_CHARS_MAX, Refusal, follow
-from zkcoord.znodes.name_sets import NOTHING
+from zkcoord.znodes.name_sets import NAME, NOTHING
 
 THE_SAME = (
     *r"""
@@ -165,6 +168,13 @@ def test_what_java_refuses(regex: str) -> None:
 def test_what_stands_behind_a_quantifier_is_said() -> None:
     found = follow("just this+*")
     assert isinstance(found, Refusal) and found.reason == "its * stands behind another quantifier"
+
+
+def test_a_name_of_all_characters_is_excluded() -> None:
+    name = "".join(sorted(NAME))
+    found = follow(f"(?!{re.escape(name)}$).*")
+    assert isinstance(found, str)
+    assert not re2.fullmatch(found, name) and re2.fullmatch(found, name[1:])
 
 
 def test_as_deep_and_as_long_as_may_be() -> None:

@@ -145,6 +145,16 @@ def test_how_long_a_pattern_may_take(w: World, names: int, cost_ns: int) -> None
         assert w.matches.take_refused() == (white(f"t.*|{more}"),) * more
 
 
+def test_each_name_counts_once_in_the_average(w: World) -> None:
+    """Also where fewer are left than are matched at once."""
+    w.slow, w.cost_ns = "b", 60 * MS
+    w.topics(["a", "b"])
+    w.group("g", white(".*"))
+    w.work()
+    refusal = w.matches.refusal(white(".*"))
+    assert refusal is not None and refusal.reason.startswith("it took 30000 us")
+
+
 def test_what_a_pattern_took_long_ago_counts_less(w: World) -> None:
     """5 us less than it might for each of many names do not make up for what is slow now."""
     w.cost_ns = 45 * US
@@ -203,7 +213,11 @@ def test_what_nobody_uses_is_kept_up_to_so_many_names(
     w.group("g", patterns[1])
     w.group("g")
     assert kept().count(True) == 5
+    patterns = [white(f"a|x{number}") for number in range(8)]
+    w.group("g", *patterns)
     w.work()
+    w.group("g")
+    assert kept().count(True) == 5, "many at once"
 
 
 def test_a_pattern_that_is_used_again_is_not_forgotten(
@@ -243,9 +257,10 @@ def test_whatever_was_matched_before_names_are_forgotten_each_is_once(
     monkeypatch.setattr(matching, "STALE_NAMES_MAX", 3)
     names = [f"t{number}" for number in range(24)]
     w.group("g", white(".*"))
-    w.topics(names[:4])
+    w.topics(names[:3])
+    settle(w)
     w.topics([])
-    w.topics(names)  # the first four have come twice
+    w.topics(names)  # the first three have come twice
     w.cost_ns = MS
     w.work(1)
     while w.matches.behind and w.count < done:

@@ -72,8 +72,7 @@ def _ranges(found: Iterable[str]) -> str:
     """The inside of a class of these."""
     parts: list[str] = []
     for c in sorted(found):
-        # of names' characters none that is neither stands before the first digit or letter
-        if parts and ord(parts[-1][-1]) + 1 == ord(c) and c.isalnum():
+        if parts and ord(parts[-1][-1]) + 1 == ord(c):
             parts[-1] += c
         else:
             parts.append(c)
