@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import re2
 
 from zkcoord.znodes.java_patterns import DEPTH_MAX, LITERALS_CHARS_MAX, Refusal, follow
-from zkcoord.znodes.name_sets import NOTHING
+from zkcoord.znodes.name_sets import NAME, NOTHING
 
 THE_SAME = (
     *r"""
     a{1000} a{1,1} \-a [\d.] [\w_] [\.] [\-] [a-c] [a-c-] [a-] [-a] [^-a] [a-cx-z-] ^ a^b | ()
-    a*? a?? a{2}? \ba\B \z [^\w] [^a-zA-Z0-9._-]
+    a*? a?? a{2}? \ba\B \z [^\w] [^a-zA-Z0-9._-] a{1,2}/ !~ \/ [a-a]
     """.split(),
 )
 # <nothing>: no character of a topic's name
@@ -26,14 +29,17 @@ OTHERWISE = {
     "(?isisis)a": "[Aa]",
     "(?isisisi)a": "[Aa]",
     "(?isisisi:a)": "(?:[Aa])",
+    "(?i)a+?": "[Aa]+?",
     "a{0001}": "a{1}",
+    "a{1,0002}": "a{1,2}",
     "a{1,01}": "a{1,1}",
     "a{00}": "a{0}",
     r"\Qab\E{2}": "ab{2}",
     r"\Qab": "ab",
+    r"\Qa\E*+": "a*",
     r"\Q\Ea": "a",
     r"\Qa.b\E|\Qc\E": r"a\.b|c",
-    r"\x{61}": "a",
+    r"\x{61}b": "ab",
     r"\x{000061}": "a",
     r"\x{0}": "<nothing>",
     r"\x{10FFFF}": "<nothing>",
@@ -82,6 +88,8 @@ OTHERWISE = {
     "(?!a.*$).*": "(?:|[^a].*)",
     "(?!a-b_c).*": r"(?:|[^a].*|a(?:|[^\-].*|\-(?:|[^b].*|b(?:|[^_].*|_(?:|[^c].*)))))",
     "(?!).*": "<nothing>",
+    "(?!a|a$).*": "(?:|[^a].*)",
+    r"(?!\/a).*": "(?:|.+)",
     "a|(?!b).*": "a|(?:|[^b].*)",
     "^(?!b).*": "(?:|[^b].*)",
     "(?!a)(?!b).*": "(?:|[^ab].*)",
@@ -90,6 +98,8 @@ OTHERWISE = {
     "a{2}+": "a{2}",
     r"\A\z\Z": r"\A\z\z",
     r"\Z": r"\z",
+    r"\p{Lower}\z": r"[a-z]\z",
+    r"\p{Lower}[\d]": "[a-z][0-9]",
     "a]": "a<nothing>",
     "a}": "a<nothing>",
     "a b": "a<nothing>b",
@@ -109,13 +119,18 @@ OTHERWISE = {
 NOT_FOLLOWED = (
     *r"""
     (?-)a (?i-)a (?isisisis)a (?isisisis:a) (?u)a a{1001} a{1,1001} a{01000} a{99999}
-    a{1,99999} \Q\E+a \x{}a \x{0000061} \x{61 \x{110000} \x{D800} \x{DFFF} \x{g} \x{-1} \ud800
+    a{1,99999} a{1,00002} a{1234567890}
+    \Q\E+a \x{}a \x{0000061} \x{61 \x{110000} \x{D800} \x{DFFF} \x{g} \x{-1} \ud800
     \udfff \cA \1 \k \é [\é] [\Qa] [\b] [\B] [\Z] [a-\d] [a-\w] [a-[b]] [a-&&[b]] [^a&&[b]]
     [&&[b]] [a&&[b]c] [a&&b] (?!a) (?!a).*x (?!(?=a)).* (?!(?i)a).* (?!(a|b)x).* (?!(a).*
     (?!\a).* (?!\x).* (?!\é).* (?!\).* (?![a]b).* (?!a.]b).* (?!a_]b).* (?!a]).* (?!é).*
     (?!a+).* (?!a{2}).* (?!a.*b).* (?!a$b).* (?i)(?!a).* (?!a)b (?!é (a(?!b).*) a(?!b) ^* $+
-    a*+b (a)*+ (a*+) a?+? {2} \b{g} \b* (?i)\pL \p \p{é}
+    a*+b (a)*+ (a*+) (a*+|b)ac a?+? {2} \b{g} \b* (?i)\pL \p \p{é} (?i)a|(?!b).*
     """.split(),
+    # a dash that is not ASCII
+    "\\\u2013",
+    "[\\\u2013]",
+    "(?!\\\u2013).*",
 )
 REFUSED_BY_JAVA = (
     *r"""
@@ -123,6 +138,8 @@ REFUSED_BY_JAVA = (
     a) a** a+* a{2}* *a (*a) (?i)[a-C] \p{ \p{L
     """.split(),
     "[a\\",
+    "[a-\\",
+    "a\\",
 )
 
 
@@ -146,6 +163,18 @@ def test_what_a_consumer_may_use_and_we_cannot_follow(regex: str) -> None:
 def test_what_java_refuses(regex: str) -> None:
     found = follow(regex)
     assert isinstance(found, Refusal) and found.by_java and str(found.reason)
+
+
+def test_what_stands_behind_a_quantifier_is_said() -> None:
+    found = follow("just this+*")
+    assert isinstance(found, Refusal) and found.reason == "its * stands behind another quantifier"
+
+
+def test_a_name_of_all_characters_is_excluded() -> None:
+    name = "".join(sorted(NAME))
+    found = follow(f"(?!{re.escape(name)}$).*")
+    assert isinstance(found, str)
+    assert not re2.fullmatch(found, name) and re2.fullmatch(found, name[1:])
 
 
 def test_as_deep_and_as_long_as_may_be() -> None:

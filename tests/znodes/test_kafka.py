@@ -14,6 +14,7 @@ from zkcoord.znodes.codec import (
     decode_partition_state,
     decode_topic,
 )
+from zkcoord.znodes.kafka import ENDPOINTS_MAX
 from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=4711, mzxid=4800, version=1, cversion=1, ephemeral_owner=0, num_children=1)
@@ -89,12 +90,27 @@ def test_brokers_of_all_formats() -> None:
     ) == BrokerData("", -1, {"SSL": ("h", 9093)}, {"SSL": "SSL"}, 4)
 
 
+def test_a_broker_with_listeners_only_or_without_a_version() -> None:
+    assert decode_broker("0", b'{"endpoints":["SSL://h:65535"]}') == BrokerData(
+        "", -1, {"SSL": ("h", 65_535)}, {"SSL": "SSL"}, 0
+    )
+    assert decode_broker("0", b'{"host":"h","port":0}') == BrokerData("h", 0, version=0)
+
+
+def test_as_many_listeners_as_may_be() -> None:
+    for count, taken in ((ENDPOINTS_MAX, True), (ENDPOINTS_MAX + 1, False)):
+        data = json.dumps({"endpoints": [f"L{n}://h:{n}" for n in range(count)]}).encode()
+        assert isinstance(decode_broker("0", data), BrokerData) is taken
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"",
         b"{}",
         b'{"host":"h"}',
+        b'{"port":9092}',
+        b'{"port":-2,"endpoints":["SSL://h:1"]}',
         b'{"host":"h","port":70000}',
         b'{"host":7,"port":1}',
         b'{"host":null,"port":-1,"endpoints":[]}',

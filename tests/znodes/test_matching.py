@@ -28,11 +28,12 @@ class Engine:
     def __init__(self, world: World, regex: str) -> None:
         engine = compiled(regex)
         assert not isinstance(engine, Malformed)
-        self.engine = engine
+        self.engine, self.regex = engine, regex
         self.world = world
 
     def fullmatch(self, name: str) -> object:
         self.world.count += 1
+        self.world.order.append(self.regex)
         self.world.now_ns += self.world.cost_ns if self.world.slow in name else 0
         return self.engine.fullmatch(name)
 
@@ -43,6 +44,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = self.count = self.cost_ns = 0
         self.slow = ""
+        self.order: list[str] = []  # of matches: the pattern of each
         self.found: dict[Pattern, frozenset[str]] = {}
         self.matches = PatternMatches(lambda: self.now_ns)
         monkeypatch.setattr(matching, "compiled", lambda regex: Engine(self, regex))

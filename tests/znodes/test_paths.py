@@ -125,6 +125,7 @@ def test_locate_takes_any_path(layout: Layout, path: str) -> None:
         "g/owners/t/x",
         "g/owners/t/0/x",
         "g/owners/t t",
+        "g/owners/t t/0",
         "ids/ids/c",
         "g/ids/c/d",
         "bad\tname",

@@ -105,7 +105,6 @@ def follow(regex: str) -> str | Refusal:
 
 class _Refused(Exception):
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.reason)
         self.refusal = refusal
 
 
@@ -141,6 +140,15 @@ class _Parser:
             return False
         self.at += len(word)
         return True
+
+    def until(self, word: str) -> str | None:
+        """What stands before this; then both are read. None: it does not come any more."""
+        end = self.text.find(word, self.at)
+        if end == -1:
+            return None
+        found = self.text[self.at : end]
+        self.at = end + len(word)
+        return found
 
     # structure
 
@@ -197,9 +205,9 @@ class _Parser:
     def _flags(self) -> bool:
         """True: they stand alone, `(?i)`; False: they are a group's, `(?i:`."""
         word = self.text[self.at : self.at + 8]
-        end = next((n for n, c in enumerate(word) if c in ":)"), -1)
+        end = next((n for n, c in enumerate(word) if c in ":)"), 0)
         on, minus, off = word[:end].partition("-")
-        if end < 1 or not set(on + off) <= {"i", "s"} or (minus and not off) or not on + off:
+        if end < 1 or not set(on + off) <= {"i", "s"} or (minus and not off):
             self.refuse(f"(?{word[:1]} is not followed here")
         self.same = False
         self.at += end + 1
@@ -223,26 +231,24 @@ class _Parser:
         return atom + count
 
     def _counted(self) -> str:
-        end = self.text.find("}", self.at)
-        least, comma, most = self.text[self.at + 1 : max(end, self.at + 1)].partition(",")
-        if not (self.peek(1) and self.peek(1) in DIGITS):
-            self.refuse("its { is not followed by a number", by_java=True)
-        if end < 0 or not set(least + most) <= DIGITS:
-            self.refuse("its { has no } behind the numbers", by_java=True)
+        """From its bracket on."""
+        self.at += 1
+        least, comma, most = (self.until("}") or "").partition(",")
+        if not least or not set(least + most) <= DIGITS:
+            self.refuse("its { is not followed by a number or two and a }", by_java=True)
         if len(least) > 4 or len(most) > 4 or max(int(least), int(most or "0")) > REPEAT_MAX:
             self.refuse(f"it repeats something more than {REPEAT_MAX} times")
         if most and int(least) > int(most):
             self.refuse("a number of repetitions is larger than the one behind it", by_java=True)
-        self.at = end + 1
         self.same = self.same and least == str(int(least)) and (not most or most == str(int(most)))
         return f"{{{int(least)}{comma}{int(most) if most else ''}}}"
 
     def _quoted(self, depth: int) -> list[str]:
         """Behind \\Q: literals until \\E. What follows that is the last one's."""
         self.same = False
-        end = self.text.find("\\E", self.at)
-        literals = self.text[self.at : end if end >= 0 else len(self.text)]
-        self.at = end + 2 if end >= 0 else len(self.text)
+        literals = self.until("\\E")
+        if literals is None:
+            literals, self.at = self.text[self.at :], len(self.text)
         if not literals and self.peek() in _QUANTIFIERS:
             self.refuse("it quotes nothing, and repeats that")
         texts = [set_text(self._one(c)) for c in literals]
@@ -255,13 +261,13 @@ class _Parser:
     def _atom(self) -> str:
         c = self.take()
         if c == "[":
-            began, same = self.at, self.same
+            began = self.at
             found = self._class()
-            return f"[{self.text[began : self.at]}" if self.same and same else set_text(found)
+            return f"[{self.text[began : self.at]}" if self.same else set_text(found)
         if c == ".":
             return ANY
         if c != "\\":
-            if not ("!" <= c <= "~") or self.folds or c in "]}":
+            if not ("!" <= c <= "~") or c in "]}":
                 self.same = False
             return set_text(self._one(c)) if not self.same else c
         if self.peek() in _ASSERTIONS:
@@ -271,7 +277,7 @@ class _Parser:
         c = self.peek()
         began = self.at
         found = self._escaped()
-        if c not in _SAME_ESCAPES and (c not in _CLASSES or self.at - began > 1):
+        if c not in _SAME_ESCAPES and c not in _CLASSES:
             self.same = False
         return self.text[began - 1 : self.at] if self.same else set_text(found)
 
@@ -295,16 +301,14 @@ class _Parser:
         if c in _CONTROLS:
             return _CONTROLS[c]
         if c == "x" and self.takes("{"):
-            end = self.text.find("}", self.at)
-            digits = self.text[self.at : max(end, self.at)]
-            self.at = end + 1
-            if not 0 < len(digits) <= 6 or end < 0:
+            digits = self.until("}") or ""
+            if not 0 < len(digits) <= 6:
                 self.refuse("its \\x{ is not followed here")
             return self._coded(digits)
         if c in "xu":
             digits = self.text[self.at : self.at + (2 if c == "x" else 4)]
             self.at += len(digits)
-            if len(digits) < (2 if c == "x" else 4) or not set(digits) <= _HEX:
+            if len(digits) < (2 if c == "x" else 4) or not _HEX.issuperset(digits):
                 self.refuse(f"\\{c} has too few digits behind it", by_java=True)
             return self._coded(digits)
         if c == "0":
@@ -314,10 +318,11 @@ class _Parser:
         return c
 
     def _coded(self, digits: str) -> str:
-        code = int(digits, 16) if set(digits) <= _HEX else -1
-        if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-            self.refuse("it names a character by a number that is not followed here")
-        return chr(code)
+        if _HEX.issuperset(digits):
+            code = int(digits, 16)
+            if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
+                return chr(code)
+        self.refuse("it names a character by a number that is not followed here")
 
     def _octal(self) -> str:
         digits = ""
@@ -330,13 +335,9 @@ class _Parser:
         return chr(int(digits, 8))
 
     def _property(self, negated: bool) -> frozenset[str]:
-        name = self.take()
-        if name == "{":
-            end = self.text.find("}", self.at)
-            name = self.text[self.at : max(end, self.at)]
-            self.at = end + 1
-            if end < 0:
-                self.refuse("its \\p{ has no }", by_java=True)
+        name = self.until("}") if self.takes("{") else self.take()
+        if name is None:
+            self.refuse("its \\p{ has no }", by_java=True)
         found = _PROPERTIES.get(name)
         if found is None or self.folds:
             self.refuse("its \\p is not followed here")
@@ -385,13 +386,9 @@ class _Parser:
         if c == "\\":
             c = self._escaped_in_class()
             if not c:
-                escape = self.text[began + 1]
-                self.at = began + 1
-                self.same = self.same and escape in "dws" and self.peek(1) != "-"
+                self.same = self.same and self.peek() in "dws" and self.peek(1) != "-"
                 return self._escaped()
         elif c not in LETTERS | DIGITS | PUNCTUATION or (c == "-" and not self._outermost(began)):
-            self.same = False
-        if self.folds:
             self.same = False
         if self.peek() != "-" or self.peek(1) in ("]", ""):
             return self._one(c)
@@ -420,8 +417,6 @@ class _Parser:
             self.refuse("it ends with a backslash", by_java=True)
         if c in _CLASSES or c in "pP":
             return ""
-        if c in "Qb" or c in _ASSERTIONS:
-            self.refuse(f"\\{c} in a class is not followed here")
         if c in _NO_ESCAPES:
             self.refuse(f"\\{c} means nothing", by_java=True)
         if not c.isascii():
@@ -457,7 +452,7 @@ class _Parser:
 
     def _literals(self, root: Excluded) -> None:
         """Behind (?!: literals up to its end, with | between them, perhaps in a group."""
-        grouped = self.takes("(?:") or (self.peek(1) != "?" and self.takes("("))
+        grouped = self.takes("(?:") or self.takes("(")
         began = self.at
         self._literal(root)
         while self.takes("|"):
@@ -470,27 +465,22 @@ class _Parser:
             self.refuse(AHEAD)
 
     def _literal(self, root: Excluded) -> None:
+        """One of them; its end is looked at by `_literals`."""
         literal = ""
         while (c := self.peek()) not in ("", "|", ")"):
             if self.takes(".*"):
                 self.takes("$")
                 break
             if self.takes("$"):
-                return self._ended(root, literal, whole=True)
+                root.add(literal, whole=True)
+                return
             self.at += 1
-            if c == "\\" and self.peek() and not self.peek().isalnum() and self.peek().isascii():
+            if c == "\\" and not self.peek().isalnum() and self.peek().isascii():
                 c = self.take()
             elif c == "[" and self.text[self.at : self.at + 2] in (".]", "_]"):
                 c = self.take()
                 self.at += 1
             elif c not in LETTERS | DIGITS | {"_", "-"}:
                 self.refuse(AHEAD)
-            if self.peek() in _QUANTIFIERS:
-                self.refuse(AHEAD)
             literal += c
-        self._ended(root, literal, whole=False)
-
-    def _ended(self, root: Excluded, literal: str, whole: bool) -> None:
-        if self.peek() not in ("|", ")"):
-            self.refuse(AHEAD)
-        root.add(literal, whole)
+        root.add(literal, whole=False)

@@ -176,14 +176,15 @@ class PatternMatches:
         black, count = pattern.kind is PatternKind.BLACK_LIST, 1
         began = self._cpu_ns()
         while known.at < len(self._names) and (began < until or count == 1):
-            for name in self._names[known.at : known.at + count]:
+            names = self._names[known.at : known.at + count]
+            for name in names:
                 if name in self._topics and (pattern.internal or name not in INTERNAL_TOPICS):
                     hit = known.engine.fullmatch(name) is not None
                     if hit != black:
                         known.news[name] = True
-            known.at = min(known.at + count, len(self._names))
+            known.at += len(names)
             now = self._cpu_ns()
-            if self._too_slow(known, now - began, count):
+            if self._too_slow(known, now - began, len(names)):
                 reason = (
                     f"it took {known.cpu_ns // NS_PER_US // max(1, known.names)} us for a topic's"
                     f" name, more than the {NAME_CPU_US_MAX} that a pattern may take: name fewer"

@@ -46,8 +46,10 @@ class Excluded:
         node = self
         for c in literal:
             node = node.next.setdefault(c, Excluded())
-        node.whole = node.whole or whole
-        node.begins = node.begins or not whole
+        if whole:
+            node.whole = True
+        else:
+            node.begins = True
 
     def text(self) -> str:
         """An expression for everything else, from here on."""
@@ -70,7 +72,7 @@ def _ranges(found: Iterable[str]) -> str:
     """The inside of a class of these."""
     parts: list[str] = []
     for c in sorted(found):
-        if parts and ord(parts[-1][-1]) + 1 == ord(c) and c.isalnum() and parts[-1][-1].isalnum():
+        if parts and ord(parts[-1][-1]) + 1 == ord(c):
             parts[-1] += c
         else:
             parts.append(c)
