@@ -29,6 +29,9 @@ class MemberOptions:
     instance: str | None = None
     """Makes it a static member of this name."""
 
+    instance_is_new: bool = False
+    """Nobody else can have this instance when it registers for the first time."""
+
     grace_ms: int = 45_000
     """How long a static member's partitions wait for its return."""
 

@@ -14,9 +14,11 @@ from consumer.gateway.cluster import Cluster
 from consumer.gateway.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
 from zkcoord.errors import UnavailableError
+from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.kazoo_port.session import KazooEnsemble
+from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import Port
 from zkcoord.znodes.names import consumer_id
 from zkcoord.znodes.paths import Layout
 
@@ -26,14 +28,21 @@ IDLE_LOOK_MS = 250
 
 
 class Agents:
-    """Makes them. `post` is the queue of the thread on which they run."""
+    """Makes them. `post` is the queue of the thread on which they run; `guardian` makes what closes
+    the session of each, should this process be killed.
+    """
 
     def __init__(
-        self, zk: ZkOptions, layout: Layout, post: Callable[[Callable[[], None]], None]
+        self,
+        zk: ZkOptions,
+        layout: Layout,
+        post: Callable[[Callable[[], None]], None],
+        guardian: Callable[[], Guardian],
     ) -> None:
         self.zk = zk
         self.layout = layout
         self.post = post
+        self.guardian = guardian
 
     def make(
         self,
@@ -47,6 +56,7 @@ class Agents:
             client=wishes.client_id,
             process=secrets.token_hex(8),
             instance=wishes.instance,
+            instance_is_new=wishes.alone,
             grace_ms=wishes.grace_ms,
             assignors=wishes.assignors,
             auto_commit=False,
@@ -55,17 +65,25 @@ class Agents:
             idle_look_ms=IDLE_LOOK_MS,
         )
 
+        guardian = self.guardian()
+        holder: list[MemberDriver] = []
+
         def post(thunk: Callable[[], None]) -> None:
             def run() -> None:
                 thunk()
+                if holder[0].finished:
+                    guardian.stop()
                 after()
 
             self.post(run)
 
+        def on_session(session_id: int) -> None:
+            guard(guardian, holder[0].port, session_id)
+
         def new_id() -> str:
             return consumer_id(wishes.group, wishes.host, wall_ms(), secrets.token_hex(4))
 
-        return MemberDriver(
+        driver = MemberDriver(
             KazooEnsemble(self.zk, post),
             self.layout,
             options,
@@ -75,8 +93,19 @@ class Agents:
             told,
             lambda record: log.debug("%s", record),
             self.zk.acl,
+            on_session,
             roles=self.zk.roles,
         )
+        holder.append(driver)
+        return driver
+
+
+def guard(guardian: Guardian, port: Port | None, session_id: int) -> None:
+    """Have a session closed when this process is gone."""
+    if isinstance(port, KazooPort):
+        first = (port.connected_server,) if port.connected_server else ()
+        servers = [*first, *(server for server in port.servers if server not in first)]
+        guardian.watch(session_id, port.password, port.timeout_ms, servers)
 
 
 def find_begin(

@@ -84,7 +84,12 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         _patterns(settings.text("coordinated_groups")),
         layout_named(settings.text("layout")),
         GroupLimits(low, high),
-        WireTimes(disconnect_grace_ms=settings.number("disconnect_grace_ms")),
+        WireTimes(
+            disconnect_grace_ms=settings.number("disconnect_grace_ms"),
+            member_grace_ms=settings.number("member_grace_ms"),
+        ),
+        guardian=settings.switch("guardian"),
+        names_gateways=settings.switch("gateways_in_metadata"),
     )
 
 

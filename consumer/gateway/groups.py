@@ -2,11 +2,9 @@
 
 Everything here runs on one loop's thread. A member is a `WireMember` (what its client hears) and an
 agent (`MemberDriver`, as every member has one): messages go from one to the other through the
-loop's queue, never from within a call. What does not concern a member, a tool's requests, is not
-here (`admin.py`).
-
-Which codes are answered, and in which order it is looked: as Kafka's GroupMetadataManager (3.9)
-does for classic groups.
+loop's queue, never from within a call. Of a client that is unknown it is looked whether another
+gateway remembers it (`Recalls`). What does not concern a member, a tool's requests, is not here
+(`tools.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +14,20 @@ import logging
 from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Begin, Gone, GroupLimits, Reply, Tell, WireTimes
+from consumer.gateway.memory import Key, Memory
+from consumer.gateway.newcomers import Newcomers
+from consumer.gateway.recalls import Recalls, Waiting
+from consumer.gateway.wire.actions import (
+    Begin,
+    Ending,
+    Gone,
+    GroupLimits,
+    Remember,
+    Reply,
+    Tell,
+    WireTimes,
+)
+from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.judging import CONSUMER, judge
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
@@ -44,16 +55,16 @@ from consumer.gateway.wire_group import (
     WireGroup,
 )
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 from zkcoord.znodes.names import is_group, shown
 
 log = logging.getLogger(__name__)
 
-PENDING_MAX = 10_000
-
 
 class WireGroups:
     """See the module. `answer` takes each answer with its ticket, once; `begin` is asked where
-    partitions begin, and answers by `resolved`; `new_id` makes a member id's random part.
+    partitions begin, and answers by `resolved`; `new_id` makes a member id's random part. Without
+    `memory` a client's place is lost with its gateway.
     """
 
     def __init__(
@@ -66,19 +77,26 @@ class WireGroups:
         new_id: Callable[[], str],
         limits: GroupLimits,
         times: WireTimes,
+        memory: Memory | None = None,
     ) -> None:
         self.clock = clock
         self.post = post
         self.make_agent = make_agent
         self.answer = answer
         self.begin = begin
-        self.new_id = new_id
         self.limits = limits
         self.times = times
+        self.memory = memory
         self.groups: dict[str, WireGroup] = {}
-        self.leaving: set[int] = set()
+        self.recalls = (
+            None
+            if memory is None
+            else Recalls(memory, self._restore, self._recalled, self._cannot_recall)
+        )
+        self.newcomers = Newcomers(
+            clock, self.groups, self._serve, answer, new_id, limits, times, memory is not None
+        )
         self._of_connection: dict[int, dict[int, ServedMember]] = {}
-        self._pending: dict[tuple[str, str], None] = {}
         self._wakes: list[tuple[int, int, ServedMember]] = []
         self._wake_number = 0
         self._closing: dict[int, ServedMember] = {}
@@ -88,6 +106,12 @@ class WireGroups:
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
         """Answer a request, now or later."""
         self.another_request(caller.connection)
+        unknown = self._unknown(request) if self.recalls is not None else ()
+        if self.recalls is not None and unknown:
+            return self.recalls.wait(Waiting(ticket, caller, request, unknown))
+        return self._serve_request(ticket, caller, request)
+
+    def _serve_request(self, ticket: int, caller: Caller, request: Request) -> None:
         match request:
             case JoinRequest():
                 self._join(ticket, caller, request)
@@ -130,16 +154,68 @@ class WireGroups:
         return [(one.wire, one.agent) for one in found.members.values()] if found else []
 
     def close(self) -> None:
-        """Everybody leaves: their sessions are closed, and their clients find another gateway."""
+        """The gateway ends: its clients find another one, for which their places wait; without
+        memory they leave.
+        """
         for group in list(self.groups.values()):
             for served in list(group.members.values()):
-                served.wire.leave("the gateway ends")
+                served.wire.hand_over("the gateway ends")
                 self._touched(served)
+        for served in list(self._closing.values()):
+            self._cut_short(served)
 
     @property
     def finished(self) -> bool:
         """Whether no session is left."""
         return not self._closing and not any(g.members for g in self.groups.values())
+
+    # clients of other gateways
+
+    def _unknown(self, request: Request) -> tuple[Key, ...]:
+        """Where it is remembered who is named here and is no member here."""
+        if not is_group(request.group):
+            return ()
+        group = self.groups.get(request.group)
+        named = (
+            request.members
+            if isinstance(request, LeaveRequest)
+            else ((request.member_id, request.instance),)
+        )
+        nodes: dict[str, None] = {}
+        for member_id, instance in named:
+            known = group is not None and (
+                instance in group.instances or member_id in (group.members | group.pending)
+            )
+            if not known and (member_id or instance):
+                nodes[instance if instance else instance_of_client(member_id)] = None
+        return tuple((request.group, node) for node in nodes)
+
+    def _restore(self, name: str, client: RememberedClient) -> None:
+        group = self.groups.setdefault(name, self._group(name))
+        served = self.newcomers.restore(group, client)
+        if served is not None:
+            served.remembered = True
+            self._touched(served)
+        self._drop_if_empty(group)
+
+    def _recalled(self, waiting: Waiting) -> None:
+        self._serve_request(waiting.ticket, waiting.caller, waiting.request)
+
+    def _cannot_recall(self, waiting: Waiting) -> None:
+        code = WireCode.COORDINATOR_NOT_AVAILABLE
+        answer: Answer
+        match waiting.request:
+            case JoinRequest():
+                answer = JoinAnswer(code, waiting.request.member_id)
+            case SyncRequest():
+                answer = SyncAnswer(code)
+            case HeartbeatRequest():
+                answer = BeatAnswer(code)
+            case CommitRequest():
+                answer = CommitAnswer(code)
+            case LeaveRequest():
+                answer = LeaveAnswer(code, tuple(code for _ in waiting.request.members))
+        self.answer(waiting.ticket, answer)
 
     # JoinGroup
 
@@ -150,99 +226,21 @@ class WireGroups:
         group = self.groups.setdefault(request.group, self._group(request.group))
         group.forget_pending(self.clock())
         assignors = wishes.assignors
-        served = self._who_joins(ticket, caller, request, group, assignors)
+        served = self.newcomers.who_joins(ticket, caller, request, group, assignors)
         if served is None:
             self._drop_if_empty(group)
             return None
-        if served.assignors != assignors:
-            # its registration names them: it begins anew under another one
-            served = self._begin_anew(served, caller, request, group, assignors)
+        if served.wishes.assignors != assignors:
+            served.wire.hand_over("it names other assignors now")
+            self._touched(served)
+            self.groups[request.group] = group
+            served = self.newcomers.begin_anew(served, caller, request, group, assignors)
         served.wire.client_id, served.wire.host = caller.client_id, caller.host
         served.wire.join(self.clock(), ticket, caller.connection, request, wishes, group.is_forming)
         self._attach(served, caller.connection)
         return self._touched(served)
 
-    def _who_joins(
-        self,
-        ticket: int,
-        caller: Caller,
-        request: JoinRequest,
-        group: WireGroup,
-        assignors: tuple[str, ...],
-    ) -> ServedMember | None:
-        """The member that joins; None where it was answered."""
-        member_id, instance = request.member_id, request.instance
-        if instance is not None and not member_id:
-            served = group.of_instance(instance)
-            if served is None:
-                drawn = self._draw(instance)
-                return self._new_if_room(ticket, caller, request, group, drawn, assignors)
-            group.rename(served, self._draw(instance))
-            return served
-        if not member_id:
-            if request.named_first:
-                member_id = self._draw(caller.client_id)
-                group.pending[member_id] = self.clock() + request.session_timeout_ms
-                self._bound_pending(group, member_id)
-                self.answer(ticket, JoinAnswer(WireCode.MEMBER_ID_REQUIRED, member_id))
-                return None
-            return self._new_if_room(
-                ticket, caller, request, group, self._draw(caller.client_id), assignors
-            )
-        code = group.known(member_id, instance)
-        if code is not WireCode.NONE:
-            if code is WireCode.UNKNOWN_MEMBER_ID and member_id in group.pending:
-                return self._new_if_room(ticket, caller, request, group, member_id, assignors)
-            self.answer(ticket, JoinAnswer(code, member_id))
-            return None
-        return group.members[member_id]
-
-    def _bound_pending(self, group: WireGroup, member_id: str) -> None:
-        """Of ids that were given and not used the oldest are forgotten: who was given one and comes
-        late is given another.
-        """
-        self._pending[group.name, member_id] = None
-        while len(self._pending) > PENDING_MAX:
-            name, oldest = next(iter(self._pending))
-            del self._pending[name, oldest]
-            found = self.groups.get(name)
-            if found is not None and found.pending.pop(oldest, None) is not None:
-                self._drop_if_empty(found)
-
-    def _new_if_room(
-        self,
-        ticket: int,
-        caller: Caller,
-        request: JoinRequest,
-        group: WireGroup,
-        member_id: str,
-        assignors: tuple[str, ...],
-    ) -> ServedMember | None:
-        here = sum(len(one.members) for one in self.groups.values())
-        if len(group.members) >= self.limits.max_size or here >= self.limits.members_max:
-            self.answer(ticket, JoinAnswer(WireCode.GROUP_MAX_SIZE_REACHED, member_id))
-            return None
-        return self._new(caller, request, group, member_id, assignors)
-
-    def _new(
-        self,
-        caller: Caller,
-        request: JoinRequest,
-        group: WireGroup,
-        member_id: str,
-        assignors: tuple[str, ...],
-    ) -> ServedMember:
-        generation = max((one.wire.generation for one in group.members.values()), default=0)
-        wire = WireMember(member_id, request.instance, self.times, generation)
-        wishes = AgentWishes(
-            request.group,
-            caller.client_id,
-            caller.host,
-            request.instance,
-            request.session_timeout_ms,
-            assignors,
-            max(request.rebalance_timeout_ms, request.session_timeout_ms),
-        )
+    def _serve(self, wire: WireMember, wishes: AgentWishes) -> ServedMember:
         holder: list[ServedMember] = []
 
         def told(message: msg.ToFetcher) -> None:
@@ -252,35 +250,9 @@ class WireGroups:
             if holder:
                 self._touched(holder[0])
 
-        served = ServedMember(request.group, wire, self.make_agent(wishes, told, after), assignors)
+        served = ServedMember(wishes.group, wire, self.make_agent(wishes, told, after), wishes)
         holder.append(served)
-        group.add(member_id, served)
-        log.info(
-            "member %s (client %s on %s) joins group %s",
-            shown(member_id),
-            shown(caller.client_id),
-            caller.host,
-            shown(request.group),
-        )
         return served
-
-    def _begin_anew(
-        self,
-        served: ServedMember,
-        caller: Caller,
-        request: JoinRequest,
-        group: WireGroup,
-        assignors: tuple[str, ...],
-    ) -> ServedMember:
-        member_id, generation = served.wire.member_id, served.wire.generation
-        served.wire.leave("it names other assignors now")
-        self._touched(served)
-        new = self._new(caller, request, group, member_id, assignors)
-        new.wire.generation = max(new.wire.generation, generation)
-        return new
-
-    def _draw(self, prefix: str) -> str:
-        return f"{prefix[:200]}-{self.new_id()}"
 
     # the others
 
@@ -347,7 +319,11 @@ class WireGroups:
     # what happens
 
     def _told(self, served: ServedMember, message: msg.ToFetcher) -> None:
-        served.wire.told(self.clock(), message)
+        if served.drain is not None:
+            for answer in served.drain.told(self.clock(), message):
+                self._tell(served, answer)
+        else:
+            served.wire.told(self.clock(), message)
         self._touched(served)
 
     def _touched(self, served: ServedMember) -> None:
@@ -360,8 +336,10 @@ class WireGroups:
                     self._tell(served, action.message)
                 case Begin():
                     self._begin(served, action.ask)
+                case Remember():
+                    self._remember(served, action.ticket)
                 case Gone():
-                    self._gone(served, action.reason)
+                    self._gone(served, action)
         if served.closing and served.agent.finished:
             self._closing.pop(id(served), None)
         self._note_wake(served)
@@ -388,19 +366,44 @@ class WireGroups:
     def _begin(self, served: ServedMember, ask: msg.Resolve) -> None:
         self.begin(served.group, ask, lambda answer: self._tell(served, answer))
 
-    def _gone(self, served: ServedMember, reason: str) -> None:
+    def _remember(self, served: ServedMember, ticket: int) -> None:
+        def done() -> None:
+            served.wire.remembered(ticket)
+            self._touched(served)
+
+        if self.memory is None:
+            self.post(done)
+        else:
+            served.remembered = True
+            self.memory.write(served.group, served.to_remember(), served.agent.name, done)
+
+    def _gone(self, served: ServedMember, gone: Gone) -> None:
         served.closing = True
         self._closing[id(served)] = served
         group = self.groups.get(served.group)
         if group is not None:
             group.forget(served)
             self._drop_if_empty(group)
+        if gone.ending is Ending.LEAVES and served.wishes.instance is not None:
+            if self.memory is not None and served.remembered:
+                self.memory.forget(served.group, served.to_remember().node, served.agent.name)
+            served.drain = Drain(self.times, self.clock(), set(served.wire.held))
+            for message in served.drain.begin(served.wire.revocations):
+                self._tell(served, message)
+        elif gone.ending is not Ending.OVER:
+            self._tell(served, msg.Close({}, 0))
         log.info(
             "member %s leaves group %s: %s",
             shown(served.wire.member_id),
             shown(served.group),
-            reason,
+            gone.reason,
         )
+
+    def _cut_short(self, served: ServedMember) -> None:
+        """The gateway ends while a member is on its way out."""
+        if served.drain is not None and not served.drain.over:
+            served.drain.over = True
+            self._tell(served, msg.Close({}, 0))
 
     def _group(self, name: str) -> WireGroup:
         return WireGroup(name, Moves(self.times.flux_ms))
@@ -432,13 +435,17 @@ class WireGroups:
             served = heapq.heappop(self._wakes)[2]
             served.wake_ms = None
             served.wire.tick(now)
+            if served.drain is not None:
+                for message in served.drain.tick(now):
+                    self._tell(served, message)
             agent_ms = served.agent.next_wake_ms()
             if agent_ms is not None and agent_ms <= now:
                 served.agent.tick()
             self._touched(served)
 
     def _note_wake(self, served: ServedMember) -> None:
-        times = [served.wire.next_wake_ms(), served.agent.next_wake_ms()]
+        drain_ms = served.drain.next_wake_ms() if served.drain is not None else None
+        times = [served.wire.next_wake_ms(), drain_ms, served.agent.next_wake_ms()]
         due = [ms for ms in times if ms is not None]
         wake = min(due) if due else None
         if wake != served.wake_ms:

@@ -12,13 +12,15 @@ from zkcoord.znodes.paths import Layout
 
 BROKER_PORTS_APART = 1
 """Broker n has the port `port + 1 + n`, whatever other brokers there are."""
+GATEWAY_IDS = 1_000_000_000
+"""Gateway n is the broker of this number and n to clients: no real one has such an id."""
 
 
 @dataclass(frozen=True)
 class GatewayOptions:
     """Where it listens, what it relays to, and which groups it coordinates. `port_of`: ports of
     brokers that are not to have the usual one; `groups`: compiled by google-re2, since names of
-    groups come from strangers (empty: all).
+    groups come from strangers (empty: all); `names_gateways`: clients learn of the others.
     """
 
     listen: Address
@@ -29,6 +31,8 @@ class GatewayOptions:
     layout: Layout = Layout.DRAFT
     limits: GroupLimits = field(default_factory=GroupLimits)
     times: WireTimes = field(default_factory=WireTimes)
+    guardian: bool = True
+    names_gateways: bool = True
     frame_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = 10_000
     connections_per_address_max: int = 5_000

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import signal
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -23,21 +23,28 @@ from kafka.protocol.admin import ListGroupsResponse
 from consumer.core import messages as msg
 from consumer.gateway import frames, tools
 from consumer.gateway.address import Address
-from consumer.gateway.agents import Agents, find_begin
+from consumer.gateway.agents import Agents, find_begin, guard
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.groups import WireGroups
-from consumer.gateway.options import GatewayOptions
+from consumer.gateway.memory import ClientMemory
+from consumer.gateway.neighbours import Neighbours
+from consumer.gateway.options import GATEWAY_IDS, GatewayOptions
+from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.store import GroupStore
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
 from consumer.member.driver import MemberDriver
+from consumer.member.thread import guardian_tls
 from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.gateway_nodes import AnnouncedGateway
 from zkcoord.znodes.names import shown
 
 log = logging.getLogger(__name__)
@@ -67,17 +74,34 @@ class Gateway:
         self.cluster = Cluster(options.brokers, security)
         self.store = GroupStore(zk, options.layout)
         self.members = Loop("gateway-members")
+        self.guardian = self._new_guardian()
+        self.session = OwnSession(
+            KazooEnsemble(zk, self.members.post),
+            boot_ms,
+            lambda port, session_id: guard(self.guardian, port, session_id),
+        )
+        self.session.use(
+            Neighbours(
+                options.layout,
+                zk.acl,
+                zk.roles,
+                Address(options.host, options.listen.port),
+                self._gateways_changed,
+            )
+        )
+        self.others: tuple[tuple[int, Address], ...] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
         self.groups = WireGroups(
             boot_ms,
             self.members.post,
-            Agents(zk, options.layout, self.members.post).make,
+            Agents(zk, options.layout, self.members.post, self._new_guardian).make,
             self._answered,
             self._begin,
             lambda: str(uuid.uuid4()),
             options.limits,
             options.times,
+            ClientMemory(self.session, options.layout, zk.acl),
         )
         self._connections: dict[int, ClientConnection] = {}
         self._numbers = 0
@@ -100,6 +124,8 @@ class Gateway:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._events.add_signal_handler(number, self._stopping.set)
         self.members.attach(self.groups)
+        self.members.attach(self.session)
+        self.members.post(self.session.start)
         self.members.start(self._members_end)
         try:
             self.seen = await self._run(self.cluster.look)
@@ -110,6 +136,21 @@ class Gateway:
         finally:
             await self._close()
         return 1 if self.members.failure is not None else 0
+
+    def _new_guardian(self) -> Guardian:
+        return Guardian.start(
+            guardian_tls(self.zk),
+            log.info,
+            enabled=self.options.guardian,
+            sasl_demanded=self.zk.sasl is not None,
+        )
+
+    def _gateways_changed(self, others: tuple[AnnouncedGateway, ...]) -> None:
+        """On the members' thread."""
+        named = others if self.options.names_gateways else ()
+        self.others = tuple(
+            (GATEWAY_IDS + one.number % GATEWAY_IDS, Address(one.host, one.port)) for one in named
+        )
 
     def _members_end(self) -> None:
         self._events.call_soon_threadsafe(self._stopping.set)
@@ -397,9 +438,10 @@ class Gateway:
 
     def _lists_ours(self, broker_id: int) -> bool:
         """Whether ListGroups names our groups on a port: clients ask every broker and put the
-        answers together, so only one may.
+        answers together, so only one may. The first port is a broker to clients of others.
         """
-        return broker_id < 0 or broker_id == min(self.seen.brokers, default=-1)
+        first = broker_id < 0 and not self.others
+        return first or broker_id == min(self.seen.brokers, default=-1)
 
     async def _listed(
         self, connection: ClientConnection, head: Head, body: Any, answer: bytes
@@ -435,12 +477,18 @@ class Gateway:
             if await self._ask_members(lambda: self.groups.finished):
                 break
             await asyncio.sleep(0.02)
+        self.members.post(self.session.close)
+        while self._events.time() < deadline and not self.members.stopped.is_set():
+            if await self._ask_members(lambda: self.session.finished):
+                break
+            await asyncio.sleep(0.02)
         for connection in list(self._connections.values()):
             connection.close()
         self.members.stop()
         await self._run(self.members.join, CLOSE_S)
         await self._run(self.store.close)
         await self._run(self.cluster.close)
+        await self._run(self.guardian.stop)
         self.pool.shutdown(wait=False)
 
 
@@ -463,6 +511,10 @@ class _Listener:
     def place(self) -> Place:
         """Where clients find brokers."""
         return self.gateway.place
+
+    def others(self) -> Sequence[tuple[int, Address]]:
+        """What clients find other gateways as."""
+        return self.gateway.others
 
     def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
         """See `Host`."""

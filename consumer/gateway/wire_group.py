@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.core import messages as msg
+from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.gateway_nodes import RememberedClient
 
 FENCED_IDS_MAX = 100
 
@@ -29,13 +31,17 @@ class Agent(Protocol):
         """When something is due."""
 
     @property
+    def name(self) -> str:
+        """Of its registration; "" without one."""
+
+    @property
     def finished(self) -> bool:
         """Closed for good, its session over."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentWishes:
-    """What the agent of a new member is to be."""
+    """What the agent of a new member is to be. `alone`: nobody else can have its instance yet."""
 
     group: str
     client_id: str
@@ -44,6 +50,7 @@ class AgentWishes:
     grace_ms: int
     assignors: tuple[str, ...]
     rebalance_timeout_ms: int
+    alone: bool = False
 
 
 MakeAgent = Callable[
@@ -55,14 +62,33 @@ MakeAgent = Callable[
 
 @dataclass(slots=True, eq=False)
 class ServedMember:
-    """A member with its agent. `assignors` are those of its registration."""
+    """A member with its agent. `wishes` are those of its registration. `drain`: its client left."""
 
     group: str
     wire: WireMember
     agent: Agent
-    assignors: tuple[str, ...]
+    wishes: AgentWishes
     wake_ms: int | None = None
     closing: bool = False
+    remembered: bool = False
+    drain: Drain | None = None
+
+    def to_remember(self) -> RememberedClient:
+        """What its client has been told, or is about to be."""
+        wire, wishes = self.wire, self.wishes
+        return RememberedClient(
+            wire.member_id,
+            wire.instance,
+            wire.generation,
+            wire.protocol,
+            wishes.assignors,
+            wire.topics,
+            wire.has,
+            wire.session_timeout_ms,
+            wishes.rebalance_timeout_ms,
+            wire.client_id,
+            wire.host,
+        )
 
 
 class Moves:

@@ -106,8 +106,11 @@ class MemberMultis:
         return MemberMulti(tuple(ops), stores)
 
     def registration(self, subscription: Subscription, user_data: str) -> bytes:
-        """What the registration's node says."""
+        """What the registration's node says. An instance that wants nothing leaves nothing behind
+        that would have to wait for it.
+        """
         o = self.options
+        wants = bool(subscription.topics) or subscription.pattern is not None
         return codec.encode_registration(
             subscription,
             timestamp_ms=self.wall_clock(),
@@ -115,7 +118,7 @@ class MemberMultis:
             protocols=o.protocols,
             instance=o.instance,
             process=o.process,
-            grace_ms=o.grace_ms if o.instance is not None else 0,
+            grace_ms=o.grace_ms if o.instance is not None and wants else 0,
             rebalance_timeout_ms=o.rebalance_timeout_ms,
             user_data=user_data or o.user_data,
             client=o.client,

@@ -118,7 +118,7 @@ class MemberThread:
     ) -> None:
         self.member = member_options(options)
         self._guardian = Guardian.start(
-            tls=_guardian_tls(zk),
+            tls=guardian_tls(zk),
             log=log.info,
             enabled=bool(options.config["guardian"]),
             sasl_demanded=zk.sasl is not None,
@@ -318,7 +318,8 @@ class MemberThread:
         log.debug("%s", record)
 
 
-def _guardian_tls(zk: ZkOptions) -> TlsOptions | None:
+def guardian_tls(zk: ZkOptions) -> TlsOptions | None:
+    """How a guardian reaches the ensemble."""
     if zk.tls is None:
         return None
     return TlsOptions(zk.tls.ca, zk.tls.cert, zk.tls.key, zk.tls.key_password)

@@ -154,6 +154,7 @@ IDENTITY = (
         "guardian",
         True,
         "a companion process closes the session at once when this process is killed",
+        (Use.COORDINATOR, Use.GATEWAY),
     ),
     text(
         "guardian_report_path",
@@ -323,6 +324,22 @@ GATEWAY = (
         HOUR_MS,
         (Use.GATEWAY,),
         "MS",
+    ),
+    number(
+        "member_grace_ms",
+        10_000,
+        "how long a client's partitions wait for it to come to another gateway when this one is"
+        " stopped or lost",
+        0,
+        HOUR_MS,
+        (Use.GATEWAY,),
+        "MS",
+    ),
+    switch(
+        "gateways_in_metadata",
+        True,
+        "name the other gateways to clients, as brokers without partitions",
+        (Use.GATEWAY,),
     ),
 )
 

@@ -36,6 +36,10 @@ PROBLEMS_MAX = 20
 OWNERSHIP_CHARS_MAX = 64 * 1024
 STREAMS_MAX = 10_000
 
+_TOO_MANY = (
+    f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions, or threads hold more than"
+    " their instance"
+)
 _STATES = {state.value: state for state in GroupState}
 
 
@@ -184,7 +188,7 @@ def _departed(document: JsonObject, topics: Iterable[str]) -> tuple[Departed, ..
     groups_topics = _streams(dict.fromkeys(topics, 1))
     departed = []
     for item in found:
-        partitions = _partitions(mapping(item, "partitions"), budget)
+        partitions = partitions_in(mapping(item, "partitions"), budget)
         budget -= len(partitions)
         numbers = _numbers(mapping(item, "threads", {}), frozenset(partitions))
         streams = _streams(mapping(item, "topics")) if "topics" in item else groups_topics
@@ -218,7 +222,7 @@ def _numbers(found: JsonObject, partitions: frozenset[TopicPartition]) -> dict[T
     for number in found:
         if not names.is_number(number) or int(number) >= STREAMS_MAX:
             raise UnfitField(f"{names.shown(number)} is not a thread's number")
-        given = _partitions(mapping(found, number), budget)
+        given = partitions_in(mapping(found, number), budget)
         budget -= len(given)
         for partition in given:
             if partition not in partitions:
@@ -242,8 +246,12 @@ def ranges_of(partitions: Iterable[TopicPartition]) -> dict[str, str]:
     }
 
 
-def _partitions(found: JsonObject, budget: int) -> tuple[TopicPartition, ...]:
-    """Ranges back to partitions, at most `budget`: a range of nine digits is a bomb otherwise."""
+def partitions_in(
+    found: JsonObject, budget: int, beyond: str = _TOO_MANY
+) -> tuple[TopicPartition, ...]:
+    """Ranges back to partitions, at most `budget` (else `beyond` is said): a range of nine digits
+    is a bomb otherwise.
+    """
     partitions: list[TopicPartition] = []
     for topic in found:
         if not names.is_topic(topic):
@@ -255,10 +263,7 @@ def _partitions(found: JsonObject, budget: int) -> tuple[TopicPartition, ...]:
                 raise UnfitField(f"the partitions of {names.shown(topic)} are not ranges")
             budget -= int(last) - int(first) + 1
             if budget < 0:
-                raise UnfitField(
-                    f"departed holds more than {DEPARTED_PARTITIONS_MAX} partitions, or threads"
-                    " hold more than their instance"
-                )
+                raise UnfitField(beyond)
             partitions += [
                 TopicPartition(topic, number) for number in range(int(first), int(last) + 1)
             ]

@@ -237,6 +237,7 @@ class Layout:
             self.channels(group),
             self.publications(group),
             self.replayed_plans(group),
+            self.clients(group),
             self.requests(group),
             self.offsets(group),
             self.commit_metadata_root(group),
@@ -312,6 +313,26 @@ class Layout:
         gone.
         """
         return f"{self.replayed_plans(group)}/{incarnation}-{number}"
+
+    def clients(self, group: str) -> str:
+        """The parent of what gateways remember of their clients."""
+        return f"{self.group(group)}/clients"
+
+    def client(self, group: str, instance: str) -> str:
+        """What is remembered of the client whose member is this instance."""
+        return f"{self.clients(group)}/{instance}"
+
+    @property
+    def gateways(self) -> str:
+        """The parent of the gateways that are there, in every layout: nothing else is below its own
+        parent with the one, and no group can have its name with the other.
+        """
+        return f"{GATEWAYS_ABOVE}/gateways"
+
+    @property
+    def gateway_prefix(self) -> str:
+        """What ZooKeeper's sequence suffix is appended to."""
+        return f"{self.gateways}/gateway-"
 
     def owners(self, group: str) -> str:
         """The parent of the group's owner nodes."""
@@ -442,6 +463,7 @@ class Layout:
 CONSUMERS = "/consumers"
 TOPICS = "/brokers/topics"
 BROKERS = "/brokers/ids"
+GATEWAYS_ABOVE = "/zkcoord"
 Layout.DRAFT = Layout("draft", "/consumers/coordinator", "/consumers/groups", "/consumers/groups")
 Layout.ISOLATED = Layout("isolated", "/zkcoord/coordinator", "/zkcoord/groups", CONSUMERS)
 LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (Layout.DRAFT, Layout.ISOLATED)}

@@ -16,7 +16,7 @@ import logging
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +53,9 @@ class Host(Protocol):
 
     def upstream(self) -> Address | None:
         """The broker behind this listener; None: none is known."""
+
+    def others(self) -> Sequence[tuple[int, Address]]:
+        """Brokers to be named beside the real ones: other gateways."""
 
     def place(self) -> Place:
         """Where clients find brokers."""
@@ -423,7 +426,7 @@ class ClientConnection(asyncio.Protocol):
             self._pause_broker("turn")
             expected.after(frame)
             return False
-        self._send(rewritten(expected.head, frame, self.host.place()))
+        self._send(rewritten(expected.head, frame, self.host.place(), self.host.others()))
         self._answered()
         return True
 

@@ -10,7 +10,7 @@ not listed here it goes through as the broker offers it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka.protocol.admin import DescribeClusterResponse
@@ -50,16 +50,20 @@ Place = Callable[[int, Address], Address]
 """A broker's id and its own address -> where clients find it."""
 
 
+Others = Sequence[tuple[int, Address]]
+"""Ids and addresses."""
+
+
 class BadAnswerError(ValueError):
     """A broker's answer that cannot be read: its client must not see it."""
 
 
-def rewritten(head: Head, frame: bytes, place: Place) -> bytes:
-    """The answer to a request of `REWRITTEN` (without its length), framed anew. Raises
-    `BadAnswerError`.
+def rewritten(head: Head, frame: bytes, place: Place, others: Others = ()) -> bytes:
+    """The answer to a request of `REWRITTEN` (without its length), framed anew; `others` are
+    brokers to be named beside. Raises `BadAnswerError`.
     """
     try:
-        return _REWRITERS[head.key](head, frame, place)
+        return _REWRITERS[head.key](head, frame, place, others)
     except (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError) as error:
         raise BadAnswerError(f"answer of API {head.key} version {head.version}: {error}") from error
 
@@ -76,23 +80,35 @@ def _framed(head: Head, response: Any) -> bytes:
     return bytes(response.encode(header=True, framed=True))
 
 
-def _metadata(head: Head, frame: bytes, place: Place) -> bytes:
+def _metadata(head: Head, frame: bytes, place: Place, others: Others) -> bytes:
     response = _decoded(MetadataResponse, head, frame)
     for broker in response.brokers:
         found = place(broker.node_id, Address(broker.host, broker.port))
         broker.host, broker.port = found.host, found.port
+    for node_id, where in others:
+        response.brokers.append(
+            MetadataResponse.MetadataResponseBroker(
+                node_id=node_id, host=where.host, port=where.port, rack=None
+            )
+        )
     return _framed(head, response)
 
 
-def _cluster(head: Head, frame: bytes, place: Place) -> bytes:
+def _cluster(head: Head, frame: bytes, place: Place, others: Others) -> bytes:
     response = _decoded(DescribeClusterResponse, head, frame)
     for broker in response.brokers:
         found = place(broker.broker_id, Address(broker.host, broker.port))
         broker.host, broker.port = found.host, found.port
+    for node_id, where in others:
+        response.brokers.append(
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=node_id, host=where.host, port=where.port, rack=None, is_fenced=False
+            )
+        )
     return _framed(head, response)
 
 
-def _coordinator(head: Head, frame: bytes, place: Place) -> bytes:
+def _coordinator(head: Head, frame: bytes, place: Place, others: Others) -> bytes:
     response = _decoded(FindCoordinatorResponse, head, frame)
     for one in response.coordinators if head.version >= 4 else (response,):
         if one.error_code == 0:
@@ -101,7 +117,7 @@ def _coordinator(head: Head, frame: bytes, place: Place) -> bytes:
     return _framed(head, response)
 
 
-def _api_versions(head: Head, frame: bytes, place: Place) -> bytes:
+def _api_versions(head: Head, frame: bytes, place: Place, others: Others) -> bytes:
     # an answer to a version that the broker does not know is of version 0 (error 35)
     (code,) = struct.unpack_from(">h", frame, 4)
     version = 0 if code == 35 else head.version
@@ -126,7 +142,7 @@ def _api_versions(head: Head, frame: bytes, place: Place) -> bytes:
     return _framed(head, response)
 
 
-_REWRITERS: dict[int, Callable[[Head, bytes, Place], bytes]] = {
+_REWRITERS: dict[int, Callable[[Head, bytes, Place, Others], bytes]] = {
     METADATA: _metadata,
     FIND_COORDINATOR: _coordinator,
     API_VERSIONS: _api_versions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from consumer.core import messages as msg
@@ -52,6 +53,25 @@ class WireTimes:
     disconnect_grace_ms: int = 1_000
     """A member without a connection is gone after this time."""
 
+    member_grace_ms: int = 10_000
+    """How long the partitions of a client wait for it to come to another gateway, when this one
+    ends or is lost.
+    """
+
+    restore_ms: int = 30_000
+    """How long a client that came from another gateway is not told that it has lost what does not
+    come back.
+    """
+
+    restore_rest_ms: int = 300
+    """The same once some of it has come back."""
+
+    drain_quiet_ms: int = 300
+    """A member whose client left goes when it has had nothing for so long."""
+
+    drain_ms: int = 5_000
+    """It goes in any case after this time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -76,10 +96,28 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
+class Remember:
+    """Write down what the client is about to be told, then say so (`remembered`): another gateway
+    may have to go on with it.
+    """
+
+    ticket: int
+
+
+class Ending(enum.Enum):
+    """What becomes of the agent of a member that is over."""
+
+    LEAVES = "gives up everything first, so that others have it at once"
+    WAITS = "closes, and its partitions wait for its client to come to another gateway"
+    OVER = "has ended by itself"
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """This member is over: whoever names it is unknown from now on."""
 
     reason: str
+    ending: Ending = Ending.OVER
 
 
-WireAction = Reply | Tell | Begin | Gone
+WireAction = Reply | Tell | Begin | Remember | Gone

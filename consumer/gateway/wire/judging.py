@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
+from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, shown
 
 from .actions import GroupLimits
@@ -48,7 +49,8 @@ def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
     if not low <= request.session_timeout_ms <= high:
         return WireCode.INVALID_SESSION_TIMEOUT
     # what Kafka's clients allow as an instance id is what it allows as a topic's name
-    if request.instance is not None and not is_topic(request.instance):
+    instance = request.instance
+    if instance is not None and (not is_topic(instance) or is_instance_of_client(instance)):
         return WireCode.INVALID_REQUEST
     known = [(name, blob) for name, blob in request.protocols if name in OURS]
     if request.protocol_type != CONSUMER or not known:

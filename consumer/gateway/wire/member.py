@@ -21,13 +21,12 @@ it was last told, less what it gave up). A client has something to do as long as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from consumer.core import messages as msg
 from zkcoord.core.model import Subscription, TopicPartition
+from zkcoord.znodes.gateway_nodes import RememberedClient
 
-from .actions import Begin, Gone, Reply, Tell, WireAction, WireTimes
+from .actions import Begin, Ending, Gone, Remember, Reply, Tell, WireAction, WireTimes
+from .committing import COMMIT_CODES, METADATA_CHARS_MAX, Committing
 from .judging import JoinWishes
 from .parking import HeartbeatInterval, Parked
 from .requests import (
@@ -42,16 +41,9 @@ from .requests import (
     SyncRequest,
     WireCode,
 )
+from .restoring import COMMITS_MAX, Restoring, WaitingCommit
 
 GENERATION_MAX = 2**31 - 1
-METADATA_CHARS_MAX = 4_096
-
-
-@dataclass(slots=True)
-class _Committing:
-    ticket: int
-    refused: dict[TopicPartition, WireCode] = field(default_factory=dict)
-    offsets: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
 class WireMember:
@@ -91,8 +83,20 @@ class WireMember:
         self._beat: Parked | None = None
         self._interval = HeartbeatInterval(times)
         self._tokens = 0
-        self._committing: dict[int, _Committing] = {}
+        self._committing: dict[int, Committing] = {}
+        self._remembering: dict[int, SyncAnswer] = {}
+        self._restoring: Restoring | None = None
         self._out: list[WireAction] = []
+
+    def restore(self, now_ms: int, client: RememberedClient) -> None:
+        """Go on with a client of another gateway, which has been told this and nothing since."""
+        self.generation, self.protocol = client.generation, client.protocol
+        self._session_ms, self.topics = client.session_timeout_ms, client.topics
+        self.client_id, self.host = client.client_id, client.host
+        self.has, self.synced, self._joined = client.has, True, True
+        self._seen_ms = now_ms
+        self._restoring = Restoring(self.times, now_ms, client.has, client.generation)
+        self._out.append(Tell(msg.Subscribe(Subscription(dict.fromkeys(client.topics, 1)))))
 
     def take(self) -> list[WireAction]:
         """What is to be done, in order."""
@@ -108,6 +112,16 @@ class WireMember:
     def due(self) -> frozenset[TopicPartition]:
         """What is to be given up and is not yet."""
         return frozenset().union(*self._due.values()) if self._due else frozenset()
+
+    @property
+    def revocations(self) -> tuple[int, ...]:
+        """Tokens of the agent's revocations that wait for an answer."""
+        return tuple(self._due)
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """As the client asked for."""
+        return self._session_ms
 
     @property
     def waits_for_sync(self) -> bool:
@@ -141,7 +155,8 @@ class WireMember:
             subscription = Subscription(dict.fromkeys(topics, 1))
             self._out.append(Tell(msg.Subscribe(subscription)))
         owned = wishes.subscription.owned if wishes.cooperative else frozenset()
-        self.has = owned & frozenset(self.held)
+        expected = self.has if self._restoring is not None else frozenset()
+        self.has = owned & (frozenset(self.held) | expected)
         # what was lost and has come back is not what the client still believes to own
         self._again = (self._again | self._lost) & self.has
         self._lost.clear()
@@ -156,6 +171,7 @@ class WireMember:
     def sync(self, now_ms: int, ticket: int, connection: int, request: SyncRequest) -> None:
         """SyncGroup: parked until the assignment has settled."""
         self._heard(now_ms, connection)
+        self._catch_up(request.generation)
         if request.generation != self.generation:
             return self._reply(ticket, SyncAnswer(WireCode.ILLEGAL_GENERATION))
         if request.protocol_name and request.protocol_name != self.protocol:
@@ -172,6 +188,7 @@ class WireMember:
         self._interval.came(now_ms)
         self._heard(now_ms, connection)
         self._end_beat(WireCode.NONE)
+        self._catch_up(request.generation)
         code = self._code(request.generation)
         if code is not WireCode.NONE:
             return self._reply(ticket, BeatAnswer(code))
@@ -180,6 +197,10 @@ class WireMember:
     def commit(self, now_ms: int, ticket: int, connection: int, request: CommitRequest) -> None:
         """OffsetCommit of a member: only what it holds is stored."""
         self._heard(now_ms, connection)
+        self._catch_up(request.generation)
+        if self._restoring is not None and len(self._restoring.commits) < COMMITS_MAX:
+            self._restoring.commits.append(WaitingCommit(ticket, connection, request))
+            return None
         if request.generation != self.generation:
             return self._reply(ticket, CommitAnswer(WireCode.ILLEGAL_GENERATION))
         refused: dict[TopicPartition, WireCode] = {}
@@ -198,7 +219,7 @@ class WireMember:
         if not stored:
             return self._reply(ticket, CommitAnswer(WireCode.NONE, refused))
         self._tokens += 1
-        self._committing[self._tokens] = _Committing(ticket, refused, stored)
+        self._committing[self._tokens] = Committing(ticket, refused, stored)
         offsets = {tp: offset for tp, (offset, _) in stored.items()}
         texts = {tp: text for tp, (_, text) in stored.items() if text}
         self._out.append(Tell(msg.Commit(self._tokens, offsets, self._epoch, texts)))
@@ -206,8 +227,18 @@ class WireMember:
     def leave(self, reason: str) -> None:
         """The client leaves, or is taken for gone."""
         if not self.over:
-            self._out.append(Tell(msg.Close({}, self._epoch)))
-            self._end(WireCode.UNKNOWN_MEMBER_ID, reason)
+            self._end(WireCode.UNKNOWN_MEMBER_ID, reason, Ending.LEAVES)
+
+    def hand_over(self, reason: str) -> None:
+        """Another gateway, or another agent, goes on with this client."""
+        if not self.over:
+            self._end(WireCode.NOT_COORDINATOR, reason, Ending.WAITS)
+
+    def remembered(self, ticket: int) -> None:
+        """What the client is to be told was written down, or cannot be."""
+        answer = self._remembering.pop(ticket, None)
+        if answer is not None:
+            self._reply(ticket, answer)
 
     def succeeded(self, member_id: str) -> None:
         """Another client has this instance now, under this id; what the one before waits for is
@@ -251,6 +282,8 @@ class WireMember:
         match message:
             case msg.Assigned():
                 self._assigned(message)
+                if self._restoring is not None:
+                    self._restoring.came(now_ms)
             case msg.Revoke():
                 self._due[message.token] = frozenset(message.partitions)
                 if message.in_part:
@@ -272,8 +305,9 @@ class WireMember:
             case msg.CommitDone():
                 return self._committed(message)
             case msg.Failed():
+                # who has its instance now is asked there: another client, or the same one
                 fenced = message.code is msg.FailureCode.FENCED_INSTANCE_ID
-                code = WireCode.FENCED_INSTANCE_ID if fenced else WireCode.UNKNOWN_MEMBER_ID
+                code = WireCode.NOT_COORDINATOR if fenced else WireCode.UNKNOWN_MEMBER_ID
                 return self._end(code, message.message)
             case _:
                 return
@@ -307,7 +341,7 @@ class WireMember:
         if commit is None:
             return
         codes = dict(commit.refused)
-        bad = _COMMIT_CODES[message.outcome]
+        bad = COMMIT_CODES[message.outcome]
         named = set(message.partitions) or set(commit.offsets)
         for tp, value in commit.offsets.items():
             if message.outcome is not msg.CommitOutcome.OK and tp in named:
@@ -325,7 +359,9 @@ class WireMember:
         times = [self._expires_ms()]
         if self._beat is not None:
             times.append(self._beat.until_ms)
-        if self._sync is not None:
+        if self._restoring is not None:
+            times.append(self._restoring.until_ms)
+        elif self._sync is not None:
             times.append(self._sync_due_ms(self._sync))
         return min(times)
 
@@ -349,7 +385,16 @@ class WireMember:
     def _code(self, generation: int) -> WireCode:
         if generation != self.generation or self._lost:
             return WireCode.ILLEGAL_GENERATION
-        return WireCode.REBALANCE_IN_PROGRESS if self._busy else WireCode.NONE
+        busy = self._busy and self._restoring is None
+        return WireCode.REBALANCE_IN_PROGRESS if busy else WireCode.NONE
+
+    def _catch_up(self, generation: int) -> None:
+        """A client that had joined again, and was not given anything before its gateway was lost,
+        names a later generation than was written down.
+        """
+        restoring = self._restoring
+        if restoring is not None and restoring.generation == self.generation < generation:
+            self.generation, self.synced = generation, False
 
     def _reply(self, ticket: int, answer: Answer) -> None:
         self._out.append(Reply(ticket, answer))
@@ -387,11 +432,20 @@ class WireMember:
 
     def _look(self, now_ms: int) -> None:
         """Answer what is parked and has something to hear."""
+        restoring = self._restoring
+        if restoring is not None:
+            if not restoring.is_over(now_ms, self.held):
+                return
+            self._restoring = None
+            for one in restoring.commits:
+                self.commit(now_ms, one.ticket, one.connection, one.request)
         if self._sync is not None and now_ms >= self._sync_due_ms(self._sync):
             ticket, self._sync = self._sync.ticket, None
             self.has, self.synced = self.given, True
             partitions = tuple(sorted(self.has))
-            self._reply(ticket, SyncAnswer(WireCode.NONE, partitions, self.protocol))
+            answer = SyncAnswer(WireCode.NONE, partitions, self.protocol)
+            self._remembering[ticket] = answer
+            self._out.append(Remember(ticket))
         if self._beat is not None:
             code = self._code(self.generation)
             if code is not WireCode.NONE:
@@ -415,25 +469,20 @@ class WireMember:
             ticket, self._beat = self._beat.ticket, None
             self._reply(ticket, BeatAnswer(code))
 
-    def _end(self, code: WireCode, reason: str) -> None:
+    def _end(self, code: WireCode, reason: str, ending: Ending = Ending.OVER) -> None:
         self.over = True
         self._end_waits(code)
-        self._out.append(Gone(reason))
+        self._out.append(Gone(reason, ending))
 
     def _end_waits(self, code: WireCode) -> None:
         self._end_sync(code)
         self._end_beat(code)
-        for commit in self._committing.values():
-            self._reply(commit.ticket, CommitAnswer(code))
+        waiting = self._restoring.commits if self._restoring is not None else []
+        tickets = [c.ticket for c in self._committing.values()] + [c.ticket for c in waiting]
+        for ticket in tickets:
+            self._reply(ticket, CommitAnswer(code))
+        for ticket in self._remembering:
+            self._reply(ticket, SyncAnswer(code))
         self._committing.clear()
-
-
-_COMMIT_CODES: Mapping[msg.CommitOutcome, WireCode] = {
-    msg.CommitOutcome.OK: WireCode.NONE,
-    msg.CommitOutcome.REFUSED: WireCode.COORDINATOR_NOT_AVAILABLE,
-    msg.CommitOutcome.OVERRULED: WireCode.REBALANCE_IN_PROGRESS,
-    msg.CommitOutcome.NOT_OWNED: WireCode.ILLEGAL_GENERATION,
-    msg.CommitOutcome.GROUP_ALIVE: WireCode.UNKNOWN_MEMBER_ID,
-    msg.CommitOutcome.NO_LONGER_MEMBER: WireCode.UNKNOWN_MEMBER_ID,
-    msg.CommitOutcome.UNAVAILABLE: WireCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
+        self._remembering.clear()
+        self._restoring = None

@@ -151,11 +151,17 @@ class Registration:
         self.port.watch(self.layout.registration(group, self.name), WatchMode.PERSISTENT, _ignore)
         self.port.watch(self.layout.leader, WatchMode.PERSISTENT, _ignore)
         self.port.watch(self.layout.mode(group), WatchMode.PERSISTENT, _ignore)
-        if self.options.instance is None:
+        if not self._has_rivals:
             self._look()
         else:
             # who else has the instance must not be read from the past
             self.port.sync(lambda result: self._look() if isinstance(result, ReadDone) else None)
+
+    @property
+    def _has_rivals(self) -> bool:
+        """Whether somebody else may have its instance."""
+        new = self.options.instance_is_new and self.join.first
+        return self.options.instance is not None and not new
 
     @property
     def wake_ms(self) -> int | None:
@@ -261,7 +267,7 @@ class Registration:
                 self._are_ours,
                 lambda why: self._fail(FailureCode.REJECTED, why),
             )
-        listed = self.options.instance is not None or self.options.consumer_id is not None
+        listed = self._has_rivals or self.options.consumer_id is not None
         self.nodes.arrange(nodes, lambda: self._list(size) if listed else self._register())
 
     def _are_ours(self) -> None:

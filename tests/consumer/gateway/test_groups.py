@@ -9,7 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway.groups import PENDING_MAX, WireGroups
+from consumer.gateway.groups import WireGroups
+from consumer.gateway.memory import Memory
+from consumer.gateway.newcomers import PENDING_MAX
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
     Answer,
@@ -31,6 +33,7 @@ from consumer.gateway.wire_group import AgentWishes
 from zkcoord.core.model import Subscription, TopicPartition
 
 TP = TopicPartition("t", 0)
+TIMES = WireTimes()
 
 
 class Agent:
@@ -39,6 +42,7 @@ class Agent:
     def __init__(self, wishes: AgentWishes, tell: Callable[[msg.ToFetcher], None]) -> None:
         self.wishes = wishes
         self.tell = tell
+        self.name = "registered"
         self.told: list[msg.FromFetcher] = []
 
     def receive(self, message: msg.FromFetcher) -> None:
@@ -61,7 +65,7 @@ class Agent:
 class World:
     """A gateway's groups, whose time stands still."""
 
-    def __init__(self, limits: GroupLimits | None = None) -> None:
+    def __init__(self, limits: GroupLimits | None = None, memory: Memory | None = None) -> None:
         self.now = 1_000_000
         self.posted: list[Callable[[], None]] = []
         self.answers: dict[int, Answer] = {}
@@ -76,7 +80,8 @@ class World:
             lambda group, ask, answer: answer(msg.Resolved(ask.token, {}, ask.partitions)),
             self._draw,
             limits or GroupLimits(),
-            WireTimes(),
+            TIMES,
+            memory,
         )
 
     def _make(
@@ -154,7 +159,7 @@ def test_a_client_is_named_first_and_joins_under_that_name() -> None:
     assert world.agents == []
     assert world.join("me-id1") == JoinAnswer(WireCode.NONE, "me-id1", 1, "range")
     (agent,) = world.agents
-    assert agent.wishes == AgentWishes("g", "me", "host", None, 10_000, ("range",), 60_000)
+    assert agent.wishes == AgentWishes("g", "me", "host", None, 0, ("range",), 60_000, alone=True)
     assert agent.told == [msg.Subscribe(Subscription({"t": 1}))]
 
 
@@ -241,6 +246,7 @@ def test_leaving_by_id_by_instance_and_of_who_is_not_there() -> None:
         WireCode.NONE,
         (WireCode.NONE, WireCode.NONE, WireCode.UNKNOWN_MEMBER_ID, WireCode.NONE),
     )
+    world.wait(TIMES.drain_quiet_ms)
     assert all(agent.finished for agent in world.agents)
     assert world.groups.groups == {}
     gone = world.ask(LeaveRequest("g", ((one, None),), batch=False))

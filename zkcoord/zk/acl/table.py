@@ -20,7 +20,7 @@ from functools import cached_property
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.port import PERMISSIONS, AclEntry, Create, Op
 from zkcoord.znodes.names import shown
-from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout, parents
+from zkcoord.znodes.paths import CONSUMERS, GATEWAYS_ABOVE, LAYOUTS, Layout, parents
 
 ANY = "*"
 ALL = "rwcda"
@@ -102,6 +102,11 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule("publication", lambda lay: lay.publication(ANY, ANY), "r", "finish another's"),
     AclRule("plans", lambda lay: lay.replayed_plans(ANY), "rcd", "say what is read again"),
     AclRule("plan", lambda lay: f"{lay.replayed_plans(ANY)}/{ANY}", "rw", "say it anew"),
+    AclRule("clients", lambda lay: lay.clients(ANY), "rcd", "remember a gateway's clients"),
+    AclRule("client", lambda lay: lay.client(ANY, ANY), "rw", "remember what it has been told"),
+    AclRule("root above the gateways", lambda lay: GATEWAYS_ABOVE, "r", "nothing"),
+    AclRule("gateways", lambda lay: lay.gateways, "r", "nothing: clients are sent there"),
+    AclRule("gateway", lambda lay: f"{lay.gateways}/{ANY}", "r", "nothing"),
     AclRule(
         "group's node above its offsets",
         lambda lay: f"{CONSUMERS}/{ANY}",

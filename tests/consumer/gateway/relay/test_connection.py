@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -96,6 +96,10 @@ class Relay:
     def upstream(self) -> Address | None:
         """The broker."""
         return Address("127.0.0.1", self.broker.port)
+
+    def others(self) -> Sequence[tuple[int, Address]]:
+        """None."""
+        return ()
 
     def place(self) -> Place:
         """Nothing is rewritten here."""

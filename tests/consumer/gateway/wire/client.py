@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Begin, Gone, Reply, Tell, WireTimes
+from consumer.gateway.wire.actions import Begin, Ending, Gone, Remember, Reply, Tell, WireTimes
 from consumer.gateway.wire.judging import JoinWishes
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
@@ -43,6 +43,9 @@ class Scene:
         self.told: list[msg.FromFetcher] = []
         self.asked: list[msg.Resolve] = []
         self.gone = ""
+        self.ending: Ending | None = None
+        self.remembers = True
+        self.to_remember: list[int] = []
         self.tickets = 0
         self.epoch = 0
 
@@ -158,9 +161,20 @@ class Scene:
                     self.told.append(action.message)
                 case Begin():
                     self.asked.append(action.ask)
+                case Remember():
+                    self.to_remember.append(action.ticket)
                 case Gone():
-                    self.gone = action.reason
+                    self.gone, self.ending = action.reason, action.ending
+        if self.remembers and self.to_remember:
+            self.remember()
         return self.tickets
+
+    def remember(self) -> None:
+        """It is written down what the client is about to be told."""
+        tickets, self.to_remember = self.to_remember, []
+        for ticket in tickets:
+            self.wire.remembered(ticket)
+        self._look()
 
 
 def member_of(*numbers: int, cooperative: bool = True, **more: object) -> Scene:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.core import messages as msg
+from consumer.gateway.wire.actions import Ending
 from consumer.gateway.wire.requests import (
     BeatAnswer,
     CommitAnswer,
@@ -291,7 +292,40 @@ def test_a_silent_client_is_out_when_its_session_timeout_is_over() -> None:
     scene.wait(9_900)
     assert not scene.gone
     scene.wait(200)
-    assert scene.gone and scene.told == [msg.Close({}, 1)]
+    assert scene.gone and scene.ending is Ending.LEAVES
+
+
+def test_what_a_client_is_told_is_written_down_first() -> None:
+    scene = Scene()
+    scene.remembers = False
+    scene.join()
+    sync = scene.sync()
+    scene.assigned(0)
+    scene.settle()
+    assert sync not in scene.answers and scene.wire.has == tps(0)
+    scene.remember()
+    assert given(scene, sync) == [0]
+
+
+def test_who_ends_while_it_is_written_down_is_answered_once() -> None:
+    scene = Scene()
+    scene.remembers = False
+    scene.join()
+    sync = scene.sync()
+    scene.assigned(0)
+    scene.settle()
+    scene.says(msg.Failed(msg.FailureCode.REJECTED, "why"))
+    assert scene.answers[sync] == SyncAnswer(WireCode.UNKNOWN_MEMBER_ID)
+    scene.remember()
+
+
+def test_the_gateway_ends_and_another_one_is_to_be_asked() -> None:
+    scene = member_of(0)
+    beat = scene.beat()
+    scene.wire.hand_over("the gateway ends")
+    scene.other()
+    assert scene.answers[beat] == BeatAnswer(WireCode.NOT_COORDINATOR)
+    assert scene.ending is Ending.WAITS
 
 
 def test_whose_heartbeat_is_parked_is_not_silent() -> None:
@@ -348,7 +382,8 @@ def test_who_has_the_instance_of_another_gets_its_place() -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (msg.FailureCode.FENCED_INSTANCE_ID, WireCode.FENCED_INSTANCE_ID),
+        # another gateway has its client, or another client its instance: that one says which
+        (msg.FailureCode.FENCED_INSTANCE_ID, WireCode.NOT_COORDINATOR),
         (msg.FailureCode.REJECTED, WireCode.UNKNOWN_MEMBER_ID),
     ],
 )

@@ -1,0 +1,153 @@
+"""What gateways remember of their clients, in ZooKeeper, so that another one can go on with them.
+
+Written in one multi with a check of the member's registration: who has lost the membership to
+another gateway overwrites nothing. Read after a sync. Everything here is asked through the
+gateway's own session, on the members' loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from consumer.gateway.own_session import OwnSession
+from zkcoord.core.model import Malformed
+from zkcoord.zk.port import (
+    AclEntry,
+    Check,
+    Committed,
+    Create,
+    Delete,
+    GetData,
+    MultiResult,
+    Node,
+    Op,
+    Port,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Rejected,
+    SetData,
+    ZkError,
+)
+from zkcoord.znodes.gateway_nodes import (
+    DOCUMENT_BYTES_MAX,
+    RememberedClient,
+    decode_client,
+    encode_client,
+)
+from zkcoord.znodes.names import shown
+from zkcoord.znodes.paths import Layout
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""A group, and the name of a client's node there (`RememberedClient.node`)."""
+Found = Sequence[RememberedClient | None]
+
+
+class Memory(Protocol):
+    """Remembers clients. `member` is the name of the registration of the member that it is."""
+
+    def read(self, keys: Sequence[Key], done: Callable[[Found | None], None]) -> None:
+        """What is remembered of each of these, None where nothing is; `done` gets None where that
+        cannot be found out now.
+        """
+
+    def write(
+        self, group: str, client: RememberedClient, member: str, done: Callable[[], None]
+    ) -> None:
+        """Remember a client; `done` is called when it is so, or cannot be."""
+
+    def forget(self, group: str, node: str, member: str) -> None:
+        """A client left."""
+
+
+class ClientMemory:
+    """See the module."""
+
+    def __init__(self, session: OwnSession, layout: Layout, acl: tuple[AclEntry, ...]) -> None:
+        self._session = session
+        self._layout = layout
+        self._acl = acl
+        self._made: set[str] = set()
+        self._told: set[str] = set()
+
+    def read(self, keys: Sequence[Key], done: Callable[[Found | None], None]) -> None:
+        """See `Memory`."""
+        port = self._session.port
+        if port is None:
+            return done(None)
+        reads = [GetData(self._layout.client(*key)) for key in keys]
+
+        def answered(result: ReadResult) -> None:
+            if not isinstance(result, ReadDone):
+                return done(None)
+            found = zip(keys, result.answers, strict=True)
+            return done([self._client(key, answer) for key, answer in found])
+
+        port.sync(lambda r: port.read(reads, answered) if isinstance(r, ReadDone) else done(None))
+        return None
+
+    def _client(self, key: Key, answer: ReadAnswer) -> RememberedClient | None:
+        if not isinstance(answer, Node):
+            return None
+        client = decode_client(key[1], answer.data)
+        if isinstance(client, Malformed):
+            log.warning("what is remembered of a client of group %s: %s", shown(key[0]), client)
+            return None
+        return client
+
+    def write(
+        self, group: str, client: RememberedClient, member: str, done: Callable[[], None]
+    ) -> None:
+        """See `Memory`."""
+        port, data = self._session.port, encode_client(client)
+        if port is None or not member or len(data) > DOCUMENT_BYTES_MAX:
+            return done()
+        check = Check(self._layout.registration(group, member), 0)
+        return self._put(port, check, self._layout.client(group, client.node), data, 3, done)
+
+    def _put(
+        self, port: Port, check: Check, path: str, data: bytes, tries: int, done: Callable[[], None]
+    ) -> None:
+        made = path in self._made
+        put: Op = SetData(path, data, -1) if made else Create(path, data, acl=self._acl)
+
+        def answered(result: MultiResult) -> None:
+            if isinstance(result, Committed):
+                self._made.add(path)
+            elif isinstance(result, Rejected) and result.index == 1:
+                if made and result.error is ZkError.NO_NODE:
+                    self._made.discard(path)
+                elif result.error is ZkError.NODE_EXISTS:
+                    self._made.add(path)
+                else:
+                    return self._refused(path, result.error, done)
+                if tries > 1:
+                    return self._put(port, check, path, data, tries - 1, done)
+            return done()
+
+        port.multi([check, put], answered)
+
+    def _refused(self, path: str, error: ZkError, done: Callable[[], None]) -> None:
+        """It is done without: the client begins anew if this gateway is lost."""
+        above = path.rpartition("/")[0]
+        if above not in self._told:
+            self._told.add(above)
+            log.warning(
+                "the gateway can remember no clients below %s (%s): they begin anew when it is"
+                " lost, after their session timeout; coordinators of this release make the node",
+                shown(above),
+                error.value,
+            )
+        return done()
+
+    def forget(self, group: str, node: str, member: str) -> None:
+        """See `Memory`."""
+        path, port = self._layout.client(group, node), self._session.port
+        self._made.discard(path)
+        if port is not None and member:
+            check = Check(self._layout.registration(group, member), 0)
+            port.multi([check, Delete(path)], lambda result: None)

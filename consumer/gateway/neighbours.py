@@ -1,0 +1,163 @@
+"""Which gateways there are: this one's own node, and the others', for clients to know them all.
+
+Clients are sent where these nodes say, with their passwords. So where there are roles only
+coordinators may make them, and what others could have made is not believed; a gateway that may not
+make one works, but clients of the others do not learn of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from consumer.gateway.address import Address
+from consumer.member.joining.missing_nodes import make_missing, with_parents
+from zkcoord.core.model import Malformed
+from zkcoord.zk.acl.belief import Belief
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.port import (
+    AclEntry,
+    AclsDone,
+    AclsResult,
+    Children,
+    Committed,
+    Create,
+    Created,
+    Fired,
+    GetChildren,
+    GetData,
+    MultiResult,
+    Node,
+    Port,
+    ReadDone,
+    ReadResult,
+    Rejected,
+    WatchMode,
+)
+from zkcoord.znodes.gateway_nodes import AnnouncedGateway, decode_gateway, encode_gateway
+from zkcoord.znodes.paths import Layout, parents
+
+log = logging.getLogger(__name__)
+
+GATEWAYS_MAX = 100
+
+
+class Neighbours:
+    """See the module. `changed` hears of the others, each time that they changed. A user of an
+    `OwnSession`.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        acl: tuple[AclEntry, ...],
+        roles: Roles | None,
+        own: Address,
+        changed: Callable[[tuple[AnnouncedGateway, ...]], None],
+    ) -> None:
+        self._layout = layout
+        self._acl = acl
+        self._roles = roles
+        self._own = own
+        self._changed = changed
+        self._node = ""
+        self._others: tuple[AnnouncedGateway, ...] = ()
+        self._said: set[str] = set()
+
+    def connected(self, port: Port, new: bool) -> None:
+        """See `UsesSession`."""
+        if new:
+            self._node = ""
+        port.watch(self._layout.gateways, WatchMode.PERSISTENT, lambda result: None)
+        if self._node:
+            return self._look(port)
+        paths = with_parents([self._layout.gateways])
+        return make_missing(port, paths, self._acl, lambda: self._announce(port))
+
+    def fired(self, event: Fired) -> None:
+        """See `UsesSession`."""
+        if event.path == self._layout.gateways and self._port is not None:
+            self._look(self._port)
+
+    _port: Port | None = None
+
+    def _announce(self, port: Port) -> None:
+        data = encode_gateway(self._own.host, self._own.port)
+        node = Create(
+            self._layout.gateway_prefix, data, ephemeral=True, sequential=True, acl=self._acl
+        )
+
+        def answered(result: MultiResult) -> None:
+            if isinstance(result, Committed) and isinstance(result.results[0], Created):
+                self._node = result.results[0].path.rpartition("/")[2]
+            elif isinstance(result, Rejected):
+                self._say(
+                    f"clients of other gateways do not learn of this one: ZooKeeper refuses its"
+                    f" node below {self._layout.gateways} ({result.error.value}); let it be one of"
+                    " acl_coordinators"
+                )
+            self._look(port)
+
+        port.multi([node], answered)
+
+    def _look(self, port: Port) -> None:
+        self._port = port
+        if self._roles is None:
+            return self._list(port)
+        roles, gateways = self._roles, self._layout.gateways
+        paths = (self._layout.epoch, parents(gateways)[-1], gateways)
+
+        def judged(result: AclsResult) -> None:
+            if not isinstance(result, AclsDone):
+                return
+            root, above, node = result.answers
+            belief = Belief(roles, root)
+            wrong = belief.closed(paths[1], above) or belief.closed(paths[2], node)
+            if wrong:
+                self._say(f"other gateways are not believed: {wrong}")
+                self._tell(())
+            else:
+                self._list(port)
+
+        return port.acls(paths, judged)
+
+    def _list(self, port: Port) -> None:
+        def listed(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                answer = result.answers[0]
+                names = answer.names if isinstance(answer, Children) else ()
+                self._read(port, tuple(n for n in names if n != self._node)[:GATEWAYS_MAX])
+
+        port.read([GetChildren(self._layout.gateways)], listed)
+
+    def _read(self, port: Port, names: tuple[str, ...]) -> None:
+        def read(result: ReadResult) -> None:
+            if not isinstance(result, ReadDone):
+                return
+            found = [
+                decode_gateway(name, answer.data)
+                for name, answer in zip(names, result.answers, strict=True)
+                if isinstance(answer, Node)
+            ]
+            for one in found:
+                if isinstance(one, Malformed):
+                    self._say(f"a gateway cannot be read: {one}")
+            self._tell(tuple(one for one in found if isinstance(one, AnnouncedGateway)))
+
+        if not names:
+            return self._tell(())
+        return port.read([GetData(f"{self._layout.gateways}/{name}") for name in names], read)
+
+    def _tell(self, others: tuple[AnnouncedGateway, ...]) -> None:
+        # what has this one's address is what it left behind, or will soon be gone
+        others = tuple(o for o in others if Address(o.host, o.port) != self._own)
+        if others != self._others:
+            self._others = others
+            places = ", ".join(str(Address(o.host, o.port)) for o in others)
+            log.info("other gateways: %s", places or "none")
+            self._changed(others)
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            log.warning("%s", text)

@@ -1,0 +1,82 @@
+"""Requests of clients that are unknown here: are they another gateway's?
+
+That is read in turns, one at a time, whoever asks: strangers can name members that are not, and
+each turn costs ZooKeeper a sync and one read, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from consumer.gateway.memory import Found, Key, Memory
+from consumer.gateway.wire.requests import Caller, Request
+from zkcoord.znodes.gateway_nodes import RememberedClient
+
+WAITING_MAX = 10_000
+KEYS_PER_TURN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that waits, and what must be known for it."""
+
+    ticket: int
+    caller: Caller
+    request: Request
+    keys: tuple[Key, ...]
+
+
+class Recalls:
+    """See the module. `restore` is called for each client that is remembered, then `go_on` for each
+    request; `cannot` for those of which nothing can be found out now.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        restore: Callable[[str, RememberedClient], None],
+        go_on: Callable[[Waiting], None],
+        cannot: Callable[[Waiting], None],
+    ) -> None:
+        self._memory = memory
+        self._restore = restore
+        self._go_on = go_on
+        self._cannot = cannot
+        self._waiting: list[Waiting] = []
+        self._turn: list[Waiting] = []
+
+    def wait(self, waiting: Waiting) -> None:
+        """Answer a request once it is known whose it is."""
+        if len(self._waiting) >= WAITING_MAX or len(waiting.keys) > KEYS_PER_TURN:
+            return self._cannot(waiting)
+        self._waiting.append(waiting)
+        return self._begin()
+
+    def _begin(self) -> None:
+        if self._turn or not self._waiting:
+            return
+        keys: dict[Key, None] = {}
+        taken = 0
+        for waiting in self._waiting:
+            more = dict.fromkeys(waiting.keys)
+            if len(keys | more) > KEYS_PER_TURN:
+                break
+            keys |= more
+            taken += 1
+        self._turn, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        asked = tuple(keys)
+        self._memory.read(asked, lambda found: self._read(asked, found))
+
+    def _read(self, keys: Sequence[Key], found: Found | None) -> None:
+        turn, self._turn = self._turn, []
+        if found is None:
+            for waiting in turn:
+                self._cannot(waiting)
+        else:
+            for (group, _), client in zip(keys, found, strict=True):
+                if client is not None:
+                    self._restore(group, client)
+            for waiting in turn:
+                self._go_on(waiting)
+        self._begin()

@@ -1,0 +1,62 @@
+"""The time in which a member that another gateway served gets back what its client has.
+
+The client has been told its partitions, reads on, and must hear nothing of the change. So its
+heartbeats and its commits wait until the agent holds all of it again; where some does not come back
+within moments of the rest, or nothing within the time that the coordinator keeps it, the client is
+told what is so now, as of any other change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from zkcoord.core.model import TopicPartition
+
+from .actions import WireTimes
+from .requests import CommitRequest
+
+COMMITS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCommit:
+    """A commit that cannot be judged yet."""
+
+    ticket: int
+    connection: int
+    request: CommitRequest
+
+
+@dataclass(slots=True)
+class Restoring:
+    """See the module. `generation`: what the client was told with its assignment; one that has
+    joined again since, and was not given another, names a later one.
+    """
+
+    times: WireTimes
+    began_ms: int
+    expected: frozenset[TopicPartition]
+    generation: int
+    first_ms: int | None = None
+    commits: list[WaitingCommit] = field(default_factory=list)
+
+    @property
+    def until_ms(self) -> int:
+        """When it ends whatever has come back."""
+        if self.first_ms is not None:
+            return min(self.first_ms + self.times.restore_rest_ms, self._last_ms)
+        return self._last_ms
+
+    @property
+    def _last_ms(self) -> int:
+        return self.began_ms + self.times.restore_ms
+
+    def came(self, now_ms: int) -> None:
+        """The agent was assigned something."""
+        if self.first_ms is None:
+            self.first_ms = now_ms
+
+    def is_over(self, now_ms: int, held: Collection[TopicPartition]) -> bool:
+        """Whether what there is to come back is there, or will not come."""
+        return now_ms >= self.until_ms or self.expected <= frozenset(held)

@@ -1,0 +1,154 @@
+"""A client that comes from another gateway: it hears nothing of the change."""
+
+from __future__ import annotations
+
+from consumer.core import messages as msg
+from consumer.gateway.wire.actions import Ending
+from consumer.gateway.wire.requests import BeatAnswer, CommitAnswer, SyncAnswer, WireCode
+from tests.consumer.gateway.wire.client import TIMES, TOPIC, Scene, tps
+from zkcoord.core.model import Subscription, TopicPartition
+from zkcoord.znodes.gateway_nodes import RememberedClient
+
+BUSY = BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
+
+
+def restored(*numbers: int, generation: int = 7, cooperative: bool = True) -> Scene:
+    """A client that has been told these partitions elsewhere."""
+    scene = Scene(cooperative)
+    scene.wire.restore(
+        scene.now,
+        RememberedClient(
+            "m-1",
+            None,
+            generation,
+            "range",
+            ("range",),
+            (TOPIC,),
+            tps(*numbers),
+            10_000,
+            60_000,
+            "me",
+            "host",
+        ),
+    )
+    scene.other()
+    return scene
+
+
+def test_its_agent_wants_what_it_wanted() -> None:
+    scene = restored(0)
+    assert scene.told == [msg.Subscribe(Subscription({TOPIC: 1}))]
+    assert (scene.wire.generation, scene.wire.client_id, scene.wire.host) == (7, "me", "host")
+
+
+def test_heartbeats_say_nothing_of_it() -> None:
+    scene = restored(0, 1)
+    beat = scene.beat()
+    scene.wait(2_000)
+    assert beat not in scene.answers
+    scene.assigned(0, 1)
+    scene.wait(TIMES.heartbeat_first_ms)
+    assert scene.answers[beat] == BeatAnswer(WireCode.NONE)
+    again = scene.beat()
+    scene.wait(TIMES.restore_ms - 8_000)
+    assert scene.answers[again] == BeatAnswer(WireCode.NONE)
+    assert scene.told == [msg.Subscribe(Subscription({TOPIC: 1}))], "nothing is given up"
+
+
+def test_commits_wait_until_it_can_be_said_whose_the_partitions_are() -> None:
+    scene = restored(0, 1)
+    scene.told.clear()
+    commit = scene.commit({0: 5})
+    assert scene.told == [] and commit not in scene.answers
+    scene.assigned(0, 1)
+    (message,) = scene.told
+    assert isinstance(message, msg.Commit) and message.offsets == {TopicPartition(TOPIC, 0): 5}
+    scene.says(msg.CommitDone(message.token, msg.CommitOutcome.OK))
+    assert scene.answers[commit] == CommitAnswer(WireCode.NONE)
+
+
+def test_what_does_not_come_back_with_the_rest_is_said_to_be_gone() -> None:
+    scene = restored(0, 1)
+    beat = scene.beat()
+    commit = scene.commit({1: 5})
+    scene.assigned(0)
+    scene.wait(TIMES.restore_rest_ms - 1)
+    assert beat not in scene.answers and commit not in scene.answers
+    scene.wait(1)
+    assert scene.answers[beat] in (BUSY, BeatAnswer(WireCode.NONE))
+    assert scene.answers[commit] == CommitAnswer(
+        WireCode.NONE, {TopicPartition(TOPIC, 1): WireCode.REBALANCE_IN_PROGRESS}
+    )
+    assert scene.answers[scene.beat()] == BUSY
+
+
+def test_nothing_comes_back() -> None:
+    scene = restored(0)
+    beats = [scene.beat()]
+    for _ in range(TIMES.restore_ms // 2_000):
+        scene.wait(2_000)
+        beats.append(scene.beat())
+    assert scene.answers[beats[-1]] == BUSY
+    assert all(scene.answers[beat] == BeatAnswer(WireCode.NONE) for beat in beats[:-2])
+
+
+def test_who_has_nothing_is_there_at_once() -> None:
+    scene = restored()
+    scene.assigned(3)
+    assert scene.answers[scene.beat()] == BUSY
+
+
+def test_one_that_had_joined_again_is_given_its_assignment_here() -> None:
+    scene = restored(0, 1)
+    sync = scene.sync(generation=8)
+    scene.wait(1_000)
+    assert sync not in scene.answers
+    scene.assigned(0, 1)
+    scene.settle()
+    assert scene.answers[sync] == SyncAnswer(WireCode.NONE, tuple(sorted(tps(0, 1))), "range")
+    assert scene.wire.generation == 8
+
+
+def test_one_that_has_joined_again_and_was_told_nothing_hears_that_there_is_something() -> None:
+    scene = restored(0)
+    beat = scene.beat(generation=8)
+    scene.assigned(0)
+    assert scene.answers[beat] == BUSY
+
+
+def test_an_earlier_generation_is_refused() -> None:
+    scene = restored(0)
+    beat = scene.beat(generation=6)
+    assert scene.answers[beat] == BeatAnswer(WireCode.ILLEGAL_GENERATION)
+    sync = scene.sync(generation=6)
+    assert scene.answers[sync] == SyncAnswer(WireCode.ILLEGAL_GENERATION)
+
+
+def test_only_one_later_generation_is_believed() -> None:
+    scene = restored(0)
+    scene.beat(generation=8)
+    assert scene.answers[scene.beat(generation=9)] == BeatAnswer(WireCode.ILLEGAL_GENERATION)
+
+
+def test_a_cooperative_client_that_joins_keeps_what_is_on_its_way_back() -> None:
+    scene = restored(0, 1)
+    scene.join(owned=tps(0, 1))
+    sync = scene.sync()
+    scene.assigned(0, 1)
+    scene.settle()
+    assert scene.answers[sync] == SyncAnswer(WireCode.NONE, tuple(sorted(tps(0, 1))), "range")
+
+
+def test_who_leaves_at_once_is_answered() -> None:
+    scene = restored(0)
+    commit = scene.commit({0: 5})
+    scene.wire.leave("left")
+    scene.other()
+    assert scene.answers[commit] == CommitAnswer(WireCode.UNKNOWN_MEMBER_ID)
+    assert scene.ending is Ending.LEAVES
+
+
+def test_who_never_comes_is_out_as_ever() -> None:
+    scene = restored(0)
+    scene.wait(10_100)
+    assert scene.gone

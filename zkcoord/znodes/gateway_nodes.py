@@ -1,0 +1,175 @@
+"""What gateways write: which of them are there, and what each of their clients has been told.
+
+A gateway's client keeps its place when its gateway dies: another one reads here what the client has
+been told, and goes on. So this is written before a client is told. Whoever may write it can make a
+gateway believe that a client has what it has not, or has not what it has: members trust each other
+(docs/security.md). Where gateways are is another matter, because clients are sent there, with their
+passwords: only coordinators may say it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.znodes import names
+from zkcoord.znodes.metadata import partitions_in, ranges_of
+from zkcoord.znodes.strict_json import (
+    JsonObject,
+    UnfitField,
+    free_text,
+    integer,
+    mapping,
+    reading,
+    string,
+    strings,
+    to_bytes,
+)
+
+VERSION = 1
+MEMBER_ID_CHARS_MAX = 1_000
+CLIENT_CHARS_MAX = 1_000
+PROTOCOL_CHARS_MAX = 249
+ASSIGNORS_MAX = 20
+TOPICS_MAX = 10_000
+PARTITIONS_MAX = 100_000
+GENERATION_MAX = 2**31 - 1
+TIMEOUT_MS_MAX = 2**31 - 1
+DOCUMENT_BYTES_MAX = 512 * 1024
+HOST_CHARS_MAX = 255
+PORT_MAX = 65_535
+INSTANCE_DIGITS = 32
+
+_UNNAMED = re.compile(r"client-[0-9a-f]{32}")
+_TOO_MANY = f"has holds more than {PARTITIONS_MAX} partitions"
+
+
+def instance_of_client(member_id: str) -> str:
+    """The instance under which a client is a member that has not named one itself (KIP-345)."""
+    digest = hashlib.sha256(member_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"client-{digest[:INSTANCE_DIGITS]}"
+
+
+def is_instance_of_client(instance: str) -> bool:
+    """Whether an instance is one of `instance_of_client`, which no client may name."""
+    return _UNNAMED.fullmatch(instance) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedClient:
+    """What a client has been told. `member_id` and `protocol` are Kafka's; `instance` is the one
+    that the client named (None: none); `topics` it subscribes to; `has`: the partitions of the
+    assignment that it was given with `generation`. Times in ms.
+    """
+
+    member_id: str
+    instance: str | None
+    generation: int
+    protocol: str
+    assignors: tuple[str, ...]
+    topics: tuple[str, ...]
+    has: frozenset[TopicPartition]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    client_id: str = ""
+    host: str = ""
+
+    @property
+    def node(self) -> str:
+        """The name of its node: that of the instance under which it is a member."""
+        return self.instance if self.instance is not None else instance_of_client(self.member_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedGateway:
+    """Where clients find a gateway, and what tells it from others: the number of its node."""
+
+    number: int
+    host: str
+    port: int
+
+
+def encode_client(client: RememberedClient) -> bytes:
+    """The node's data."""
+    document: JsonObject = {
+        "version": VERSION,
+        "member": client.member_id,
+        "generation": client.generation,
+        "protocol": client.protocol,
+        "assignors": list(client.assignors),
+        "topics": list(client.topics),
+        "has": ranges_of(client.has),
+        "session_timeout": client.session_timeout_ms,
+        "rebalance_timeout": client.rebalance_timeout_ms,
+        "client": client.client_id,
+        "host": client.host,
+    }
+    if client.instance is not None:
+        document["instance"] = client.instance
+    return to_bytes(document)
+
+
+def decode_client(node: str, data: bytes) -> RememberedClient | Malformed:
+    """What the node `node` says of a client. Never raises."""
+
+    def read(document: JsonObject) -> RememberedClient:
+        client = _client(document)
+        if client.node != node:
+            raise UnfitField("it is about another client than its name says")
+        return client
+
+    return reading("client of a gateway", node, data, read, DOCUMENT_BYTES_MAX)
+
+
+def _client(document: JsonObject) -> RememberedClient:
+    integer(document, "version", VERSION, VERSION)
+    instance = (
+        string(document, "instance", names.NAME_CHARS_MAX) if "instance" in document else None
+    )
+    if instance is not None and (not names.is_topic(instance) or is_instance_of_client(instance)):
+        raise UnfitField("instance is no instance that a client may name")
+    assignors = strings(document, "assignors", PROTOCOL_CHARS_MAX)
+    if not 0 < len(assignors) <= ASSIGNORS_MAX:
+        raise UnfitField(f"assignors are not 1 to {ASSIGNORS_MAX}")
+    topics = strings(document, "topics", names.NAME_CHARS_MAX)
+    if len(topics) > TOPICS_MAX or not all(map(names.is_topic, topics)):
+        raise UnfitField(f"topics are not at most {TOPICS_MAX} names of topics")
+    return RememberedClient(
+        free_text(document, "member", MEMBER_ID_CHARS_MAX),
+        instance,
+        integer(document, "generation", 0, GENERATION_MAX),
+        string(document, "protocol", PROTOCOL_CHARS_MAX),
+        tuple(assignors),
+        tuple(topics),
+        frozenset(partitions_in(mapping(document, "has"), PARTITIONS_MAX, _TOO_MANY)),
+        integer(document, "session_timeout", 1, TIMEOUT_MS_MAX),
+        integer(document, "rebalance_timeout", 1, TIMEOUT_MS_MAX),
+        free_text(document, "client", CLIENT_CHARS_MAX),
+        free_text(document, "host", HOST_CHARS_MAX),
+    )
+
+
+def encode_gateway(host: str, port: int) -> bytes:
+    """The data of a gateway's node."""
+    return to_bytes({"version": VERSION, "host": host, "port": port})
+
+
+def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:
+    """Where the gateway of the node `node` is. Never raises."""
+
+    def read(document: JsonObject) -> AnnouncedGateway:
+        integer(document, "version", VERSION, VERSION)
+        number = node.removeprefix("gateway-")
+        if len(number) != SEQUENCE_DIGITS or not number.isdecimal() or not number.isascii():
+            raise UnfitField("its name has no number")
+        host = string(document, "host", HOST_CHARS_MAX)
+        if not host:
+            raise UnfitField("host is empty")
+        return AnnouncedGateway(int(number), host, integer(document, "port", 1, PORT_MAX))
+
+    return reading("gateway", node, data, read)
+
+
+SEQUENCE_DIGITS = 10
