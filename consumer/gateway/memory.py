@@ -29,6 +29,7 @@ from zkcoord.zk.port import (
     ReadResult,
     Rejected,
     SetData,
+    Unanswered,
     ZkError,
 )
 from zkcoord.znodes.gateway_nodes import (
@@ -41,6 +42,9 @@ from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
+
+MADE_BY_OTHERS = (ZkError.NODE_EXISTS, ZkError.NO_NODE)
+TRIES = 4
 
 Key = tuple[str, str]
 """A group, and the name of a client's node there (`RememberedClient.node`)."""
@@ -107,33 +111,44 @@ class ClientMemory:
         if port is None or not member or len(data) > DOCUMENT_BYTES_MAX:
             return done()
         check = Check(self._layout.registration(group, member), 0)
-        return self._put(port, check, self._layout.client(group, client.node), data, 3, done)
+        return self._put(port, check, self._layout.client(group, client.node), data, TRIES, done)
 
     def _put(
         self, port: Port, check: Check, path: str, data: bytes, tries: int, done: Callable[[], None]
     ) -> None:
-        made = path in self._made
+        """Make its node or write it, whichever is right; where the parent is missing it is made,
+        as a member makes what its group lacks where no coordinator does.
+        """
+        made, above = path in self._made, path.rpartition("/")[0]
         put: Op = SetData(path, data, -1) if made else Create(path, data, acl=self._acl)
+
+        def again(result: MultiResult) -> None:
+            if isinstance(result, Rejected) and result.error not in MADE_BY_OTHERS:
+                self._refused(above, result.error, done)
+            else:
+                self._put(port, check, path, data, tries - 1, done)
 
         def answered(result: MultiResult) -> None:
             if isinstance(result, Committed):
                 self._made.add(path)
-            elif isinstance(result, Rejected) and result.index == 1:
-                if made and result.error is ZkError.NO_NODE:
-                    self._made.discard(path)
-                elif result.error is ZkError.NODE_EXISTS:
-                    self._made.add(path)
-                else:
-                    return self._refused(path, result.error, done)
-                if tries > 1:
-                    return self._put(port, check, path, data, tries - 1, done)
-            return done()
+            if not isinstance(result, Rejected) or result.index == 0:
+                return done()
+            if tries == 1:
+                return self._refused(above, result.error, done)
+            if result.error is ZkError.NODE_EXISTS:
+                self._made.add(path)
+                return again(Unanswered())
+            if result.error is not ZkError.NO_NODE:
+                return self._refused(above, result.error, done)
+            self._made.discard(path)
+            if made:
+                return again(Unanswered())
+            return port.multi([check, Create(above, b"", acl=self._acl)], again)
 
         port.multi([check, put], answered)
 
-    def _refused(self, path: str, error: ZkError, done: Callable[[], None]) -> None:
+    def _refused(self, above: str, error: ZkError, done: Callable[[], None]) -> None:
         """It is done without: the client begins anew if this gateway is lost."""
-        above = path.rpartition("/")[0]
         if above not in self._told:
             self._told.add(above)
             log.warning(

@@ -34,7 +34,12 @@ from zkcoord.zk.port import (
     Rejected,
     WatchMode,
 )
-from zkcoord.znodes.gateway_nodes import AnnouncedGateway, decode_gateway, encode_gateway
+from zkcoord.znodes.gateway_nodes import (
+    AnnouncedGateway,
+    decode_gateway,
+    encode_gateway,
+    gateway_number,
+)
 from zkcoord.znodes.paths import Layout, parents
 
 log = logging.getLogger(__name__)
@@ -43,8 +48,8 @@ GATEWAYS_MAX = 100
 
 
 class Neighbours:
-    """See the module. `changed` hears of the others, each time that they changed. A user of an
-    `OwnSession`.
+    """See the module. `changed` hears of all that are announced, this one first where it is, each
+    time that they changed. A user of an `OwnSession`.
     """
 
     def __init__(
@@ -61,7 +66,7 @@ class Neighbours:
         self._own = own
         self._changed = changed
         self._node = ""
-        self._others: tuple[AnnouncedGateway, ...] = ()
+        self._known: tuple[AnnouncedGateway, ...] = ()
         self._said: set[str] = set()
 
     def connected(self, port: Port, new: bool) -> None:
@@ -151,11 +156,13 @@ class Neighbours:
     def _tell(self, others: tuple[AnnouncedGateway, ...]) -> None:
         # what has this one's address is what it left behind, or will soon be gone
         others = tuple(o for o in others if Address(o.host, o.port) != self._own)
-        if others != self._others:
-            self._others = others
+        mine = gateway_number(self._node)
+        own = () if mine is None else (AnnouncedGateway(mine, self._own.host, self._own.port),)
+        if own + others != self._known:
+            self._known = own + others
             places = ", ".join(str(Address(o.host, o.port)) for o in others)
             log.info("other gateways: %s", places or "none")
-            self._changed(others)
+            self._changed(self._known)
 
     def _say(self, text: str) -> None:
         if text not in self._said:

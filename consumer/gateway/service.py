@@ -89,7 +89,7 @@ class Gateway:
                 self._gateways_changed,
             )
         )
-        self.others: tuple[tuple[int, Address], ...] = ()
+        self.gateways: tuple[tuple[int, Address], ...] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
         self.groups = WireGroups(
@@ -145,10 +145,10 @@ class Gateway:
             sasl_demanded=self.zk.sasl is not None,
         )
 
-    def _gateways_changed(self, others: tuple[AnnouncedGateway, ...]) -> None:
+    def _gateways_changed(self, known: tuple[AnnouncedGateway, ...]) -> None:
         """On the members' thread."""
-        named = others if self.options.names_gateways else ()
-        self.others = tuple(
+        named = known if self.options.names_gateways else ()
+        self.gateways = tuple(
             (GATEWAY_IDS + one.number % GATEWAY_IDS, Address(one.host, one.port)) for one in named
         )
 
@@ -236,9 +236,15 @@ class Gateway:
         return Address(self.options.host, self.options.broker_port(broker_id))
 
     def coordinator(self, broker_id: int) -> tuple[int, Address]:
-        """Whom FindCoordinator names on a port: a broker's id that is in Metadata, at this
-        gateway's address of it.
+        """Whom FindCoordinator names on a port: this gateway, as it is in Metadata. librdkafka goes
+        by the id alone: a broker's, which each gateway has at an address of its own, would send it
+        back to the one that it has lost. Where gateways are not named, a broker, at this gateway's
+        address of it.
         """
+        own = Address(self.options.host, self.options.listen.port)
+        for known, address in self.gateways:
+            if address == own:
+                return known, own
         known = broker_id if broker_id in self.seen.brokers else min(self.seen.brokers, default=0)
         return known, Address(self.options.host, self.options.broker_port(known))
 
@@ -440,7 +446,7 @@ class Gateway:
         """Whether ListGroups names our groups on a port: clients ask every broker and put the
         answers together, so only one may. The first port is a broker to clients of others.
         """
-        first = broker_id < 0 and not self.others
+        first = broker_id < 0 and not self.gateways
         return first or broker_id == min(self.seen.brokers, default=-1)
 
     async def _listed(
@@ -513,8 +519,8 @@ class _Listener:
         return self.gateway.place
 
     def others(self) -> Sequence[tuple[int, Address]]:
-        """What clients find other gateways as."""
-        return self.gateway.others
+        """What clients find gateways as."""
+        return self.gateway.gateways
 
     def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
         """See `Host`."""

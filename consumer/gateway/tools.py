@@ -24,6 +24,7 @@ from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ZkcoordError
+from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_partition
 
 CONSUMER = "consumer"
@@ -69,7 +70,7 @@ def _described(
         members.append(
             of_member(
                 member_id=member_id,
-                group_instance_id=member.instance,
+                group_instance_id=_named(member.instance),
                 client_id=client_id,
                 client_host=f"/{host}",
                 member_metadata=encode_subscription(topics),
@@ -85,6 +86,11 @@ def _described(
         protocol_data=found.metadata.assignor if members else "",
         members=members,
     )
+
+
+def _named(instance: str | None) -> str | None:
+    """The instance that a client has named."""
+    return None if instance is None or is_instance_of_client(instance) else instance
 
 
 def _no_group(of: Any, group: str, code: WireCode, state: str) -> Any:

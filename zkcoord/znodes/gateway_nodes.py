@@ -43,6 +43,7 @@ PORT_MAX = 65_535
 INSTANCE_DIGITS = 32
 
 _UNNAMED = re.compile(r"client-[0-9a-f]{32}")
+_GATEWAY = re.compile(r"gateway-([0-9]{10})")
 _TOO_MANY = f"has holds more than {PARTITIONS_MAX} partitions"
 
 
@@ -151,6 +152,12 @@ def _client(document: JsonObject) -> RememberedClient:
     )
 
 
+def gateway_number(node: str) -> int | None:
+    """The number of a gateway's node, which tells gateways apart; None: it has none."""
+    found = _GATEWAY.fullmatch(node)
+    return None if found is None else int(found[1])
+
+
 def encode_gateway(host: str, port: int) -> bytes:
     """The data of a gateway's node."""
     return to_bytes({"version": VERSION, "host": host, "port": port})
@@ -161,15 +168,12 @@ def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:
 
     def read(document: JsonObject) -> AnnouncedGateway:
         integer(document, "version", VERSION, VERSION)
-        number = node.removeprefix("gateway-")
-        if len(number) != SEQUENCE_DIGITS or not number.isdecimal() or not number.isascii():
+        number = gateway_number(node)
+        if number is None:
             raise UnfitField("its name has no number")
         host = string(document, "host", HOST_CHARS_MAX)
         if not host:
             raise UnfitField("host is empty")
-        return AnnouncedGateway(int(number), host, integer(document, "port", 1, PORT_MAX))
+        return AnnouncedGateway(number, host, integer(document, "port", 1, PORT_MAX))
 
     return reading("gateway", node, data, read)
-
-
-SEQUENCE_DIGITS = 10

@@ -55,7 +55,7 @@ class Host(Protocol):
         """The broker behind this listener; None: none is known."""
 
     def others(self) -> Sequence[tuple[int, Address]]:
-        """Brokers to be named beside the real ones: other gateways."""
+        """Brokers to be named beside the real ones: gateways."""
 
     def place(self) -> Place:
         """Where clients find brokers."""

@@ -1,0 +1,116 @@
+"""Two gateways before one broker: when one is killed, stopped or begins again, its clients go on at
+the other one, and hear nothing of it.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.harness.kafka import create_topic, produce_numbered, unique
+from tests.harness.wait import wait_until
+from tests.kafka.groups import coordinator
+from zkcoord.stack.servers import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 6
+EACH = 50
+GATEWAY_IDS = 1_000_000_000
+
+
+@pytest.fixture
+def gateways(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> Iterator[tuple[GatewayProcess, GatewayProcess]]:
+    """Two of them beside a coordinator."""
+    with (
+        coordinator(kafka_zk_hosts),
+        GatewayProcess(tmp_path / "a", kafka_zk_hosts, kafka_broker.address) as one,
+        GatewayProcess(tmp_path / "b", kafka_zk_hosts, kafka_broker.address) as other,
+    ):
+        for gateway in (one, other):
+            wait_until(lambda: named(gateway) == 3, PATIENCE_S, "gateways that know each other")
+        yield one, other
+
+
+def named(gateway: GatewayProcess) -> int:
+    """How many brokers a client is told of."""
+    return len(AdminClient({"bootstrap.servers": gateway.address}).list_topics(timeout=10).brokers)
+
+
+@pytest.fixture
+def topic(kafka_broker: KafkaBroker) -> str:
+    """A topic with records."""
+    name = unique("wire")
+    create_topic(kafka_broker.address, name, PARTITIONS)
+    produce_numbered(kafka_broker.address, name, PARTITIONS, EACH)
+    return name
+
+
+def test_clients_know_all_gateways(gateways: tuple[GatewayProcess, GatewayProcess]) -> None:
+    one, other = gateways
+    brokers = AdminClient({"bootstrap.servers": one.address}).list_topics(timeout=10).brokers
+    found = {(broker.id >= GATEWAY_IDS, broker.port) for broker in brokers.values()}
+    assert found == {(False, one.broker_port), (True, one.port), (True, other.port)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_when_a_gateway_goes_its_clients_go_on_at_the_other_one(
+    gateways: tuple[GatewayProcess, GatewayProcess],
+    topic: str,
+    kafka_broker: KafkaBroker,
+    number: signal.Signals,
+) -> None:
+    one, other = gateways
+    group = unique("g")
+    clients = [
+        Librdkafka(one.address, group, topic, **{"partition.assignment.strategy": strategy})
+        for strategy in ("range", "range", "range,roundrobin")
+    ]
+    shared(clients, PARTITIONS)
+    everything = {(n, offset) for n in range(PARTITIONS) for offset in range(EACH)}
+
+    def taken() -> set[tuple[int, int]]:
+        return {record for client in clients for record in client.taken}
+
+    wait_until(lambda: taken() == everything, PATIENCE_S, "all records")
+    wait_until(lambda: committed(other, group, topic) == [EACH] * PARTITIONS, PATIENCE_S, "commits")
+    before = [list(client.calls) for client in clients]
+    one.process.send_signal(number)
+    one.process.wait(PATIENCE_S)
+    produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+    more = {(n, offset) for n in range(PARTITIONS) for offset in range(2 * EACH)}
+    wait_until(lambda: taken() == more, PATIENCE_S, "all records of the time after")
+    wait_until(
+        lambda: committed(other, group, topic) == [2 * EACH] * PARTITIONS,
+        PATIENCE_S,
+        "commits through the other gateway",
+    )
+    assert [client.calls for client in clients] == before, "no callback"
+    assert sum(len(client.taken) for client in clients) == 2 * PARTITIONS * EACH, "each once"
+    assert "from another gateway" in other.log()
+    clients.pop().close()
+    shared(clients, PARTITIONS)
+    for client in clients:
+        client.close()
+
+
+def committed(gateway: GatewayProcess, group: str, topic: str) -> list[int]:
+    """The group's next offsets, by partition."""
+    from kafka import KafkaConsumer
+    from kafka.structs import TopicPartition
+
+    reader = KafkaConsumer(bootstrap_servers=gateway.address, group_id=group)
+    try:
+        return [
+            reader.committed(TopicPartition(topic, n), timeout_ms=10_000) or 0
+            for n in range(PARTITIONS)
+        ]
+    finally:
+        reader.close()
