@@ -55,8 +55,12 @@ from consumer.gateway.wire_group import (
     WireGroup,
 )
 from zkcoord.core.model import TopicPartition
-from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
-from zkcoord.znodes.names import is_group, shown
+from zkcoord.znodes.gateway_nodes import (
+    RememberedClient,
+    instance_of_client,
+    is_instance_of_client,
+)
+from zkcoord.znodes.names import is_group, is_topic, shown
 
 log = logging.getLogger(__name__)
 
@@ -186,8 +190,13 @@ class WireGroups:
             known = group is not None and (
                 instance in group.instances or member_id in (group.members | group.pending)
             )
-            if not known and (member_id or instance):
-                nodes[instance if instance else instance_of_client(member_id)] = None
+            if known or not (member_id or instance):
+                continue
+            if not instance:
+                nodes[instance_of_client(member_id)] = None
+            elif is_topic(instance) and not is_instance_of_client(instance):
+                # what is no client's instance must not become a path
+                nodes[instance] = None
         return tuple((request.group, node) for node in nodes)
 
     def _restore(self, name: str, client: RememberedClient) -> None:

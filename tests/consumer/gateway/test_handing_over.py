@@ -1,0 +1,236 @@
+"""Clients that come from another gateway, and what is left for another one: groups with a memory
+that is a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from consumer.core import messages as msg
+from consumer.gateway.memory import Found, Key
+from consumer.gateway.recalls import KEYS_PER_TURN, WAITING_MAX
+from consumer.gateway.wire.requests import (
+    BeatAnswer,
+    CommitAnswer,
+    CommitRequest,
+    HeartbeatRequest,
+    JoinAnswer,
+    LeaveAnswer,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+    WireCode,
+)
+from tests.consumer.gateway.test_groups import TIMES, TP, World, join
+from zkcoord.core.model import Subscription
+from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
+
+GONE = WireCode.UNKNOWN_MEMBER_ID
+CLIENT = RememberedClient(
+    "m", None, 4, "range", ("range",), ("t",), frozenset([TP]), 10_000, 60_000, "me", "host"
+)
+
+
+class Remembering:
+    """`Memory`. With `holds` reads wait for `let_go`."""
+
+    def __init__(self, *clients: RememberedClient, group: str = "g") -> None:
+        self.clients = {(group, client.node): client for client in clients}
+        self.reads: list[tuple[Key, ...]] = []
+        self.writers: list[str] = []
+        self.holds = False
+        self.away = False
+        self._held: list[Callable[[], None]] = []
+
+    def read(self, keys: Sequence[Key], done: Callable[[Found | None], None]) -> None:
+        """See `Memory`."""
+        self.reads.append(tuple(keys))
+
+        def answer() -> None:
+            done(None if self.away else [self.clients.get(key) for key in keys])
+
+        if self.holds:
+            self._held.append(answer)
+        else:
+            answer()
+
+    def let_go(self) -> None:
+        """One read is answered."""
+        self._held.pop(0)()
+
+    def write(
+        self, group: str, client: RememberedClient, member: str, done: Callable[[], None]
+    ) -> None:
+        """See `Memory`."""
+        self.writers.append(member)
+        self.clients[group, client.node] = client
+        done()
+
+    def forget(self, group: str, node: str, member: str) -> None:
+        """See `Memory`."""
+        self.clients.pop((group, node), None)
+
+
+def test_what_a_client_was_told_is_remembered() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    member = world.member()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.wait(TIMES.forming_ms)
+    (client,) = memory.clients.values()
+    assert client == replace(CLIENT, member_id=member, generation=1)
+    assert memory.writers == ["registered"]
+    assert world.agents[0].wishes.instance == instance_of_client(member) == client.node
+    assert (world.agents[0].wishes.grace_ms, world.agents[0].wishes.alone) == (10_000, True)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "answer"),
+    [
+        (HeartbeatRequest("g", "m", 4), BeatAnswer(WireCode.NONE)),
+        (CommitRequest("g", "m", 4, {TP: (5, "")}), CommitAnswer(WireCode.NONE)),
+        (SyncRequest("g", "m", 5), SyncAnswer(WireCode.NONE, (TP,), "range")),
+    ],
+)
+def test_a_client_of_another_gateway_goes_on_here(request_of: object, answer: object) -> None:
+    world = World(memory=Remembering(CLIENT))
+    assert world.ask(request_of) is None
+    (agent,) = world.agents
+    assert agent.wishes.instance == CLIENT.node and not agent.wishes.alone
+    assert agent.told == [msg.Subscribe(Subscription({"t": 1}))]
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    for message in agent.told:
+        if isinstance(message, msg.Commit):
+            world.tell(0, msg.CommitDone(message.token, msg.CommitOutcome.OK))
+    world.wait(TIMES.heartbeat_first_ms)
+    assert world.answers[1] == answer
+
+
+def test_a_client_of_another_gateway_joins_again_under_its_id() -> None:
+    world = World(memory=Remembering(CLIENT))
+    assert world.join("m") == JoinAnswer(WireCode.NONE, "m", 5, "range")
+    assert len(world.agents) == 1
+
+
+def test_the_instance_of_another_gateway_has_its_place_and_a_later_generation() -> None:
+    memory = Remembering(replace(CLIENT, instance="i"))
+    world = World(memory=memory)
+    again = world.join(instance="i")
+    assert (again.code, again.generation) == (WireCode.NONE, 5) and again.member_id != "m"
+    (agent,) = world.agents
+    assert agent.wishes.instance == "i" and not agent.wishes.alone
+    fenced = world.ask(HeartbeatRequest("g", "m", 4, "i"))
+    assert fenced == BeatAnswer(WireCode.FENCED_INSTANCE_ID)
+
+
+def test_a_client_of_another_gateway_leaves_here() -> None:
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    left = world.ask(LeaveRequest("g", (("m", None),)))
+    assert left == LeaveAnswer(WireCode.NONE, (WireCode.NONE,))
+    assert memory.clients == {}
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.tell(0, msg.Revoke(1, (TP,)))
+    world.wait(TIMES.drain_quiet_ms)
+    assert world.agents[0].finished and world.groups.finished
+
+
+def test_nobody_remembers_it() -> None:
+    world = World(memory=Remembering())
+    assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(GONE)
+    assert world.agents == [] and world.groups.groups == {}
+
+
+def test_where_it_cannot_be_read_one_tries_again() -> None:
+    memory = Remembering(CLIENT)
+    memory.away = True
+    world = World(memory=memory)
+    code = WireCode.COORDINATOR_NOT_AVAILABLE
+    assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(code)
+    assert world.ask(SyncRequest("g", "m", 4)) == SyncAnswer(code)
+    assert world.ask(CommitRequest("g", "m", 4, {TP: (5, "")})) == CommitAnswer(code)
+    assert world.ask(join("m")) == JoinAnswer(code, "m")
+    assert world.ask(LeaveRequest("g", (("m", None),))) == LeaveAnswer(code, (code,))
+    assert world.agents == []
+
+
+def test_many_strangers_cost_one_read_after_the_other() -> None:
+    memory = Remembering(CLIENT)
+    memory.holds = True
+    world = World(memory=memory)
+    tickets = WAITING_MAX + 2
+    for n in range(tickets - 1):
+        world.ask(HeartbeatRequest("g", f"stranger-{n}", 1))
+    world.ask(HeartbeatRequest("g", "m", 4))
+    assert len(memory.reads) == 1
+    refused = [t for t, answer in world.answers.items()]
+    assert refused == [tickets], "there is room for so many only"
+    memory.let_go()
+    assert len(memory.reads) == 2 and len(memory.reads[1]) == KEYS_PER_TURN
+
+
+def test_one_request_names_only_so_many() -> None:
+    world = World(memory=Remembering())
+    many = tuple((f"m{n}", None) for n in range(KEYS_PER_TURN + 1))
+    answer = world.ask(LeaveRequest("g", many))
+    assert isinstance(answer, LeaveAnswer)
+    assert answer.code is WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_gateway_ends_and_the_places_of_its_clients_wait() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    world.member()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.wait(TIMES.forming_ms)
+    world.groups.close()
+    world.run()
+    assert world.agents[0].told[-1:] == [msg.Close({}, 0)]
+    assert not any(isinstance(message, msg.Revoked) for message in world.agents[0].told)
+    assert len(memory.clients) == 1 and world.groups.finished
+
+
+def test_the_gateway_ends_while_somebody_is_on_its_way_out() -> None:
+    world = World(memory=Remembering())
+    member = world.member()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.ask(LeaveRequest("g", ((member, None),)))
+    assert not world.agents[0].finished
+    world.groups.close()
+    world.run()
+    assert world.agents[0].finished and world.groups.finished
+
+
+def test_who_has_a_client_of_ours_now_is_asked_there() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    member = world.member()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.wait(TIMES.forming_ms)
+    beat = world.ask(HeartbeatRequest("g", member, 1))
+    assert beat is None
+    world.tell(0, msg.Failed(msg.FailureCode.FENCED_INSTANCE_ID, "another has it"))
+    assert list(world.answers.values())[-1] == BeatAnswer(WireCode.NOT_COORDINATOR)
+    assert len(memory.clients) == 1, "what is remembered is the other one's now"
+
+
+@pytest.mark.parametrize("instance", ["../x", "a/b", ".", "x" * 250, CLIENT.node])
+def test_what_no_client_may_name_is_not_looked_for(instance: str) -> None:
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    assert world.ask(HeartbeatRequest("g", "m", 4, instance)) == BeatAnswer(GONE)
+    assert world.join(instance=instance).code is WireCode.INVALID_REQUEST
+    assert memory.reads == [] and world.agents == []
+
+
+def test_a_client_that_is_here_is_not_read_again() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    member = world.member()
+    reads = len(memory.reads)
+    world.ask(HeartbeatRequest("g", member, 1))
+    world.ask(join(member))
+    assert len(memory.reads) == reads

@@ -1,0 +1,201 @@
+"""What gateways write into ZooKeeper, on a real server: clients that are remembered, and where
+gateways are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from consumer.gateway.address import Address
+from consumer.gateway.memory import ClientMemory
+from consumer.gateway.neighbours import Neighbours
+from consumer.gateway.own_session import OwnSession
+from tests.harness.wait import wait_until
+from tests.harness.zookeeper import connect, disconnect
+from tests.security.principals import ROLES, digest
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
+from zkcoord.zk.loop import Loop
+from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.port import OPEN_ACL
+from zkcoord.znodes.gateway_nodes import AnnouncedGateway, RememberedClient, encode_gateway
+from zkcoord.znodes.paths import Layout
+
+WAIT_S = 60.0
+LAY = Layout.DRAFT
+GROUP = "g"
+CLIENT = RememberedClient(
+    "m",
+    None,
+    4,
+    "range",
+    ("range",),
+    ("t",),
+    frozenset([TopicPartition("t", 0)]),
+    10_000,
+    60_000,
+)
+
+
+class Gateway:
+    """A gateway's own session, with what uses it."""
+
+    def __init__(
+        self, hosts: str, port: int = 9192, roles: Roles | None = None, user: str = ""
+    ) -> None:
+        self.loop = Loop("gateway")
+        who = digest(user) if user else None
+        zk = ZkOptions(hosts, session_timeout_ms=6_000, digest=who, roles=roles)
+        self.session = OwnSession(KazooEnsemble(zk, self.loop.post), boot_ms)
+        self.memory = ClientMemory(self.session, LAY, OPEN_ACL)
+        self.known: tuple[AnnouncedGateway, ...] | None = None
+        self.session.use(
+            Neighbours(
+                LAY, OPEN_ACL, roles, Address("gw", port), lambda k: setattr(self, "known", k)
+            )
+        )
+        self.loop.attach(self.session)
+        self.loop.post(self.session.start)
+        self.loop.start()
+
+    def ask(self, question: Callable[[Callable[..., None]], None]) -> Any:
+        """What a question with a callback is answered."""
+        answers: list[Any] = []
+        self.loop.post(lambda: question(lambda *answer: answers.append(answer)))
+        return wait_until(lambda: answers, WAIT_S, "an answer")[0]
+
+    def write(self, client: RememberedClient, member: str = "c") -> None:
+        """Remember a client."""
+        self.ask(lambda done: self.memory.write(GROUP, client, member, done))
+
+    def read(self, *nodes: str) -> Any:
+        """What is remembered of clients."""
+        return self.ask(lambda done: self.memory.read([(GROUP, node) for node in nodes], done))[0]
+
+    def close(self) -> None:
+        """Its end."""
+        self.loop.post(self.session.close)
+        wait_until(lambda: self.session.finished, WAIT_S, "the session's end")
+        self.loop.stop()
+        self.loop.join(WAIT_S)
+        assert self.loop.failure is None
+
+
+@contextmanager
+def gateway(hosts: str, port: int = 9192, **more: Any) -> Iterator[Gateway]:
+    """While it is there."""
+    it = Gateway(hosts, port, **more)
+    try:
+        wait_until(lambda: it.session.port is not None, WAIT_S, "a session")
+        yield it
+    finally:
+        it.close()
+
+
+@pytest.fixture
+def client(zk_hosts: str) -> Iterator[KazooClient]:
+    """Somebody else."""
+    found = connect(zk_hosts)
+    yield found
+    disconnect(found)
+
+
+def test_a_client_is_remembered_and_forgotten(zk_hosts: str, client: KazooClient) -> None:
+    client.create(LAY.registration(GROUP, "c"), b"", makepath=True)
+    with gateway(zk_hosts) as one, gateway(zk_hosts, 9292) as other:
+        assert one.read(CLIENT.node) == [None]
+        one.write(CLIENT)
+        assert other.read("nobody", CLIENT.node) == [None, CLIENT]
+        later = replace(CLIENT, generation=5)
+        one.write(later)
+        assert other.read(CLIENT.node) == [later]
+        last = replace(CLIENT, generation=6)
+        other.write(last)
+        one.write(later)
+        assert other.read(CLIENT.node) == [later]
+        client.delete(LAY.client(GROUP, CLIENT.node))
+        one.write(last)
+        assert other.read(CLIENT.node) == [last]
+        one.loop.post(lambda: one.memory.forget(GROUP, CLIENT.node, "c"))
+        wait_until(lambda: other.read(CLIENT.node) == [None], WAIT_S, "it is forgotten")
+
+
+def test_who_has_lost_the_membership_writes_nothing(zk_hosts: str, client: KazooClient) -> None:
+    client.create(LAY.registration(GROUP, "c"), b"", makepath=True)
+    with gateway(zk_hosts) as one:
+        one.write(CLIENT)
+        client.delete(LAY.registration(GROUP, "c"))
+        one.write(replace(CLIENT, generation=5))
+        one.loop.post(lambda: one.memory.forget(GROUP, CLIENT.node, "c"))
+        assert one.read(CLIENT.node) == [CLIENT]
+        one.write(replace(CLIENT, generation=5), "")
+        assert one.read(CLIENT.node) == [CLIENT]
+
+
+def test_what_is_no_client_is_not_remembered(zk_hosts: str, client: KazooClient) -> None:
+    client.create(LAY.client(GROUP, "a"), b"{", makepath=True)
+    with gateway(zk_hosts) as one:
+        assert one.read("a") == [None]
+
+
+def test_without_a_connection_there_is_no_answer_of_it(zk_hosts: str) -> None:
+    with gateway(zk_hosts) as one:
+        one.loop.post(one.session.close)
+        wait_until(lambda: one.session.finished, WAIT_S, "the session's end")
+        assert one.read(CLIENT.node) is None
+        one.write(CLIENT)
+
+
+def test_gateways_know_each_other(zk_hosts: str, client: KazooClient) -> None:
+    with gateway(zk_hosts) as one:
+        wait_until(lambda: one.known == (AnnouncedGateway(0, "gw", 9192),), WAIT_S, "itself")
+        with gateway(zk_hosts, 9292) as other:
+            both = (AnnouncedGateway(0, "gw", 9192), AnnouncedGateway(1, "gw", 9292))
+            wait_until(lambda: one.known == both, WAIT_S, "the other one")
+            wait_until(lambda: other.known == both[::-1], WAIT_S, "the first one")
+            client.create(f"{LAY.gateways}/gateway-0000000009", b"{}")
+            client.create(f"{LAY.gateways}/junk", encode_gateway("evil", 1))
+            client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("third", 1))
+            three = (*both, AnnouncedGateway(8, "third", 1))
+            wait_until(lambda: one.known == three, WAIT_S, "what can be read")
+            client.delete(f"{LAY.gateways}/gateway-0000000008")
+        wait_until(lambda: one.known == both[:1], WAIT_S, "that the other one is gone")
+
+
+def test_a_session_that_is_lost_is_replaced_and_announced_again(
+    zk_hosts: str, client: KazooClient
+) -> None:
+    with gateway(zk_hosts) as one:
+        wait_until(lambda: one.known, WAIT_S, "itself")
+        port = one.session.port
+        assert port is not None
+        one.loop.post(port.close)
+        again = (AnnouncedGateway(1, "gw", 9192),)
+        wait_until(lambda: one.known == again, WAIT_S, "itself anew")
+        assert client.get_children(LAY.gateways) == ["gateway-0000000001"]
+
+
+def test_where_there_are_roles_only_coordinators_say_where_gateways_are(zk_hosts: str) -> None:
+    roles = ROLES
+    with gateway(zk_hosts, roles=roles, user="coord") as one:
+        wait_until(lambda: one.known, WAIT_S, "itself")
+        with gateway(zk_hosts, 9292, roles=roles, user="app") as member:
+            wait_until(lambda: member.known == one.known, WAIT_S, "the one that is announced")
+
+
+def test_what_anybody_could_have_made_is_not_believed(
+    zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("evil", 1), makepath=True)
+    with gateway(zk_hosts, roles=ROLES, user="coord") as one:
+        wait_until(lambda: one.known, WAIT_S, "itself")
+        assert one.known is not None and [g.host for g in one.known] == ["gw"]
+        assert "are not believed" in caplog.text
