@@ -18,25 +18,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafka.protocol.admin import ListGroupsResponse
-
 from consumer.core import messages as msg
-from consumer.gateway import frames, tools
+from consumer.gateway import frames
 from consumer.gateway.address import Address
-from consumer.gateway.agents import Agents, find_begin, guard
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
-from consumer.gateway.groups import WireGroups
-from consumer.gateway.memory import ClientMemory
+from consumer.gateway.members.agents import Agents, find_begin, guard
+from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.options import GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
-from consumer.gateway.store import GroupStore
+from consumer.gateway.tooling.store import GroupStore
+from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
-from consumer.member.driver import MemberDriver
 from consumer.member.thread import guardian_tls
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.guardian.client import Guardian
@@ -103,6 +101,7 @@ class Gateway:
             options.times,
             ClientMemory(self.session, options.layout, zk.acl),
         )
+        self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self._connections: dict[int, ClientConnection] = {}
         self._numbers = 0
         self._tickets = 0
@@ -267,7 +266,7 @@ class Gateway:
                 connection.pass_on(
                     head,
                     frame,
-                    lambda answer: self._spawn(self._listed(connection, head, body, answer)),
+                    lambda answer: self._spawn(self.tools.listed(connection, head, body, answer)),
                 )
                 return True
             case frames.LIST_GROUPS:
@@ -290,7 +289,7 @@ class Gateway:
             )
             return frames.refused_transaction(head, body)
         may = permissions(connection, NEEDS.get(head.key, GroupRight.READ), groups)
-        self._spawn(self._tools(connection, head, body, may))
+        self._spawn(self.tools.answer(connection, head, body, may))
         return None
 
     def _of_member(
@@ -302,7 +301,7 @@ class Gateway:
         if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
             self._another(connection)
             may = permissions(connection, GroupRight.READ, (request.group,))
-            self._spawn(self._tool_commits(connection, head, body, request, may))
+            self._spawn(self.tools.commit(connection, head, body, request, may))
             return None
         if is_known(connection, GroupRight.READ, request.group):
             self._to_member(connection, head, body, request)
@@ -394,54 +393,6 @@ class Gateway:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a defect, please report it", exc_info=error)
 
-    async def _answer(
-        self, connection: ClientConnection, head: Head, work: Callable[[], bytes]
-    ) -> None:
-        """Answer by what blocks. A request that cannot be answered ends its connection: its client
-        asks again elsewhere, and does not wait.
-        """
-        try:
-            answer = await self._run(work)
-        except BaseException:
-            connection.close()
-            raise
-        connection.answer_later(head, answer)
-
-    async def _tools(
-        self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
-    ) -> None:
-        groups = frames.group_of(head, body)
-        if await may != frozenset(groups):
-            return connection.answer_later(head, tools.refused(head, body))
-        match head.key:
-            case frames.OFFSET_FETCH:
-                held = await self._ask_members(
-                    lambda: {group: self.groups.held(group) for group in groups}
-                )
-                work = partial(tools.fetch_offsets, self.store, head, body, held)
-            case frames.DESCRIBE_GROUPS:
-                known = await self._ask_members(lambda: self._known(groups))
-                work = partial(tools.describe_groups, self.store, head, body, known)
-            case frames.DELETE_GROUPS:
-                work = partial(tools.delete_groups, self.store, head, body)
-            case _:
-                work = partial(tools.delete_offsets, self.store, head, body)
-        await self._answer(connection, head, work)
-
-    async def _tool_commits(
-        self,
-        connection: ClientConnection,
-        head: Head,
-        body: Any,
-        request: CommitRequest,
-        may: Awaitable[frozenset[str]],
-    ) -> None:
-        if not await may:
-            code = WireCode.GROUP_AUTHORIZATION_FAILED
-            return connection.answer_later(head, frames.refused(head, body, code))
-        work = partial(tools.commit, self.store, head, body, request)
-        await self._answer(connection, head, work)
-
     def _lists_ours(self, broker_id: int) -> bool:
         """Whether ListGroups names our groups on a port: clients ask every broker and put the
         answers together, so only one may. The first port is a broker to clients of others.
@@ -449,24 +400,8 @@ class Gateway:
         first = broker_id < 0 and not self.gateways
         return first or broker_id == min(self.seen.brokers, default=-1)
 
-    async def _listed(
-        self, connection: ClientConnection, head: Head, body: Any, answer: bytes
-    ) -> None:
-        """ListGroups: what the broker has listed, with ours."""
-        kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
-        work = partial(tools.list_groups, self.store, head, body, list(kafkas.groups))
-        await self._answer(connection, head, work)
-
     async def _ask_members(self, work: Callable[[], Any]) -> Any:
         return await asyncio.wrap_future(self.members.submit(work))
-
-    def _known(self, groups: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
-        found = {}
-        for group in groups:
-            for wire, agent in self.groups.agents(group):
-                if isinstance(agent, MemberDriver):
-                    found[agent.name] = (wire.member_id, wire.client_id, wire.host)
-        return found
 
     def _begin(self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]) -> None:
         """On the members' thread."""

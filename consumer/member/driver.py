@@ -47,12 +47,12 @@ from zkcoord.zk.port import (
 )
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData
-from zkcoord.znodes.paths import (
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.places import (
     AskAt,
     ChannelAt,
     CommandAt,
     IdsAt,
-    Layout,
     LeaderAt,
     ModeAt,
     RegistrationAt,

@@ -18,7 +18,7 @@ from tests.bench.scale_world import LAYOUT, Member, Seeder
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.port import Change, Fired, PortEvent, WatchMode
-from zkcoord.znodes.paths import OwnerAt
+from zkcoord.znodes.places import OwnerAt
 
 GROUP, TOPIC = "stormy", "orders"
 WAIT_S = 300.0

@@ -52,7 +52,7 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
-from zkcoord.znodes import codec, paths
+from zkcoord.znodes import codec, places
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.stat import Stat
@@ -65,15 +65,15 @@ MEMBERS = ("m", "g_h-1700000000000-00c0ffee", "g_h-1700000000001-00c0ffef", "x" 
 TOPICS = ("t", "orders", "a-b", "..", "é")
 NODES = ("7-1-0000000000", "7-2-0000000001", "junk")
 KINDS = {
-    paths.RegistrationAt: "registration",
-    paths.CommandAt: "command",
-    paths.OwnerAt: "owner",
-    paths.GroupAt: "metadata",
-    paths.TopicAt: "topic",
-    paths.BrokerAt: "broker",
-    paths.RequestAt: "request",
-    paths.LeaderAt: "leader",
-    paths.EpochAt: "epoch",
+    places.RegistrationAt: "registration",
+    places.CommandAt: "command",
+    places.OwnerAt: "owner",
+    places.GroupAt: "metadata",
+    places.TopicAt: "topic",
+    places.BrokerAt: "broker",
+    places.RequestAt: "request",
+    places.LeaderAt: "leader",
+    places.EpochAt: "epoch",
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.znodes import strategies
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
-from zkcoord.znodes import paths
+from zkcoord.znodes import places
 from zkcoord.znodes.names import is_group
 from zkcoord.znodes.paths import Layout, layout_named, parents
 
@@ -56,26 +56,26 @@ def test_locate_is_the_inverse(
     tp = TopicPartition(topic, number)
     node = "7-12-0000000001"
     for path, where in [
-        (layout.leader, paths.LeaderAt()),
-        (layout.epoch, paths.EpochAt()),
-        (layout.group(group), paths.GroupAt(group)),
-        (layout.ids(group), paths.IdsAt(group)),
-        (layout.registration(group, member), paths.RegistrationAt(group, member)),
-        (layout.channels(group), paths.ChannelsAt(group)),
-        (layout.channel(group, member), paths.ChannelAt(group, member)),
-        (layout.command(group, member, node), paths.CommandAt(group, member, node)),
-        (layout.mode(group), paths.ModeAt(group)),
-        (layout.request(group, "request-1"), paths.RequestAt(group, "request-1")),
-        (layout.publication(group, "8589934601-17"), paths.PublicationAt(group, "8589934601-17")),
-        (layout.publications(group), paths.Elsewhere(layout.publications(group))),
-        (layout.owners(group), paths.OwnersAt(group)),
-        (layout.owner_topic(group, topic), paths.OwnerTopicAt(group, topic)),
-        (layout.owner(group, tp), paths.OwnerAt(group, tp)),
-        (layout.topics_root, paths.TopicsAt()),
-        (layout.topic(topic), paths.TopicAt(topic)),
-        (layout.brokers_root, paths.BrokersAt()),
-        (layout.broker(number), paths.BrokerAt(str(number))),
-        (layout.offset(group, tp), paths.Elsewhere(layout.offset(group, tp))),
+        (layout.leader, places.LeaderAt()),
+        (layout.epoch, places.EpochAt()),
+        (layout.group(group), places.GroupAt(group)),
+        (layout.ids(group), places.IdsAt(group)),
+        (layout.registration(group, member), places.RegistrationAt(group, member)),
+        (layout.channels(group), places.ChannelsAt(group)),
+        (layout.channel(group, member), places.ChannelAt(group, member)),
+        (layout.command(group, member, node), places.CommandAt(group, member, node)),
+        (layout.mode(group), places.ModeAt(group)),
+        (layout.request(group, "request-1"), places.RequestAt(group, "request-1")),
+        (layout.publication(group, "8589934601-17"), places.PublicationAt(group, "8589934601-17")),
+        (layout.publications(group), places.Elsewhere(layout.publications(group))),
+        (layout.owners(group), places.OwnersAt(group)),
+        (layout.owner_topic(group, topic), places.OwnerTopicAt(group, topic)),
+        (layout.owner(group, tp), places.OwnerAt(group, tp)),
+        (layout.topics_root, places.TopicsAt()),
+        (layout.topic(topic), places.TopicAt(topic)),
+        (layout.brokers_root, places.BrokersAt()),
+        (layout.broker(number), places.BrokerAt(str(number))),
+        (layout.offset(group, tp), places.Elsewhere(layout.offset(group, tp))),
     ]:
         assert layout.locate(path) == where
     assert layout.command_prefix(group, member, 7, 12) + "0000000001" == layout.command(
@@ -110,9 +110,9 @@ def test_locate_is_the_inverse(
 )
 def test_locate_takes_any_path(layout: Layout, path: str) -> None:
     where = layout.locate(path)
-    if isinstance(where, paths.OwnerAt):
+    if isinstance(where, places.OwnerAt):
         assert layout.owner(where.group, where.partition) == path
-    if isinstance(where, paths.CommandAt):
+    if isinstance(where, places.CommandAt):
         assert layout.command(where.group, where.member, where.node) == path
 
 
@@ -134,7 +134,7 @@ def test_locate_takes_any_path(layout: Layout, path: str) -> None:
 )
 def test_names_that_cannot_be_are_elsewhere(layout: Layout, tail: str) -> None:
     path = f"{layout.home}/{tail}"
-    assert layout.locate(path) == paths.Elsewhere(path)
+    assert layout.locate(path) == places.Elsewhere(path)
 
 
 @LAYOUTS
@@ -182,6 +182,7 @@ def test_where_all_of_it_is() -> None:
         "/zkcoord/groups/g/channel",
         "/zkcoord/groups/g/publish",
         "/zkcoord/groups/g/plans",
+        "/zkcoord/groups/g/clients",
         "/zkcoord/groups/g/requests",
         "/consumers/g/offsets",
         "/consumers/g/commit-metadata",
@@ -195,10 +196,10 @@ def test_the_part_of_a_group_that_stands_below_the_other_root_is_elsewhere() -> 
     lay = Layout.ISOLATED
     for below in ("ids", "ids/c", "owners", "owners/t", "owners/t/0"):
         path = f"/zkcoord/groups/g/{below}"
-        assert lay.locate(path) == paths.Elsewhere(path)
+        assert lay.locate(path) == places.Elsewhere(path)
     for below in ("", "/channel", "/channel/c", "/mode", "/requests/r", "/publish/p"):
         path = f"/consumers/g{below}"
-        assert lay.locate(path) == paths.Elsewhere(path)
+        assert lay.locate(path) == places.Elsewhere(path)
 
 
 @LAYOUTS
@@ -208,7 +209,7 @@ def test_the_part_of_a_group_that_stands_below_the_other_root_is_elsewhere() -> 
 )
 def test_what_is_deeper_or_less_deep_than_a_node_of_ours(layout: Layout, tail: str) -> None:
     path = layout.group("g") + tail
-    assert layout.locate(path) == paths.Elsewhere(path)
+    assert layout.locate(path) == places.Elsewhere(path)
 
 
 @LAYOUTS
@@ -227,22 +228,22 @@ def test_what_is_deeper_or_less_deep_than_a_node_of_ours(layout: Layout, tail: s
     ],
 )
 def test_what_is_no_node_of_kafkas(layout: Layout, path: str) -> None:
-    assert layout.locate(path) == paths.Elsewhere(path)
+    assert layout.locate(path) == places.Elsewhere(path)
 
 
 @LAYOUTS
 def test_roots_that_hold_others(layout: Layout) -> None:
-    assert layout.locate("/brokers/topics") == paths.TopicsAt()
-    assert layout.locate("/brokers/ids") == paths.BrokersAt()
-    assert layout.locate("/consumers") == paths.Elsewhere("/consumers")
+    assert layout.locate("/brokers/topics") == places.TopicsAt()
+    assert layout.locate("/brokers/ids") == places.BrokersAt()
+    assert layout.locate("/consumers") == places.Elsewhere("/consumers")
 
 
 @LAYOUTS
 def test_an_ask_is_of_a_group(layout: Layout) -> None:
-    assert layout.locate(layout.ask("g")) == paths.AskAt("g")
-    assert not isinstance(layout.locate(layout.asks), paths.AskAt)
+    assert layout.locate(layout.ask("g")) == places.AskAt("g")
+    assert not isinstance(layout.locate(layout.asks), places.AskAt)
     for bad in (layout.ask("ids"), layout.ask("g/x"), layout.ask("")):
-        assert layout.locate(bad) == paths.Elsewhere(bad)
+        assert layout.locate(bad) == places.Elsewhere(bad)
 
 
 def test_parents_go_down_from_the_root() -> None:

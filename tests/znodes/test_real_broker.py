@@ -13,7 +13,8 @@ from tests.harness.kafka import create_topic, unique
 from zkcoord.core.model import Topic
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.codec import BrokerData, decode_broker, decode_topic
-from zkcoord.znodes.paths import BrokerAt, Layout, TopicAt
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.places import BrokerAt, TopicAt
 from zkcoord.znodes.stat import Stat
 
 LAYOUT = Layout.DRAFT

@@ -35,13 +35,13 @@ from zkcoord.zk.port import (
 from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.zk.sync.group_snapshot import no_such_group
 from zkcoord.znodes import names
-from zkcoord.znodes.paths import (
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.places import (
     ChannelAt,
     ChannelsAt,
     CommandAt,
     GroupAt,
     IdsAt,
-    Layout,
     ModeAt,
     OwnerAt,
     OwnersAt,

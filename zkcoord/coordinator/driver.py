@@ -74,7 +74,8 @@ from zkcoord.zk.term.election import (
 from zkcoord.zk.term.work_meter import WorkMeter
 from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes.matching import PatternMatches
-from zkcoord.znodes.paths import AskAt, Layout
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.places import AskAt
 
 REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000

@@ -104,7 +104,7 @@ class Remember:
     ticket: int
 
 
-class Ending(enum.Enum):
+class WayOut(enum.Enum):
     """What becomes of the agent of a member that is over."""
 
     LEAVES = "gives up everything first, so that others have it at once"
@@ -117,7 +117,7 @@ class Gone:
     """This member is over: whoever names it is unknown from now on."""
 
     reason: str
-    ending: Ending = Ending.OVER
+    ending: WayOut = WayOut.OVER
 
 
 WireAction = Reply | Tell | Begin | Remember | Gone

@@ -25,7 +25,7 @@ from consumer.core import messages as msg
 from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
-from .actions import Begin, Ending, Gone, Remember, Reply, Tell, WireAction, WireTimes
+from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes
 from .committing import COMMIT_CODES, METADATA_CHARS_MAX, Committing
 from .judging import JoinWishes
 from .parking import HeartbeatInterval, Parked
@@ -227,12 +227,12 @@ class WireMember:
     def leave(self, reason: str) -> None:
         """The client leaves, or is taken for gone."""
         if not self.over:
-            self._end(WireCode.UNKNOWN_MEMBER_ID, reason, Ending.LEAVES)
+            self._end(WireCode.UNKNOWN_MEMBER_ID, reason, WayOut.LEAVES)
 
     def hand_over(self, reason: str) -> None:
         """Another gateway, or another agent, goes on with this client."""
         if not self.over:
-            self._end(WireCode.NOT_COORDINATOR, reason, Ending.WAITS)
+            self._end(WireCode.NOT_COORDINATOR, reason, WayOut.WAITS)
 
     def remembered(self, ticket: int) -> None:
         """What the client is to be told was written down, or cannot be."""
@@ -469,7 +469,7 @@ class WireMember:
             ticket, self._beat = self._beat.ticket, None
             self._reply(ticket, BeatAnswer(code))
 
-    def _end(self, code: WireCode, reason: str, ending: Ending = Ending.OVER) -> None:
+    def _end(self, code: WireCode, reason: str, ending: WayOut = WayOut.OVER) -> None:
         self.over = True
         self._end_waits(code)
         self._out.append(Gone(reason, ending))

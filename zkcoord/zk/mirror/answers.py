@@ -19,7 +19,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.zk.port import Denied, Node, ReadAnswer
-from zkcoord.znodes import codec, names, paths
+from zkcoord.znodes import codec, names, places
 
 
 class Delta:
@@ -101,13 +101,13 @@ def topic_of(answer: ReadAnswer, name: str) -> Topic | Malformed | None:
     return _hidden(answer, "topic", name)
 
 
-def can_be_read(where: paths.Where) -> bool:
+def can_be_read(where: places.Where) -> bool:
     """Whether a name can be what its place says."""
-    if isinstance(where, (paths.RegistrationAt, paths.ChannelAt)):
+    if isinstance(where, (places.RegistrationAt, places.ChannelAt)):
         return names.is_member(where.member)
-    if isinstance(where, paths.CommandAt):
+    if isinstance(where, places.CommandAt):
         return names.is_member(where.member) and names.is_node(where.node)
-    return names.is_node(where.node) if isinstance(where, paths.RequestAt) else True
+    return names.is_node(where.node) if isinstance(where, places.RequestAt) else True
 
 
 def _hidden(answer: ReadAnswer, what: str, name: str) -> Malformed | None:

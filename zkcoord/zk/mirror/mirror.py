@@ -44,7 +44,7 @@ from zkcoord.zk.port import (
     reads_that_fit,
 )
 from zkcoord.zk.term.work_meter import WorkMeter
-from zkcoord.znodes import names, paths
+from zkcoord.znodes import names, places
 from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
 
@@ -61,7 +61,7 @@ SLICES_UNDER_WAY_MAX = 2
 
 IGNORED_GROUPS_MAX = 64
 
-COUNTED = (paths.RegistrationAt, paths.ChannelAt, paths.CommandAt, paths.OwnerAt)
+COUNTED = (places.RegistrationAt, places.ChannelAt, places.CommandAt, places.OwnerAt)
 
 RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
 
@@ -162,38 +162,38 @@ class Mirror:
             return
         if not answers.can_be_read(where):
             self._name_is_all(where, event.change)
-        elif isinstance(where, paths.RegistrationAt):
+        elif isinstance(where, places.RegistrationAt):
             self._mark_member(where.group, where.member)
-        elif isinstance(where, paths.CommandAt):
+        elif isinstance(where, places.CommandAt):
             # the write's own outcome says so
             own = event.change is Change.CREATED and where.node.startswith(self.own_prefix)
             if event.change is not Change.DATA and not own:
                 self._mark_command(where.group, where.member, where.node)
-        elif isinstance(where, paths.OwnerAt):
+        elif isinstance(where, places.OwnerAt):
             self._mark(Want("owner", where.group, tp=where.partition))
-        elif isinstance(where, (paths.RequestAt, paths.ModeAt)):
+        elif isinstance(where, (places.RequestAt, places.ModeAt)):
             self._word(where, event.change)
-        elif isinstance(where, paths.ChannelAt):
+        elif isinstance(where, places.ChannelAt):
             if event.change is Change.DELETED:
                 self._mark(Want("channel", where.group, where.member))
-        elif isinstance(where, paths.GroupAt):
+        elif isinstance(where, places.GroupAt):
             if event.change is not Change.DATA:
                 self._unread(where.group)
-        elif isinstance(where, paths.TopicsAt):
+        elif isinstance(where, places.TopicsAt):
             self._mark(Want("topics"))
-        elif isinstance(where, paths.TopicAt):
+        elif isinstance(where, places.TopicAt):
             self._mark(Want("topic", node=where.topic))
 
-    def _word(self, where: paths.RequestAt | paths.ModeAt, change: Change) -> None:
+    def _word(self, where: places.RequestAt | places.ModeAt, change: Change) -> None:
         """An operator's. With roles, who can have made it is asked with the whole group."""
         if self.judge is not None and change is not Change.DELETED:
             return self._unread(where.group)
-        node = where.node if isinstance(where, paths.RequestAt) else ""
+        node = where.node if isinstance(where, places.RequestAt) else ""
         self._mark(Want("request" if node else "mode", where.group, node=node))
 
     def _fits(
         self,
-        where: paths.RegistrationAt | paths.ChannelAt | paths.CommandAt | paths.OwnerAt,
+        where: places.RegistrationAt | places.ChannelAt | places.CommandAt | places.OwnerAt,
         change: Change,
     ) -> bool:
         """Count a node of a group; False where the group has just become too large to be followed:
@@ -202,7 +202,7 @@ class Mirror:
         if where.group in self.known and self.sizes.grew(
             where.group,
             1 if change is Change.CREATED else -1,
-            isinstance(where, paths.RegistrationAt),
+            isinstance(where, places.RegistrationAt),
         ):
             self._follow_no_more(where.group)
             self._ignore()
@@ -210,11 +210,11 @@ class Mirror:
             return False
         return True
 
-    def _name_is_all(self, where: paths.Where, change: Change) -> None:
+    def _name_is_all(self, where: places.Where, change: Change) -> None:
         """A node with a name that it cannot have: it is not read, and a registration is named for
         it (a whole read names the others).
         """
-        if isinstance(where, paths.RegistrationAt) and where.group in self.known and self.begun:
+        if isinstance(where, places.RegistrationAt) and where.group in self.known and self.begun:
             value = (
                 None
                 if change is Change.DELETED

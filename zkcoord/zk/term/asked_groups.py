@@ -41,7 +41,8 @@ from zkcoord.zk.port import (
     Rejected,
 )
 from zkcoord.znodes import names
-from zkcoord.znodes.paths import CONSUMERS, AskAt, Layout, parents
+from zkcoord.znodes.paths import CONSUMERS, Layout, parents
+from zkcoord.znodes.places import AskAt
 
 GROUPS_AT_ONCE_MAX = 16
 ASKS_WAITING_MAX = 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Begin, Ending, Gone, Remember, Reply, Tell, WireTimes
+from consumer.gateway.wire.actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireTimes
 from consumer.gateway.wire.judging import JoinWishes
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
@@ -43,7 +43,7 @@ class Scene:
         self.told: list[msg.FromFetcher] = []
         self.asked: list[msg.Resolve] = []
         self.gone = ""
-        self.ending: Ending | None = None
+        self.ending: WayOut | None = None
         self.remembers = True
         self.to_remember: list[int] = []
         self.tickets = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Ending
+from consumer.gateway.wire.actions import WayOut
 from consumer.gateway.wire.requests import (
     BeatAnswer,
     CommitAnswer,
@@ -292,7 +292,7 @@ def test_a_silent_client_is_out_when_its_session_timeout_is_over() -> None:
     scene.wait(9_900)
     assert not scene.gone
     scene.wait(200)
-    assert scene.gone and scene.ending is Ending.LEAVES
+    assert scene.gone and scene.ending is WayOut.LEAVES
 
 
 def test_what_a_client_is_told_is_written_down_first() -> None:
@@ -325,7 +325,7 @@ def test_the_gateway_ends_and_another_one_is_to_be_asked() -> None:
     scene.wire.hand_over("the gateway ends")
     scene.other()
     assert scene.answers[beat] == BeatAnswer(WireCode.NOT_COORDINATOR)
-    assert scene.ending is Ending.WAITS
+    assert scene.ending is WayOut.WAITS
 
 
 def test_whose_heartbeat_is_parked_is_not_silent() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Ending
+from consumer.gateway.wire.actions import WayOut
 from consumer.gateway.wire.requests import BeatAnswer, CommitAnswer, SyncAnswer, WireCode
 from tests.consumer.gateway.wire.client import TIMES, TOPIC, Scene, tps
 from zkcoord.core.model import Subscription, TopicPartition
@@ -145,7 +145,7 @@ def test_who_leaves_at_once_is_answered() -> None:
     scene.wire.leave("left")
     scene.other()
     assert scene.answers[commit] == CommitAnswer(WireCode.UNKNOWN_MEMBER_ID)
-    assert scene.ending is Ending.LEAVES
+    assert scene.ending is WayOut.LEAVES
 
 
 def test_who_never_comes_is_out_as_ever() -> None:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway.groups import WireGroups
-from consumer.gateway.memory import Memory
-from consumer.gateway.newcomers import PENDING_MAX
+from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.members.memory import Memory
+from consumer.gateway.members.newcomers import PENDING_MAX
+from consumer.gateway.members.wire_group import AgentWishes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
     Answer,
@@ -29,7 +30,6 @@ from consumer.gateway.wire.requests import (
     WireCode,
 )
 from consumer.gateway.wire.subscription import encode_subscription
-from consumer.gateway.wire_group import AgentWishes
 from zkcoord.core.model import Subscription, TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -325,7 +325,7 @@ def test_when_the_gateway_ends_everybody_leaves() -> None:
     world.groups.close()
     world.run()
     assert world.groups.finished and world.agents[0].finished
-    assert world.ask(HeartbeatRequest("g", member, 1)) == BeatAnswer(WireCode.UNKNOWN_MEMBER_ID)
+    assert world.ask(HeartbeatRequest("g", member, 1)) == BeatAnswer(WireCode.NOT_COORDINATOR)
 
 
 def test_a_negative_offset_is_refused() -> None:

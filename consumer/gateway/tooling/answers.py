@@ -19,7 +19,7 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
-from consumer.gateway.store import GroupStore
+from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
 from zkcoord.core.model import GroupState, TopicPartition

@@ -4,7 +4,7 @@ Everything here runs on one loop's thread. A member is a `WireMember` (what its 
 agent (`MemberDriver`, as every member has one): messages go from one to the other through the
 loop's queue, never from within a call. Of a client that is unknown it is looked whether another
 gateway remembers it (`Recalls`). What does not concern a member, a tool's requests, is not here
-(`tools.py`).
+(`tooling/`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ import logging
 from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
-from consumer.gateway.memory import Key, Memory
-from consumer.gateway.newcomers import Newcomers
-from consumer.gateway.recalls import Recalls, Waiting
+from consumer.gateway.members.memory import Key, Memory
+from consumer.gateway.members.newcomers import Newcomers
+from consumer.gateway.members.recalls import Recalls, WaitingRequest
+from consumer.gateway.members.wire_group import (
+    Agent,
+    AgentWishes,
+    MakeAgent,
+    Moves,
+    ServedMember,
+    WireGroup,
+)
 from consumer.gateway.wire.actions import (
     Begin,
-    Ending,
     Gone,
     GroupLimits,
     Remember,
     Reply,
     Tell,
+    WayOut,
     WireTimes,
 )
 from consumer.gateway.wire.drain import Drain
@@ -45,14 +53,6 @@ from consumer.gateway.wire.requests import (
     SyncAnswer,
     SyncRequest,
     WireCode,
-)
-from consumer.gateway.wire_group import (
-    Agent,
-    AgentWishes,
-    MakeAgent,
-    Moves,
-    ServedMember,
-    WireGroup,
 )
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import (
@@ -91,6 +91,7 @@ class WireGroups:
         self.limits = limits
         self.times = times
         self.memory = memory
+        self.closing = False
         self.groups: dict[str, WireGroup] = {}
         self.recalls = (
             None
@@ -110,9 +111,11 @@ class WireGroups:
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
         """Answer a request, now or later."""
         self.another_request(caller.connection)
+        if self.closing:
+            return self._not_here(WaitingRequest(ticket, caller, request, ()))
         unknown = self._unknown(request) if self.recalls is not None else ()
         if self.recalls is not None and unknown:
-            return self.recalls.wait(Waiting(ticket, caller, request, unknown))
+            return self.recalls.wait(WaitingRequest(ticket, caller, request, unknown))
         return self._serve_request(ticket, caller, request)
 
     def _serve_request(self, ticket: int, caller: Caller, request: Request) -> None:
@@ -161,6 +164,7 @@ class WireGroups:
         """The gateway ends: its clients find another one, for which their places wait; without
         memory they leave.
         """
+        self.closing = True
         for group in list(self.groups.values()):
             for served in list(group.members.values()):
                 served.wire.hand_over("the gateway ends")
@@ -200,6 +204,8 @@ class WireGroups:
         return tuple((request.group, node) for node in nodes)
 
     def _restore(self, name: str, client: RememberedClient) -> None:
+        if self.closing:
+            return
         group = self.groups.setdefault(name, self._group(name))
         served = self.newcomers.restore(group, client)
         if served is not None:
@@ -207,11 +213,19 @@ class WireGroups:
             self._touched(served)
         self._drop_if_empty(group)
 
-    def _recalled(self, waiting: Waiting) -> None:
-        self._serve_request(waiting.ticket, waiting.caller, waiting.request)
+    def _recalled(self, waiting: WaitingRequest) -> None:
+        if self.closing:
+            return self._not_here(waiting)
+        return self._serve_request(waiting.ticket, waiting.caller, waiting.request)
 
-    def _cannot_recall(self, waiting: Waiting) -> None:
-        code = WireCode.COORDINATOR_NOT_AVAILABLE
+    def _cannot_recall(self, waiting: WaitingRequest) -> None:
+        self._refuse(waiting, WireCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _not_here(self, waiting: WaitingRequest) -> None:
+        """The gateway ends: another one is to be asked."""
+        self._refuse(waiting, WireCode.NOT_COORDINATOR)
+
+    def _refuse(self, waiting: WaitingRequest, code: WireCode) -> None:
         answer: Answer
         match waiting.request:
             case JoinRequest():
@@ -393,13 +407,13 @@ class WireGroups:
         if group is not None:
             group.forget(served)
             self._drop_if_empty(group)
-        if gone.ending is Ending.LEAVES and served.wishes.instance is not None:
+        if gone.ending is WayOut.LEAVES and served.wishes.instance is not None:
             if self.memory is not None and served.remembered:
                 self.memory.forget(served.group, served.to_remember().node, served.agent.name)
             served.drain = Drain(self.times, self.clock(), set(served.wire.held))
             for message in served.drain.begin(served.wire.revocations):
                 self._tell(served, message)
-        elif gone.ending is not Ending.OVER:
+        elif gone.ending is not WayOut.OVER:
             self._tell(served, msg.Close({}, 0))
         log.info(
             "member %s leaves group %s: %s",

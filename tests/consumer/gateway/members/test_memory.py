@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from consumer.gateway.address import Address
-from consumer.gateway.memory import ClientMemory
+from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.own_session import OwnSession
 from tests.harness.wait import wait_until

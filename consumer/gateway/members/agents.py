@@ -11,7 +11,7 @@ from collections.abc import Callable
 from consumer.core import messages as msg
 from consumer.core.options import MemberOptions
 from consumer.gateway.cluster import Cluster
-from consumer.gateway.wire_group import Agent, AgentWishes
+from consumer.gateway.members.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
 from zkcoord.errors import UnavailableError
 from zkcoord.guardian.client import Guardian

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from consumer.gateway.members.wire_group import AgentWishes, ServedMember, WireGroup
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, JoinRequest, WireCode
-from consumer.gateway.wire_group import AgentWishes, ServedMember, WireGroup
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 from zkcoord.znodes.names import shown
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway.memory import Found, Key
-from consumer.gateway.recalls import KEYS_PER_TURN, WAITING_MAX
+from consumer.gateway.members.memory import Found, Key
+from consumer.gateway.members.recalls import KEYS_PER_TURN, WAITING_MAX
 from consumer.gateway.wire.requests import (
     BeatAnswer,
     CommitAnswer,
@@ -24,7 +24,7 @@ from consumer.gateway.wire.requests import (
     SyncRequest,
     WireCode,
 )
-from tests.consumer.gateway.test_groups import TIMES, TP, World, join
+from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
 from zkcoord.core.model import Subscription
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 
@@ -191,6 +191,20 @@ def test_the_gateway_ends_and_the_places_of_its_clients_wait() -> None:
     assert world.agents[0].told[-1:] == [msg.Close({}, 0)]
     assert not any(isinstance(message, msg.Revoked) for message in world.agents[0].told)
     assert len(memory.clients) == 1 and world.groups.finished
+
+
+def test_a_gateway_that_ends_takes_nobody_on() -> None:
+    memory = Remembering(CLIENT)
+    memory.holds = True
+    world = World(memory=memory)
+    assert world.ask(HeartbeatRequest("g", "m", 4)) is None
+    world.groups.close()
+    memory.let_go()
+    code = WireCode.NOT_COORDINATOR
+    assert world.answers[1] == BeatAnswer(code)
+    assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(code)
+    assert world.join().code is code
+    assert world.agents == [] and world.groups.finished
 
 
 def test_the_gateway_ends_while_somebody_is_on_its_way_out() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from consumer.gateway.memory import Found, Key, Memory
+from consumer.gateway.members.memory import Found, Key, Memory
 from consumer.gateway.wire.requests import Caller, Request
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
@@ -18,7 +18,7 @@ KEYS_PER_TURN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRequest:
     """A request that waits, and what must be known for it."""
 
     ticket: int
@@ -36,17 +36,17 @@ class Recalls:
         self,
         memory: Memory,
         restore: Callable[[str, RememberedClient], None],
-        go_on: Callable[[Waiting], None],
-        cannot: Callable[[Waiting], None],
+        go_on: Callable[[WaitingRequest], None],
+        cannot: Callable[[WaitingRequest], None],
     ) -> None:
         self._memory = memory
         self._restore = restore
         self._go_on = go_on
         self._cannot = cannot
-        self._waiting: list[Waiting] = []
-        self._turn: list[Waiting] = []
+        self._waiting: list[WaitingRequest] = []
+        self._turn: list[WaitingRequest] = []
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: WaitingRequest) -> None:
         """Answer a request once it is known whose it is."""
         if len(self._waiting) >= WAITING_MAX or len(waiting.keys) > KEYS_PER_TURN:
             return self._cannot(waiting)

@@ -1,0 +1,1 @@
+"""The wire members of a gateway, and what is remembered of them."""

@@ -1,0 +1,1 @@
+"""Requests of tools: about groups, and no member's."""

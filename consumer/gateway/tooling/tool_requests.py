@@ -1,0 +1,105 @@
+"""Requests about groups that are no member's: a tool's, or a client's that asks where it stands.
+They are answered by what blocks, on the gateway's pool (`answers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol
+
+from kafka.protocol.admin import ListGroupsResponse
+
+from consumer.gateway import frames
+from consumer.gateway.frames import Head
+from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.relay.connection import ClientConnection
+from consumer.gateway.tooling import answers
+from consumer.gateway.tooling.store import GroupStore
+from consumer.gateway.wire.requests import CommitRequest, WireCode
+from consumer.member.driver import MemberDriver
+
+
+class OnThread(Protocol):
+    """Runs something on another thread, and has its result."""
+
+    def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]:
+        """See above."""
+
+
+class ToolRequests:
+    """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread."""
+
+    def __init__(
+        self, store: GroupStore, groups: WireGroups, run: OnThread, ask_members: OnThread
+    ) -> None:
+        self.store = store
+        self.groups = groups
+        self._run = run
+        self._ask_members = ask_members
+
+    async def answer(
+        self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
+    ) -> None:
+        """Answer a request, if its client may know or do that."""
+        groups = frames.group_of(head, body)
+        if await may != frozenset(groups):
+            return connection.answer_later(head, answers.refused(head, body))
+        match head.key:
+            case frames.OFFSET_FETCH:
+                held = await self._ask_members(
+                    lambda: {group: self.groups.held(group) for group in groups}
+                )
+                work = partial(answers.fetch_offsets, self.store, head, body, held)
+            case frames.DESCRIBE_GROUPS:
+                known = await self._ask_members(lambda: self._known(groups))
+                work = partial(answers.describe_groups, self.store, head, body, known)
+            case frames.DELETE_GROUPS:
+                work = partial(answers.delete_groups, self.store, head, body)
+            case _:
+                work = partial(answers.delete_offsets, self.store, head, body)
+        await self._blocking(connection, head, work)
+
+    async def commit(
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        request: CommitRequest,
+        may: Awaitable[frozenset[str]],
+    ) -> None:
+        """OffsetCommit without a member."""
+        if not await may:
+            code = WireCode.GROUP_AUTHORIZATION_FAILED
+            return connection.answer_later(head, frames.refused(head, body, code))
+        work = partial(answers.commit, self.store, head, body, request)
+        await self._blocking(connection, head, work)
+
+    async def listed(
+        self, connection: ClientConnection, head: Head, body: Any, answer: bytes
+    ) -> None:
+        """ListGroups: what the broker has listed, with ours."""
+        kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
+        work = partial(answers.list_groups, self.store, head, body, list(kafkas.groups))
+        await self._blocking(connection, head, work)
+
+    async def _blocking(
+        self, connection: ClientConnection, head: Head, work: Callable[[], bytes]
+    ) -> None:
+        """A request that cannot be answered ends its connection: its client asks again elsewhere,
+        and does not wait.
+        """
+        try:
+            answer = await self._run(work)
+        except BaseException:
+            connection.close()
+            raise
+        connection.answer_later(head, answer)
+
+    def _known(self, groups: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
+        found = {}
+        for group in groups:
+            for wire, agent in self.groups.agents(group):
+                if isinstance(agent, MemberDriver):
+                    found[agent.name] = (wire.member_id, wire.client_id, wire.host)
+        return found
