@@ -32,6 +32,7 @@ from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
+from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
@@ -48,6 +49,7 @@ from zkcoord.znodes.names import shown
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
+LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
 CLOSE_S = 8.0
 GROUPS_PER_REQUEST_MAX = 1_000
@@ -102,6 +104,8 @@ class Gateway:
             ClientMemory(self.session, options.layout, zk.acl),
         )
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
+        self.leftovers = Leftovers(self.store, options.layout, boot_ms)
+        self._leftovers_at = 0.0
         self._connections: dict[int, ClientConnection] = {}
         self._numbers = 0
         self._tickets = 0
@@ -162,6 +166,9 @@ class Gateway:
                 for connection in list(self._connections.values()):
                     connection.drop_if_slow()
                 await self._look()
+                if self._events.time() >= self._leftovers_at:
+                    self._leftovers_at = self._events.time() + LEFTOVERS_EVERY_S
+                    await self._run(self.leftovers.look)
 
     async def _look(self) -> None:
         try:

@@ -60,8 +60,8 @@ class GroupStore:
                 self._client.close()
                 self._client = None
 
-    def _with(self, use: Callable[[SyncClient], T]) -> T:
-        """Raises `UnavailableError`."""
+    def using(self, use: Callable[[SyncClient], T]) -> T:
+        """Use the session; one at a time. Raises `UnavailableError`."""
         with self._lock:
             if self._client is None:
                 client = SyncClient(self._zk, READ_DEADLINE_MS)
@@ -71,12 +71,12 @@ class GroupStore:
 
     def groups(self) -> list[GroupListed]:
         """All groups. Raises `UnavailableError`."""
-        return self._with(lambda client: list_groups(client, self._layout))
+        return self.using(lambda client: list_groups(client, self._layout))
 
     def describe(self, group: str) -> GroupSnapshot | None:
         """One group; None where there is none. Raises `UnavailableError`."""
         try:
-            return self._with(lambda client: describe_group(client, self._layout, group))
+            return self.using(lambda client: describe_group(client, self._layout, group))
         except UnknownGroupError:
             return None
 
@@ -87,7 +87,7 @@ class GroupStore:
         one); those without one are left out.
         """
         try:
-            return self._with(lambda client: self._offsets(client, group, partitions))
+            return self.using(lambda client: self._offsets(client, group, partitions))
         except ZkcoordError:
             return WireCode.COORDINATOR_NOT_AVAILABLE
 
@@ -143,7 +143,7 @@ class GroupStore:
         self, commits: MemberlessCommits, message: msg.Commit, part: Sequence[TopicPartition]
     ) -> WireCode:
         try:
-            refusal = self._with(lambda client: commits.store(client, message, part))
+            refusal = self.using(lambda client: commits.store(client, message, part))
         except ZkcoordError:
             return WireCode.COORDINATOR_NOT_AVAILABLE
         if refusal is None:
@@ -159,7 +159,7 @@ class GroupStore:
         if found.members:
             return WireCode.NON_EMPTY_GROUP
         try:
-            return self._with(lambda client: _deleted(client, self._layout, group))
+            return self.using(lambda client: _deleted(client, self._layout, group))
         except UnknownGroupError:
             return WireCode.GROUP_ID_NOT_FOUND
         except ZkcoordError:
@@ -185,7 +185,7 @@ class GroupStore:
         if not chosen:
             return WireCode.NONE, codes
         try:
-            refusal = self._with(
+            refusal = self.using(
                 lambda client: OffsetsDeletion(
                     client, self._layout, group, chosen, Progress(PROG)
                 ).execute()

@@ -1,0 +1,1 @@
+"""Tests of what answers tools, and of what a gateway tidies up."""
