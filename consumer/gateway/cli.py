@@ -99,7 +99,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         layout_named(settings.text("layout")),
         GroupLimits(low, high),
         WireTimes(disconnect_grace_ms=settings.number("disconnect_grace_ms")),
-        sni_host=settings.text("sni_host"),
+        broker_hosts=settings.text("broker_hosts"),
     )
 
 

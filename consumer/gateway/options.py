@@ -23,7 +23,7 @@ BEGIN = -1
 class GatewayOptions:
     """Where it listens, what it relays to, and which groups it coordinates. `port_of`: ports of
     brokers that are not to have the usual one; `groups`: compiled by google-re2, since names of
-    groups come from strangers (empty: all). `sni_host`: the host name of each broker, with
+    groups come from strangers (empty: all). `broker_hosts`: the host name of each broker, with
     `BROKER_MARK` for its id, where the names of TLS handshakes say which broker is meant instead of
     ports; then `host` is the name of where clients begin. `demands_login`: the brokers' listener is
     one of SASL.
@@ -40,7 +40,7 @@ class GatewayOptions:
     frame_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = 10_000
     connections_per_address_max: int = 5_000
-    sni_host: str = ""
+    broker_hosts: str = ""
     demands_login: bool = False
 
     @property
@@ -55,25 +55,25 @@ class GatewayOptions:
 
     def broker_address(self, broker_id: int) -> Address:
         """What clients of this gateway are told of a broker."""
-        if self.sni_host:
-            return Address(self.sni_host.replace(BROKER_MARK, str(broker_id)), self.listen.port)
+        if self.broker_hosts:
+            return Address(self.broker_hosts.replace(BROKER_MARK, str(broker_id)), self.listen.port)
         return Address(self.host, self.broker_port(broker_id))
 
     def broker_named(self, name: str) -> int | None:
-        """The broker that has a host name by `sni_host`; `BEGIN`: where clients begin."""
+        """The broker that has a host name by `broker_hosts`; `BEGIN`: where clients begin."""
         name = name.lower().removesuffix(".")
-        return BEGIN if name == self.host.lower() else id_in(name, self.sni_host.lower())
+        return BEGIN if name == self.host.lower() else id_in(name, self.broker_hosts.lower())
 
     def is_coordinated(self, group: str) -> bool:
         """Whether a group is served here, and not by Kafka's own coordinator."""
         return not self.groups or any(pattern.fullmatch(group) for pattern in self.groups)
 
 
-def id_in(name: str, sni_host: str) -> int | None:
-    """The broker's id in a host name that `sni_host` describes, written as Python writes it; None
+def id_in(name: str, broker_hosts: str) -> int | None:
+    """The broker's id in a host name that `broker_hosts` describes, written as Python writes it; None
     in others. Both in small letters.
     """
-    before, _, after = sni_host.partition(BROKER_MARK)
+    before, _, after = broker_hosts.partition(BROKER_MARK)
     digits = name.removeprefix(before).removesuffix(after)
     is_id = digits.isascii() and digits.isdigit() and len(digits) <= ID_DIGITS_MAX
     return int(digits) if is_id and name == f"{before}{int(digits)}{after}" else None

@@ -74,7 +74,7 @@ class Gateway:
         self.zk = zk
         self.tls = tls
         self._client_tls = (
-            ClientTls(tls.clients, self._broker_named if options.sni_host else None)
+            ClientTls(tls.clients, self._broker_named if options.broker_hosts else None)
             if tls.clients is not None
             else None
         )
@@ -154,7 +154,7 @@ class Gateway:
 
     async def _follow_brokers(self) -> None:
         """A listener for each broker; one that is gone keeps its port, for when it comes back."""
-        for broker_id in () if self.options.sni_host else self.seen.brokers:
+        for broker_id in () if self.options.broker_hosts else self.seen.brokers:
             if broker_id not in self._servers:
                 await self._listen(broker_id, self.options.broker_port(broker_id))
 

@@ -327,7 +327,7 @@ GATEWAY = (
         ("required", "requested"),
     ),
     text(
-        "sni_host",
+        "broker_hosts",
         None,
         "one port for all brokers: the host name of the TLS handshake says which; {broker} stands"
         " for a broker's id",

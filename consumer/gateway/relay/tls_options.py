@@ -17,7 +17,7 @@ from zkcoord.zk.options import Tls
 from zkcoord.znodes.names import shown
 
 TLS_FILES = ("listen_tls_ca_file", "listen_tls_cert_file", "listen_tls_key_file")
-TLS_PARTS = (*TLS_FILES, "listen_tls_key_password", "listen_tls_client_auth", "sni_host")
+TLS_PARTS = (*TLS_FILES, "listen_tls_key_password", "listen_tls_client_auth", "broker_hosts")
 BROKER_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?"
 HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(\.{LABEL})*", re.ASCII)
@@ -32,12 +32,11 @@ def notes(security: Mapping[str, Any]) -> tuple[str, ...]:
     """What is worth a warning."""
     if _protocol(security) != "SSL" or not security.get("ssl_certfile"):
         return ()
-    return (
-        (
-            "to brokers every client of this gateway is whom ssl_certfile of --kafka-config names: let"
-            " in only who may be that, or have brokers ask for SASL"
-        ),
+    note = (
+        "to brokers every client of this gateway is whom ssl_certfile of --kafka-config names: let"
+        " in only who may be that, or have brokers ask for SASL"
     )
+    return (note,)
 
 
 def _protocol(security: Mapping[str, Any]) -> str:
@@ -77,15 +76,15 @@ def check_sni(settings: Settings, begin: str) -> None:
     """Whether the name of where clients begin and those of brokers can be told apart. Raises
     `ConfigurationError`.
     """
-    sni_host = settings.text("sni_host")
-    if not sni_host:
+    broker_hosts = settings.text("broker_hosts")
+    if not broker_hosts:
         return
-    where, example = settings.where("sni_host"), f"b{BROKER_MARK}.gw1.example"
-    longest = sni_host.replace(BROKER_MARK, "9" * ID_DIGITS_MAX).lower()
-    if sni_host.count(BROKER_MARK) != 1 or not HOST_NAME.fullmatch(longest):
+    where, example = settings.where("broker_hosts"), f"b{BROKER_MARK}.gw1.example"
+    longest = broker_hosts.replace(BROKER_MARK, "9" * ID_DIGITS_MAX).lower()
+    if broker_hosts.count(BROKER_MARK) != 1 or not HOST_NAME.fullmatch(longest):
         raise ConfigurationError(
-            f"{where} is {shown(sni_host)}, which is no host name with {BROKER_MARK} once in it:"
-            f" write it as {example}"
+            f"{where} is {shown(broker_hosts)}, which is no host name with {BROKER_MARK} once in it:"
+            f" write it like {example}"
         )
     if settings.given("broker_ports"):
         raise ConfigurationError(
@@ -97,7 +96,7 @@ def check_sni(settings: Settings, begin: str) -> None:
             f"{where} is given, and clients begin at {shown(begin)}, which is no host name, so no"
             " handshake names it: name a host with --advertise"
         )
-    if id_in(begin.lower(), sni_host.lower()) is not None:
+    if id_in(begin.lower(), broker_hosts.lower()) is not None:
         raise ConfigurationError(
             f"clients begin at {shown(begin)}, which is a broker's name by {where}: give one of"
             " them another"
