@@ -12,7 +12,7 @@ from typing import Any
 
 from consumer.gateway.address import Address
 from consumer.gateway.options import GatewayOptions
-from consumer.gateway.relay.tls_options import check_sni, demands_login, gateway_tls, notes
+from consumer.gateway.relay.tls_options import check_names, demands_login, gateway_tls, notes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.cli.brokers import security_options
 from zkcoord.config.option_spec import Use
@@ -89,7 +89,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         raise ConfigurationError(
             f"listen {listen} is no address that clients can be told: name one with --advertise"
         )
-    check_sni(settings, advertise or listen.host)
+    check_names(settings, advertise or listen.host)
     return GatewayOptions(
         listen,
         tuple(address(part, "brokers") for part in brokers.split(",") if part.strip()),

@@ -69,11 +69,11 @@ class GatewayOptions:
         return not self.groups or any(pattern.fullmatch(group) for pattern in self.groups)
 
 
-def id_in(name: str, broker_hosts: str) -> int | None:
-    """The broker's id in a host name that `broker_hosts` describes, written as Python writes it; None
-    in others. Both in small letters.
+def id_in(name: str, hosts: str) -> int | None:
+    """The broker's id in a host name that `hosts` (the option `broker_hosts`) describes, written as
+    Python writes it; None in others. Both in small letters.
     """
-    before, _, after = broker_hosts.partition(BROKER_MARK)
+    before, _, after = hosts.partition(BROKER_MARK)
     digits = name.removeprefix(before).removesuffix(after)
     is_id = digits.isascii() and digits.isdigit() and len(digits) <= ID_DIGITS_MAX
     return int(digits) if is_id and name == f"{before}{int(digits)}{after}" else None

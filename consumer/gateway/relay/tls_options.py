@@ -72,18 +72,18 @@ def gateway_tls(settings: Settings, security: Mapping[str, Any]) -> GatewayTls:
     return GatewayTls(clients, brokers)
 
 
-def check_sni(settings: Settings, begin: str) -> None:
+def check_names(settings: Settings, begin: str) -> None:
     """Whether the name of where clients begin and those of brokers can be told apart. Raises
     `ConfigurationError`.
     """
-    broker_hosts = settings.text("broker_hosts")
-    if not broker_hosts:
+    hosts = settings.text("broker_hosts")
+    if not hosts:
         return
     where, example = settings.where("broker_hosts"), f"b{BROKER_MARK}.gw1.example"
-    longest = broker_hosts.replace(BROKER_MARK, "9" * ID_DIGITS_MAX).lower()
-    if broker_hosts.count(BROKER_MARK) != 1 or not HOST_NAME.fullmatch(longest):
+    longest = hosts.replace(BROKER_MARK, "9" * ID_DIGITS_MAX).lower()
+    if hosts.count(BROKER_MARK) != 1 or not HOST_NAME.fullmatch(longest):
         raise ConfigurationError(
-            f"{where} is {shown(broker_hosts)}, which is no host name with {BROKER_MARK} once in it:"
+            f"{where} is {shown(hosts)}, which is no host name with {BROKER_MARK} once in it:"
             f" write it like {example}"
         )
     if settings.given("broker_ports"):
@@ -96,7 +96,7 @@ def check_sni(settings: Settings, begin: str) -> None:
             f"{where} is given, and clients begin at {shown(begin)}, which is no host name, so no"
             " handshake names it: name a host with --advertise"
         )
-    if id_in(begin.lower(), broker_hosts.lower()) is not None:
+    if id_in(begin.lower(), hosts.lower()) is not None:
         raise ConfigurationError(
             f"clients begin at {shown(begin)}, which is a broker's name by {where}: give one of"
             " them another"

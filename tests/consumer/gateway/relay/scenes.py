@@ -93,7 +93,7 @@ class Broker:
             try:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = await reader.readexactly(length)
-            except (asyncio.IncompleteReadError, ConnectionError):
+            except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
                 writer.close()
                 return
             head = frames.decode_head(frame)
@@ -124,12 +124,14 @@ class Relay:
         self.connection: ClientConnection
         self.passed: list[int] = []
         self.gone = asyncio.Event()
+        self.accepted = self.closings = 0
 
     async def start(self) -> None:
         """Listen."""
         loop = asyncio.get_running_loop()
 
         def accept() -> asyncio.Protocol:
+            self.accepted += 1
             self.connection = ClientConnection(self, 1)
             return self.connection if self.door is None else Door(self.connection, self.door)
 
@@ -181,6 +183,7 @@ class Relay:
 
     def closed(self, connection: ClientConnection) -> None:
         """Noted."""
+        self.closings += 1
         self.gone.set()
 
 
@@ -199,13 +202,25 @@ def play(scene: Scene) -> None:
     asyncio.run(run())
 
 
-async def stage(sides: Sides, tls: GatewayTls | None = None) -> tuple[Broker, Relay]:
+async def stage(
+    sides: Sides, tls: GatewayTls | None = None, at_broker: ssl.SSLContext | None = None
+) -> tuple[Broker, Relay]:
     """A broker, and a relay before it."""
-    broker = Broker(server_tls() if sides in (Sides.BROKER, Sides.BOTH) else None)
+    if at_broker is None and sides in (Sides.BROKER, Sides.BOTH):
+        at_broker = server_tls()
+    broker = Broker(at_broker)
     await broker.start()
     relay = Relay(broker, gateway_tls(sides) if tls is None else tls)
     await relay.start()
     return broker, relay
+
+
+async def echoes(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes = b"hello"
+) -> None:
+    """One request to the broker, and its answer."""
+    writer.write(request(FETCH, 7, body))
+    assert await frame_of(reader) == (7, body)
 
 
 async def frame_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
