@@ -39,6 +39,7 @@ class BrokerConnection(asyncio.Protocol):
     def __init__(self, client: BehindClient) -> None:
         self._client = client
         self._transport: asyncio.Transport | None = None
+        self._answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is there."""
@@ -50,11 +51,14 @@ class BrokerConnection(asyncio.Protocol):
         """It is gone."""
         self._transport = None
         # a broker says only after the handshake of TLS 1.3 that it does not know our certificate
-        refused = isinstance(error, ssl.SSLError)
-        self._client.broker_lost(f"the broker ends TLS: {error}" if refused else "")
+        if isinstance(error, ssl.SSLError):
+            self._client.broker_lost(f"its broker ended TLS ({error})")
+        else:
+            self._client.broker_lost("" if self._answered else "its broker ended it unanswered")
 
     def data_received(self, data: bytes) -> None:
         """Answers."""
+        self._answered = True
         self._client.from_broker(data)
 
     def pause_writing(self) -> None:
@@ -129,5 +133,6 @@ async def reach(
             f"the broker at {address} does not answer within {CONNECT_S:.0f} s"
         ) from error
     except OSError as error:
-        raise BrokerAwayError(f"the broker at {address} does not answer ({error})") from error
+        why = str(error) or type(error).__name__
+        raise BrokerAwayError(f"the broker at {address} does not answer ({why})") from error
     return broker

@@ -377,7 +377,7 @@ class ClientConnection(asyncio.Protocol):
     def broker_lost(self, why: str) -> None:
         """The broker closed the connection."""
         if why and not self._closing:
-            self._drop(why, logging.WARNING)
+            self._drop(why)
         self._end(at_once=False)
 
     def broker_pauses(self) -> None:

@@ -43,9 +43,9 @@ def server_tls() -> ssl.SSLContext:
     return Tls(None, CERTIFICATE, KEY).server_context(CERTIFICATE, FILES, True)
 
 
-def client_tls() -> ssl.SSLContext:
+def client_tls(believed: str = CERTIFICATE) -> ssl.SSLContext:
     """Of who believes `server_tls`."""
-    return ssl.create_default_context(cafile=CERTIFICATE)
+    return ssl.create_default_context(cafile=believed)
 
 
 def broker_tls(**more: object) -> TlsFiles:
@@ -92,6 +92,9 @@ class Broker:
         while True:
             try:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
+                if length > Relay.frame_bytes_max:
+                    writer.close()
+                    return
                 frame = await reader.readexactly(length)
             except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
                 writer.close()
