@@ -88,7 +88,10 @@ def test_brokers_are_spoken_to_as_the_gateways_own_questions_are(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"listen_tls_cert_file": CERTIFICATE}, "--listen-tls-cert-file is given, but listen_tls is"),
+        (
+            {"listen_tls_cert_file": CERTIFICATE},
+            "--listen-tls-cert-file is given, but listen_tls is",
+        ),
         ({"listen_tls_client_auth": "requested"}, "add --listen-tls"),
         (NAMED, "--broker-hosts is given, but listen_tls is off"),
         ({"listen_tls": "on"}, "no certificate is named: give listen_tls_cert_file"),
