@@ -89,23 +89,22 @@ class Broker:
         self.port = server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
+        try:
+            while True:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
                 if length > Relay.frame_bytes_max:
-                    writer.close()
-                    return
+                    break
                 frame = await reader.readexactly(length)
-            except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
-                writer.close()
-                return
-            head = frames.decode_head(frame)
-            self.got.append(head.correlation_id)
-            if self.hold is not None:
-                await self.hold.wait()
-            acks = frame[-2:] if head.key == frames.PRODUCE else b"\0\1"
-            if acks != b"\0\0":
-                writer.write(answer(head.correlation_id, frame[12:]))
+                head = frames.decode_head(frame)
+                self.got.append(head.correlation_id)
+                if self.hold is not None:
+                    await self.hold.wait()
+                acks = frame[-2:] if head.key == frames.PRODUCE else b"\0\1"
+                if acks != b"\0\0":
+                    writer.write(answer(head.correlation_id, frame[12:]))
+        except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
+            pass  # the scene is over
+        writer.close()
 
 
 class Relay:

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import socket
 import struct
 
 import pytest
 
 from consumer.gateway import frames
+from consumer.gateway.relay import broker as broker_module
 from consumer.gateway.relay.connection import EXPECTED_MAX
 from tests.consumer.gateway.recordings import framed, requests
 from tests.consumer.gateway.relay import scenes
@@ -223,5 +226,48 @@ def test_every_request_of_a_group_is_read_whole_before_it_is_judged() -> None:
         for _ in found:
             await frame_of(reader)
         assert len(broker.got) == len(found)
+
+    play(scene)
+
+
+def test_who_says_nonsense_and_goes_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    """A request without its answer yet, what is none, and the end of the connection: all of it is
+    there when the relay reads on.
+    """
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while relay.accepted == 0 or relay.connection._transport is None:
+            await asyncio.sleep(0)
+        relay.connection._pause_client("test")
+        writer.write(request(FETCH, 1) + struct.pack(">i", -1))
+        await writer.drain()
+        socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())).shutdown(
+            socket.SHUT_WR
+        )
+        for _ in range(200):  # so that its end is seen, where TLS looks for it
+            await asyncio.sleep(0)
+        relay.connection._resume_client("test")
+        await relay.gone.wait()
+
+    play(scene)
+    assert [r for r in caplog.records if r.name == "asyncio"] == []
+
+
+def test_who_does_not_let_go_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that reads nothing more is closed all the same, soon."""
+    monkeypatch.setattr(broker_module, "CLOSE_S", 0.1)
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while relay.accepted == 0 or relay.connection._transport is None:
+            await asyncio.sleep(0)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        transport = relay.connection._transport
+        transport.write(bytes(16 * 1024 * 1024))
+        relay.connection.close()
+        await relay.gone.wait()
 
     play(scene)

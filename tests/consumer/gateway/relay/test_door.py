@@ -155,6 +155,36 @@ def test_who_goes_whenever_is_forgotten_once(seed: int) -> None:
     enact(act)
 
 
+@pytest.mark.parametrize("order", ["end, None", "None, end", "end, transport", "transport, end"])
+def test_who_goes_as_its_handshake_is_done(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    """What asyncio gives back, and when it tells the door of the end, in any order."""
+    doors: list[door.Door] = []
+
+    async def start_tls(
+        _loop: object, plain: asyncio.Transport, one: door.Door, *_: object, **_more: object
+    ) -> asyncio.Transport | None:
+        doors.append(one)
+        if order.startswith("end"):
+            one.connection_lost(None)
+        return plain if "transport" in order else None
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "start_tls", start_tls)
+
+    async def act(relay: Relay) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        inside = order == "transport, end"
+        while not doors or (relay.connection._transport is None if inside else not relay.closings):
+            await asyncio.sleep(0)
+        if order.endswith("end"):
+            doors[0].connection_lost(None)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert relay.connection._transport is None and relay.closings == 1
+        writer.close()
+
+    enact(act)
+
+
 def asking(required: bool) -> GatewayTls:
     """Clients are asked for certificates."""
     own = Tls(AUTHORITY, CERTIFICATE, KEY)
