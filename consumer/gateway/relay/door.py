@@ -165,6 +165,8 @@ def _reason(error: OSError) -> str:
     reason = getattr(error, "reason", None)
     if reason in NO_TLS:
         return "it does not speak TLS"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed ({error.verify_message})"
     return f"its TLS handshake failed ({reason or error})"
 
 
