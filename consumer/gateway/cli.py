@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import logging
 import os
+import sys
+from dataclasses import replace
 from typing import Any
 
 from consumer.gateway.address import Address
 from consumer.gateway.options import GatewayOptions
+from consumer.gateway.relay.tls_options import check_names, demands_login, gateway_tls, notes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.cli.brokers import security_options
 from zkcoord.config.option_spec import Use
@@ -17,6 +21,8 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import layout_named
+
+log = logging.getLogger(__name__)
 
 PORT_MAX = 65_535
 EPILOG = """\
@@ -27,7 +33,8 @@ examples:
 
 Clients set bootstrap.servers to the address of --listen, and nothing else. Broker n is reached at
 that port + 1 + n (--broker-ports says otherwise for some), whatever other brokers come and go. A
-coordinator must run (zkcoord coordinator). SIGTERM ends a gateway cleanly.
+coordinator must run (zkcoord coordinator). SIGTERM ends a gateway cleanly, SIGHUP has it read the
+files of TLS again.
 """
 
 
@@ -44,15 +51,21 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 after a signal, 1 after a failure. Raises `ConfigurationError`, `UnavailableError`."""
+    from consumer.gateway.relay.door import report_names
     from consumer.gateway.service import Gateway
     from zkcoord.coordinator.logging import Logs
 
     settings = resolve(Use.GATEWAY, vars(args), os.environ)
     options, zk = gateway_options(settings), zk_options(settings)
     security = security_options(settings.text("kafka_config"))
+    options = replace(options, demands_login=demands_login(security))
+    tls = gateway_tls(settings, security)
     logs = Logs(log_options(settings))
+    sys.unraisablehook = report_names
+    for note in notes(security):
+        log.warning("%s", note)
     try:
-        return Gateway(options, zk, security).run()
+        return Gateway(options, zk, security, tls).run()
     finally:
         logs.stop()
 
@@ -76,6 +89,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         raise ConfigurationError(
             f"listen {listen} is no address that clients can be told: name one with --advertise"
         )
+    check_names(settings, advertise or listen.host)
     return GatewayOptions(
         listen,
         tuple(address(part, "brokers") for part in brokers.split(",") if part.strip()),
@@ -90,6 +104,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         ),
         guardian=settings.switch("guardian"),
         names_gateways=settings.switch("gateways_in_metadata"),
+        broker_hosts=settings.text("broker_hosts"),
     )
 
 

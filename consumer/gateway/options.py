@@ -15,12 +15,21 @@ BROKER_PORTS_APART = 1
 GATEWAY_IDS = 1_000_000_000
 """Gateway n is the broker of this number and n to clients: no real one has such an id."""
 
+BROKER_MARK = "{broker}"
+ID_DIGITS_MAX = 10
+BEGIN = -1
+"""Instead of a broker's id: where clients begin."""
+
 
 @dataclass(frozen=True)
 class GatewayOptions:
     """Where it listens, what it relays to, and which groups it coordinates. `port_of`: ports of
     brokers that are not to have the usual one; `groups`: compiled by google-re2, since names of
-    groups come from strangers (empty: all); `names_gateways`: clients learn of the others.
+    groups come from strangers (empty: all). `names_gateways`: clients learn of other gateways.
+    `broker_hosts`: the host name of each broker, with
+    `BROKER_MARK` for its id, where the names of TLS handshakes say which broker is meant instead of
+    ports; then `host` is the name of where clients begin. `demands_login`: the brokers' listener is
+    one of SASL.
     """
 
     listen: Address
@@ -36,6 +45,8 @@ class GatewayOptions:
     frame_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = 10_000
     connections_per_address_max: int = 5_000
+    broker_hosts: str = ""
+    demands_login: bool = False
 
     @property
     def host(self) -> str:
@@ -47,6 +58,27 @@ class GatewayOptions:
         usual = self.listen.port + BROKER_PORTS_APART + broker_id
         return self.port_of.get(broker_id, usual)
 
+    def broker_address(self, broker_id: int) -> Address:
+        """What clients of this gateway are told of a broker."""
+        if self.broker_hosts:
+            return Address(self.broker_hosts.replace(BROKER_MARK, str(broker_id)), self.listen.port)
+        return Address(self.host, self.broker_port(broker_id))
+
+    def broker_named(self, name: str) -> int | None:
+        """The broker that has a host name by `broker_hosts`; `BEGIN`: where clients begin."""
+        name = name.lower().removesuffix(".")
+        return BEGIN if name == self.host.lower() else id_in(name, self.broker_hosts.lower())
+
     def is_coordinated(self, group: str) -> bool:
         """Whether a group is served here, and not by Kafka's own coordinator."""
         return not self.groups or any(pattern.fullmatch(group) for pattern in self.groups)
+
+
+def id_in(name: str, hosts: str) -> int | None:
+    """The broker's id in a host name that `hosts` (the option `broker_hosts`) describes, written as
+    Python writes it; None in others. Both in small letters.
+    """
+    before, _, after = hosts.partition(BROKER_MARK)
+    digits = name.removeprefix(before).removesuffix(after)
+    is_id = digits.isascii() and digits.isdigit() and len(digits) <= ID_DIGITS_MAX
+    return int(digits) if is_id and name == f"{before}{int(digits)}{after}" else None

@@ -27,11 +27,13 @@ from consumer.gateway.members.agents import Agents, find_begin, guard
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
-from consumer.gateway.options import GATEWAY_IDS, GatewayOptions
+from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
 from consumer.gateway.relay.connection import ClientConnection
-from consumer.gateway.relay.rewriting import Place
+from consumer.gateway.relay.door import ClientTls, Door
+from consumer.gateway.relay.listener import Listener
+from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
 from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
@@ -68,9 +70,21 @@ class OpenRequest:
 class Gateway:
     """See the module. `run` serves until SIGTERM or SIGINT."""
 
-    def __init__(self, options: GatewayOptions, zk: ZkOptions, security: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        options: GatewayOptions,
+        zk: ZkOptions,
+        security: Mapping[str, Any],
+        tls: GatewayTls = PLAIN_TLS,
+    ) -> None:
         self.options = options
         self.zk = zk
+        self.tls = tls
+        self._client_tls = (
+            ClientTls(tls.clients, self._broker_named if options.broker_hosts else None)
+            if tls.clients is not None
+            else None
+        )
         self.cluster = Cluster(options.brokers, security)
         self.store = GroupStore(zk, options.layout)
         self.members = Loop("gateway-members")
@@ -89,7 +103,7 @@ class Gateway:
                 self._gateways_changed,
             )
         )
-        self.gateways: tuple[tuple[int, Address], ...] = ()
+        self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
         self.groups = WireGroups(
@@ -126,13 +140,14 @@ class Gateway:
         self._stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._events.add_signal_handler(number, self._stopping.set)
+        self._events.add_signal_handler(signal.SIGHUP, self.tls.look, True)
         self.members.attach(self.groups)
         self.members.attach(self.session)
         self.members.post(self.session.start)
         self.members.start(self._members_end)
         try:
             self.seen = await self._run(self.cluster.look)
-            await self._listen(-1, self.options.listen.port)
+            await self._listen(BEGIN, self.options.listen.port)
             await self._follow_brokers()
             ready()
             await self._serve()
@@ -165,6 +180,7 @@ class Gateway:
             except asyncio.TimeoutError:
                 for connection in list(self._connections.values()):
                     connection.drop_if_slow()
+                await self._run(self.tls.look)
                 await self._look()
                 if self._events.time() >= self._leftovers_at:
                     self._leftovers_at = self._events.time() + LEFTOVERS_EVERY_S
@@ -185,7 +201,7 @@ class Gateway:
 
     async def _follow_brokers(self) -> None:
         """A listener for each broker; one that is gone keeps its port, for when it comes back."""
-        for broker_id in self.seen.brokers:
+        for broker_id in () if self.options.broker_hosts else self.seen.brokers:
             if broker_id not in self._servers:
                 await self._listen(broker_id, self.options.broker_port(broker_id))
 
@@ -208,11 +224,17 @@ class Gateway:
             Address(host, port),
         )
 
-    def _accept(self, broker_id: int) -> ClientConnection:
+    def _accept(self, broker_id: int) -> asyncio.Protocol:
         self._numbers += 1
-        connection = ClientConnection(_Listener(self, broker_id), self._numbers)
+        connection = ClientConnection(Listener(self, broker_id), self._numbers)
         self._connections[self._numbers] = connection
-        return connection
+        if self._client_tls is None:
+            return connection
+        return Door(connection, self._client_tls)
+
+    def _broker_named(self, name: str) -> int | None:
+        broker_id = self.options.broker_named(name)
+        return broker_id if broker_id == BEGIN or broker_id in self.seen.brokers else None
 
     # addresses
 
@@ -239,7 +261,7 @@ class Gateway:
         """Where clients find a broker."""
         if broker_id not in self.seen.brokers:
             self._spawn(self._look())
-        return Address(self.options.host, self.options.broker_port(broker_id))
+        return self.options.broker_address(broker_id)
 
     def coordinator(self, broker_id: int) -> tuple[int, Address]:
         """Whom FindCoordinator names on a port: this gateway, as it is in Metadata. librdkafka goes
@@ -252,12 +274,12 @@ class Gateway:
             if address == own:
                 return known, own
         known = broker_id if broker_id in self.seen.brokers else min(self.seen.brokers, default=0)
-        return known, Address(self.options.host, self.options.broker_port(known))
+        return known, self.options.broker_address(known)
 
     # requests
 
     def serve(
-        self, listener: _Listener, connection: ClientConnection, head: Head, frame: bytes
+        self, listener: Listener, connection: ClientConnection, head: Head, frame: bytes
     ) -> bytes | bool | None:
         """See `Host.serve`."""
         if head.key not in frames.MAX_VERSIONS:
@@ -354,7 +376,7 @@ class Gateway:
         self.members.post(lambda: self.groups.disconnected(connection.number))
 
     def _find_coordinator(
-        self, listener: _Listener, connection: ClientConnection, head: Head, body: Any
+        self, listener: Listener, connection: ClientConnection, head: Head, body: Any
     ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
         if len(keys) > GROUPS_PER_REQUEST_MAX:
@@ -367,7 +389,7 @@ class Gateway:
 
     async def _name_coordinator(
         self,
-        listener: _Listener,
+        listener: Listener,
         connection: ClientConnection,
         head: Head,
         keys: tuple[str, ...],
@@ -438,40 +460,3 @@ class Gateway:
         await self._run(self.cluster.close)
         await self._run(self.guardian.stop)
         self.pool.shutdown(wait=False)
-
-
-class _Listener:
-    """What a connection sees of its gateway (`Host`), behind one port."""
-
-    def __init__(self, gateway: Gateway, broker_id: int) -> None:
-        self.gateway = gateway
-        self.broker_id = broker_id
-        self.frame_bytes_max = gateway.options.frame_bytes_max
-
-    def admits(self, connection: ClientConnection) -> bool:
-        """See `Host`."""
-        return self.gateway.admits(connection)
-
-    def upstream(self) -> Address | None:
-        """The broker behind this port."""
-        return self.gateway.upstream(self.broker_id)
-
-    def place(self) -> Place:
-        """Where clients find brokers."""
-        return self.gateway.place
-
-    def others(self) -> Sequence[tuple[int, Address]]:
-        """What clients find gateways as."""
-        return self.gateway.gateways
-
-    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
-        """See `Host`."""
-        return self.gateway.serve(self, connection, head, frame)
-
-    def passes(self, connection: ClientConnection, head: Head) -> None:
-        """See `Host`."""
-        self.gateway.passes(connection)
-
-    def closed(self, connection: ClientConnection) -> None:
-        """See `Host`."""
-        self.gateway.closed(connection)

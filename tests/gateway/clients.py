@@ -44,17 +44,24 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 class GatewayProcess:
     """`zkcoord gateway` as a process of its own; a context manager. `address` is what clients are
-    told.
+    told. With `named` brokers have no port of their own (--broker-hosts is among the arguments).
     """
 
     def __init__(
-        self, home: Path, zookeeper: str, broker: str, *arguments: str, broker_id: int = 0
+        self,
+        home: Path,
+        zookeeper: str,
+        broker: str,
+        *arguments: str,
+        broker_id: int = 0,
+        named: bool = False,
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.zookeeper, self.broker, self.arguments = zookeeper, broker, arguments
         self.port, self.broker_port = free_port(), free_port()
         self.broker_id = broker_id
+        self.named = named
         self.log_path = home / "gateway.log"
         self.process = self._start()
 
@@ -64,6 +71,7 @@ class GatewayProcess:
         return f"127.0.0.1:{self.port}"
 
     def _start(self) -> subprocess.Popen[bytes]:
+        ports = f"{self.broker_id}={self.broker_port}"
         with self.log_path.open("ab") as log:
             return subprocess.Popen(
                 [
@@ -77,8 +85,7 @@ class GatewayProcess:
                     self.broker,
                     "--listen",
                     self.address,
-                    "--broker-ports",
-                    f"{self.broker_id}={self.broker_port}",
+                    *(() if self.named else ("--broker-ports", ports)),
                     *self.arguments,
                 ],
                 env=environment(self.home),
@@ -93,7 +100,7 @@ class GatewayProcess:
 
     def _listens(self) -> bool:
         assert self.process.poll() is None, self.log()
-        for port in (self.port, self.broker_port):
+        for port in (self.port,) if self.named else (self.port, self.broker_port):
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
             except OSError:

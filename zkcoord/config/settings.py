@@ -122,10 +122,10 @@ def coordinator_settings(
                 f"{settings.where(small)} ({settings.number(small)}) is more than {large}"
                 f" ({settings.number(large)}): make {small} smaller or {large} larger"
             )
-    _needs(settings, "journal", JOURNAL_PARTS)
-    _needs(settings, "journal_inputs", INPUTS_PARTS)
-    _needs(settings, "http", HTTP_PARTS)
-    _needs(settings, "guardian", ("guardian_report_path",))
+    needs(settings, "journal", JOURNAL_PARTS)
+    needs(settings, "journal_inputs", INPUTS_PARTS)
+    needs(settings, "http", HTTP_PARTS)
+    needs(settings, "guardian", ("guardian_report_path",))
     broker = settings.values["broker_id"]
     return CoordinatorSettings(
         zk=zk,
@@ -218,7 +218,7 @@ def zk_options(settings: Settings) -> ZkOptions:
             "no ZooKeeper is named: write --zookeeper HOST:PORT[,HOST:PORT...][/CHROOT], or set"
             " ZKCOORD_ZOOKEEPER"
         )
-    _needs(settings, "tls", TLS_PARTS)
+    needs(settings, "tls", TLS_PARTS)
     digest, sasl = _credentials(settings)
     tls = None
     if settings.switch("tls"):
@@ -245,8 +245,8 @@ def zk_options(settings: Settings) -> ZkOptions:
     )
 
 
-def _needs(settings: Settings, switch: str, parts: tuple[str, ...]) -> None:
-    """Parts of something that is switched off."""
+def needs(settings: Settings, switch: str, parts: tuple[str, ...]) -> None:
+    """Refuse parts of something that is switched off. Raises `ConfigurationError`."""
     if settings.switch(switch):
         return
     given = next((part for part in parts if settings.given(part)), None)

@@ -27,6 +27,7 @@ SESSION_TIMEOUT_MIN_MS = 100
 SESSION_TIMEOUT_MAX_MS = 3_600_000
 SASL_MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
+NO_AUTHORITIES = "give a file of certificates in PEM form"
 TLS_FILES = ("the TLS file of authorities", "the TLS certificate file", "the TLS key file")
 
 Server = tuple[str, int]
@@ -81,17 +82,40 @@ class Tls:
                 "a TLS key is given without a certificate: give the certificate (PEM) that belongs"
                 " to it as well"
             )
-        for name, path in zip(names, (self.ca, self.cert, self.key), strict=True):
-            _readable(name, path)
+        self._look(names)
         try:
             context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.ca)
         except (OSError, ValueError) as e:
-            raise _unfit(names[0], self.ca, e, "give a file of certificates in PEM form") from e
+            raise _unfit(names[0], self.ca, e, NO_AUTHORITIES) from e
         if self.cert:
             self._load_own(context, self.cert, names)
         context.check_hostname = True
         context.verify_mode = ssl.CERT_REQUIRED
         return names_only(context)
+
+    def server_context(
+        self, cert: str, names: tuple[str, str, str], required: bool
+    ) -> ssl.SSLContext:
+        """A context for whom others connect to, with `cert`, TLS 1.2 or newer. Where there are
+        authorities, clients are asked for a certificate of theirs: all of them (`required`), or
+        whoever has one. Raises `ConfigurationError` as `context` does.
+        """
+        self._look(names)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        self._load_own(context, cert, names)
+        if self.ca:
+            try:
+                context.load_verify_locations(self.ca)
+            except (OSError, ValueError) as e:
+                raise _unfit(names[0], self.ca, e, NO_AUTHORITIES) from e
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+        return context
+
+    def _look(self, names: tuple[str, str, str]) -> None:
+        for name, path in zip(names, (self.ca, self.cert, self.key), strict=True):
+            _readable(name, path)
 
     def _load_own(self, context: ssl.SSLContext, cert: str, names: tuple[str, str, str]) -> None:
         try:

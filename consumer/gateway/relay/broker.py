@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Protocol
 
+from consumer.gateway.address import Address
+
 HIGH_WATER = 1024 * 1024
+CONNECT_S = 10.0
+CLOSE_S = 5.0
+
+
+class BrokerAwayError(Exception):
+    """A broker that cannot be reached, or is not believed; the text says which and why."""
 
 
 class BehindClient(Protocol):
@@ -14,8 +23,8 @@ class BehindClient(Protocol):
     def from_broker(self, data: bytes) -> None:
         """Answers."""
 
-    def broker_lost(self) -> None:
-        """It is gone."""
+    def broker_lost(self, why: str) -> None:
+        """It is gone; `why` is empty where that is nobody's mistake."""
 
     def broker_pauses(self) -> None:
         """It does not read."""
@@ -30,6 +39,7 @@ class BrokerConnection(asyncio.Protocol):
     def __init__(self, client: BehindClient) -> None:
         self._client = client
         self._transport: asyncio.Transport | None = None
+        self._answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is there."""
@@ -40,10 +50,15 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
         self._transport = None
-        self._client.broker_lost()
+        # a broker says only after the handshake of TLS 1.3 that it does not know our certificate
+        if isinstance(error, ssl.SSLError):
+            self._client.broker_lost(f"its broker ended TLS ({error})")
+        else:
+            self._client.broker_lost("" if self._answered else "its broker ended it unanswered")
 
     def data_received(self, data: bytes) -> None:
         """Answers."""
+        self._answered = True
         self._client.from_broker(data)
 
     def pause_writing(self) -> None:
@@ -56,20 +71,68 @@ class BrokerConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send to the broker."""
-        if self._transport is not None:
-            self._transport.write(data)
+        if (transport := self._open()) is not None:
+            transport.write(data)
 
     def pause(self) -> None:
         """Read no more for now."""
-        if self._transport is not None:
-            self._transport.pause_reading()
+        if (transport := self._open()) is not None:
+            transport.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
-        if self._transport is not None:
-            self._transport.resume_reading()
+        if (transport := self._open()) is not None:
+            transport.resume_reading()
 
     def close(self) -> None:
-        """End it."""
-        if self._transport is not None:
-            self._transport.close()
+        """End it, when it has read what was sent, within `CLOSE_S`."""
+        if (transport := self._open()) is not None:
+            close_soon(transport)
+
+    def _open(self) -> asyncio.Transport | None:
+        transport = self._transport
+        return None if transport is None or transport.is_closing() else transport
+
+
+def close_soon(transport: asyncio.Transport) -> None:
+    """Close it once the other side has what was sent, and in any case after `CLOSE_S`: TLS waits
+    for the other side's farewell. Once per connection.
+    """
+    transport.close()
+    asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
+
+
+async def reach(
+    client: BehindClient, address: Address, tls: ssl.SSLContext | None
+) -> BrokerConnection:
+    """Connect to a broker, by TLS where there is a context: its certificate must be of
+    `address.host`. Raises `BrokerAwayError` after `CONNECT_S`.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        _, broker = await asyncio.wait_for(
+            loop.create_connection(
+                lambda: BrokerConnection(client),
+                address.host,
+                address.port,
+                ssl=tls,
+                server_hostname=address.host if tls is not None else None,
+            ),
+            CONNECT_S,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise BrokerAwayError(
+            f"the broker at {address} has a certificate that is not believed"
+            f" ({error.verify_message}): see ssl_cafile in the file of --kafka-config, and the"
+            " certificate's alternative names"
+        ) from error
+    except ssl.SSLError as error:
+        raise BrokerAwayError(f"no TLS with the broker at {address} ({error})") from error
+    except asyncio.TimeoutError as error:
+        raise BrokerAwayError(
+            f"the broker at {address} does not answer within {CONNECT_S:.0f} s"
+        ) from error
+    except OSError as error:
+        why = str(error) or type(error).__name__
+        raise BrokerAwayError(f"the broker at {address} does not answer ({why})") from error
+    return broker

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import struct
 import time
 from collections import deque
@@ -30,7 +31,14 @@ from consumer.gateway.frames import (
     decode_head,
 )
 from consumer.gateway.relay.acks import has_answer
-from consumer.gateway.relay.broker import HIGH_WATER, BrokerConnection
+from consumer.gateway.relay.broker import (
+    HIGH_WATER,
+    BrokerAwayError,
+    BrokerConnection,
+    close_soon,
+    reach,
+)
+from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
 
 log = logging.getLogger(__name__)
@@ -38,7 +46,6 @@ log = logging.getLogger(__name__)
 LOCAL_BYTES_MAX = 16 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
-CONNECT_S = 10.0
 BEGIN_S = 30.0
 """Who has not asked anything by then, or leaves a request half sent for so long, is closed."""
 
@@ -47,15 +54,22 @@ class Host(Protocol):
     """What a connection needs of its gateway; called on the event loop's thread."""
 
     frame_bytes_max: int
+    demands_login: bool
 
     def admits(self, connection: ClientConnection) -> bool:
         """Whether there is room for it."""
+
+    def turn_to(self, broker_id: int) -> None:
+        """The client has named its broker in its TLS handshake."""
 
     def upstream(self) -> Address | None:
         """The broker behind this listener; None: none is known."""
 
     def others(self) -> Sequence[tuple[int, Address]]:
         """Brokers to be named beside the real ones: gateways."""
+
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """How to speak to it; None: in plain text."""
 
     def place(self) -> Place:
         """Where clients find brokers."""
@@ -112,6 +126,9 @@ class ClientConnection(asyncio.Protocol):
         self.permitted: dict[tuple[object, str], float] = {}
         # since when a request is awaited, or half there; None: neither
         self._half_since_s: float | None = None
+        self._login = ClientLogin(host.demands_login)
+        # transports of TLS give data for a while after they were closed
+        self._closing = False
         self._broker_paused_by: set[str] = set()
 
     # the client
@@ -130,6 +147,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""
         self._transport = None
+        self._closing = True
         if self._connecting is not None:
             self._connecting.cancel()
         if self._broker is not None:
@@ -148,6 +166,8 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Split what comes into frames, and pass on what is the broker's."""
+        if self._closing:
+            return None
         try:
             self._take(data)
         except BadFrameError as error:
@@ -163,6 +183,8 @@ class ClientConnection(asyncio.Protocol):
         since = self._half_since_s
         if since is not None and not self._paused_by and time.monotonic() > since + BEGIN_S:
             self._drop(f"no whole request within {BEGIN_S:.0f} s")
+        elif self._login.is_overdue():
+            self._drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
 
     def eof_received(self) -> bool:
         """The client has said all: the connection ends."""
@@ -177,7 +199,7 @@ class ClientConnection(asyncio.Protocol):
             if not data:
                 return
         self._in += data
-        while self._in and self._transport is not None:
+        while self._in and not self._closing:
             if not self._next_frame():
                 return
 
@@ -192,7 +214,7 @@ class ClientConnection(asyncio.Protocol):
         if len(self._in) < 4:
             return False
         (length,) = struct.unpack_from(">i", self._in)
-        if not 8 <= length <= self.host.frame_bytes_max:
+        if not 8 <= length <= self._login.frame_bytes_max(self.host.frame_bytes_max):
             raise BadFrameError(f"a frame of {length} bytes")
         body = memoryview(self._in)[4 : 4 + length]
         try:
@@ -247,7 +269,8 @@ class ClientConnection(asyncio.Protocol):
         self._left = 4 + length
 
     def _expect_brokers(self, head: Head) -> None:
-        self._expected.append(_Expected(False, head if head.key in REWRITTEN else None))
+        is_read = head.key in REWRITTEN or self._login.reads(head)
+        self._expected.append(_Expected(False, head if is_read else None))
 
     def answer_later(self, head: Head, frame: bytes) -> None:
         """The answer to a request for which `serve` said None."""
@@ -296,19 +319,32 @@ class ClientConnection(asyncio.Protocol):
                 self._from_broker(b"")
 
     def _send(self, data: bytes | memoryview) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._closing:
             self._transport.write(data)
 
-    def _drop(self, why: str) -> None:
-        log.info(
-            "the connection of %s (client %r) is closed: %s", self.peer, self.client_id[:80], why
+    def _drop(self, why: str, level: int = logging.INFO) -> None:
+        log.log(
+            level,
+            "the connection of %s (client %r) is closed: %s",
+            self.peer,
+            self.client_id[:80],
+            why,
         )
         self.close()
 
     def close(self) -> None:
         """End it."""
-        if self._transport is not None:
-            self._transport.abort() if self._expected else self._transport.close()
+        self._end(at_once=bool(self._expected))
+
+    def _end(self, at_once: bool) -> None:
+        if self._transport is None or self._closing:
+            return
+        self._closing = True
+        if at_once:
+            # not within a call of TLS, which goes on with what it has read
+            asyncio.get_running_loop().call_soon(self._transport.abort)
+        else:
+            close_soon(self._transport)
 
     # the broker
 
@@ -327,14 +363,10 @@ class ClientConnection(asyncio.Protocol):
         address = self.host.upstream()
         if address is None:
             return self._drop("no broker is known behind this port")
-        loop = asyncio.get_running_loop()
         try:
-            _, broker = await asyncio.wait_for(
-                loop.create_connection(lambda: BrokerConnection(self), address.host, address.port),
-                CONNECT_S,
-            )
-        except (OSError, asyncio.TimeoutError) as error:
-            return self._drop(f"the broker at {address} does not answer ({error!s})")
+            broker = await reach(self, address, self.host.broker_tls())
+        except BrokerAwayError as error:
+            return self._drop(str(error), logging.WARNING)
         self._broker = broker
         for data in self._waiting:
             broker.write(data)
@@ -345,10 +377,11 @@ class ClientConnection(asyncio.Protocol):
             broker.pause()
         return None
 
-    def broker_lost(self) -> None:
+    def broker_lost(self, why: str) -> None:
         """The broker closed the connection."""
-        if self._transport is not None:
-            self._transport.close()
+        if why and not self._closing:
+            self._drop(why)
+        self._end(at_once=False)
 
     def broker_pauses(self) -> None:
         """The broker does not read."""
@@ -376,7 +409,7 @@ class ClientConnection(asyncio.Protocol):
             if not data:
                 return
         self._answer += data
-        while self._answer and self._transport is not None:
+        while self._answer and not self._closing:
             if not self._next_answer():
                 return
 
@@ -426,21 +459,25 @@ class ClientConnection(asyncio.Protocol):
             self._pause_broker("turn")
             expected.after(frame)
             return False
-        self._send(rewritten(expected.head, frame, self.host.place(), self.host.others()))
+        if expected.head.key in REWRITTEN:
+            self._send(rewritten(expected.head, frame, self.host.place(), self.host.others()))
+        else:
+            self._login.answered(expected.head, frame)
+            self._send(struct.pack(">i", length) + frame)
         self._answered()
         return True
 
     # back-pressure
 
     def _pause_client(self, why: str) -> None:
-        if not self._paused_by and self._transport is not None:
+        if not self._paused_by and self._transport is not None and not self._closing:
             self._transport.pause_reading()
         self._paused_by.add(why)
 
     def _resume_client(self, why: str) -> None:
         if why in self._paused_by:
             self._paused_by.discard(why)
-            if not self._paused_by and self._transport is not None:
+            if not self._paused_by and self._transport is not None and not self._closing:
                 self._transport.resume_reading()
 
     def _pause_broker(self, why: str) -> None:

@@ -1,150 +1,40 @@
 """One client's connection through the relay, on real sockets, to a broker that answers what it is
-told to.
+told to: in plain text, and by TLS on each side and on both.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
+import socket
 import struct
-from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
 from consumer.gateway import frames
-from consumer.gateway.address import Address
-from consumer.gateway.frames import Head
-from consumer.gateway.relay.connection import EXPECTED_MAX, ClientConnection
-from consumer.gateway.relay.rewriting import Place
+from consumer.gateway.relay import broker as broker_module
+from consumer.gateway.relay.connection import EXPECTED_MAX
 from tests.consumer.gateway.recordings import framed, requests
-
-WAIT_S = 60.0
-FETCH, HEARTBEAT = frames.FETCH, frames.HEARTBEAT
-
-
-def request(key: int, correlation: int, body: bytes = b"", version: int = 0) -> bytes:
-    """A frame with a head and any body."""
-    head = struct.pack(">hhih", key, version, correlation, 2) + b"me"
-    return struct.pack(">i", len(head) + len(body)) + head + body
-
-
-def answer(correlation: int, body: bytes = b"") -> bytes:
-    """A broker's frame."""
-    return struct.pack(">ii", 4 + len(body), correlation) + body
+from tests.consumer.gateway.relay import scenes
+from tests.consumer.gateway.relay.scenes import (
+    FETCH,
+    HEARTBEAT,
+    Broker,
+    Relay,
+    Sides,
+    answer,
+    frame_of,
+    play,
+    request,
+)
 
 
-class Broker:
-    """Answers each request with its own body, after `hold` is set where there is one."""
-
-    def __init__(self) -> None:
-        self.hold: asyncio.Event | None = None
-        self.got: list[int] = []
-        self.port = 0
-
-    async def start(self) -> None:
-        """Listen."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
-                (length,) = struct.unpack(">i", await reader.readexactly(4))
-                frame = await reader.readexactly(length)
-            except (asyncio.IncompleteReadError, ConnectionError):
-                writer.close()
-                return
-            head = frames.decode_head(frame)
-            self.got.append(head.correlation_id)
-            if self.hold is not None:
-                await self.hold.wait()
-            acks = frame[-2:] if head.key == frames.PRODUCE else b"\0\1"
-            if acks != b"\0\0":
-                writer.write(answer(head.correlation_id, frame[12:]))
-
-
-class Relay:
-    """A gateway of one connection. A Heartbeat is answered here, later where `parked`."""
-
-    frame_bytes_max = 32 * 1024 * 1024
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.port = 0
-        self.parked: list[Head] = []
-        self.park = False
-        self.full = False
-        self.connection: ClientConnection
-        self.passed: list[int] = []
-        self.gone = asyncio.Event()
-
-    async def start(self) -> None:
-        """Listen."""
-        loop = asyncio.get_running_loop()
-
-        def accept() -> ClientConnection:
-            self.connection = ClientConnection(self, 1)
-            return self.connection
-
-        server = await loop.create_server(accept, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-
-    def admits(self, connection: ClientConnection) -> bool:
-        """Room."""
-        return not self.full
-
-    def upstream(self) -> Address | None:
-        """The broker."""
-        return Address("127.0.0.1", self.broker.port)
-
-    def others(self) -> Sequence[tuple[int, Address]]:
-        """None."""
-        return ()
-
-    def place(self) -> Place:
-        """Nothing is rewritten here."""
-        return lambda broker, address: address
-
-    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
-        """Heartbeats."""
-        if head.key != HEARTBEAT:
-            return False
-        if self.park:
-            self.parked.append(head)
-            return None
-        return answer(head.correlation_id, b"ours")
-
-    def passes(self, connection: ClientConnection, head: Head) -> None:
-        """Noted."""
-        self.passed.append(head.correlation_id)
-
-    def closed(self, connection: ClientConnection) -> None:
-        """Noted."""
-        self.gone.set()
-
-
-Scene = Callable[[Broker, Relay, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-def play(scene: Scene) -> None:
-    """Run a scene with a client that is connected."""
-
-    async def run() -> None:
-        broker = Broker()
-        await broker.start()
-        relay = Relay(broker)
-        await relay.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-        await asyncio.wait_for(scene(broker, relay, reader, writer), WAIT_S)
-        writer.close()
-
-    asyncio.run(run())
-
-
-async def frame_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """The next answer: its correlation id, and its body."""
-    length, correlation = struct.unpack(">ii", await reader.readexactly(8))
-    return correlation, await reader.readexactly(length - 4)
+@pytest.fixture(autouse=True, params=Sides, ids=lambda sides: sides.name)
+def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who speaks TLS."""
+    monkeypatch.setattr(scenes, "SIDES", request.param)
 
 
 def test_answers_come_in_the_order_of_the_requests() -> None:
@@ -286,9 +176,13 @@ def test_no_room() -> None:
         broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         relay.full = True
-        again, more = await asyncio.open_connection("127.0.0.1", relay.port)
-        assert await again.read() == b""
-        more.close()
+        with contextlib.suppress(
+            ConnectionError
+        ):  # TLS does not say goodbye to whom it does not know
+            again, more = await relay.client()
+            assert await again.read() == b""
+            more.close()
+        assert relay.gone.is_set()
 
     play(scene)
 
@@ -332,5 +226,48 @@ def test_every_request_of_a_group_is_read_whole_before_it_is_judged() -> None:
         for _ in found:
             await frame_of(reader)
         assert len(broker.got) == len(found)
+
+    play(scene)
+
+
+def test_who_says_nonsense_and_goes_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    """A request without its answer yet, what is none, and the end of the connection: all of it is
+    there when the relay reads on.
+    """
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while relay.accepted == 0 or relay.connection._transport is None:
+            await asyncio.sleep(0)
+        relay.connection._pause_client("test")
+        writer.write(request(FETCH, 1) + struct.pack(">i", -1))
+        await writer.drain()
+        socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())).shutdown(
+            socket.SHUT_WR
+        )
+        for _ in range(200):  # so that its end is seen, where TLS looks for it
+            await asyncio.sleep(0)
+        relay.connection._resume_client("test")
+        await relay.gone.wait()
+
+    play(scene)
+    assert [r for r in caplog.records if r.name == "asyncio"] == []
+
+
+def test_who_does_not_let_go_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that reads nothing more is closed all the same, soon."""
+    monkeypatch.setattr(broker_module, "CLOSE_S", 0.1)
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while relay.accepted == 0 or relay.connection._transport is None:
+            await asyncio.sleep(0)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        transport = relay.connection._transport
+        transport.write(bytes(16 * 1024 * 1024))
+        relay.connection.close()
+        await relay.gone.wait()
 
     play(scene)

@@ -1,0 +1,54 @@
+"""Whether a broker knows yet who a client is. SASL is relayed; of it only the answers' outcome is
+read, so that nobody stays who does not say who they are.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+
+from kafka.protocol.sasl import SaslAuthenticateResponse
+
+from consumer.gateway.frames import Head
+
+SASL_AUTHENTICATE = 36
+LOGIN_S = 30.0
+LOGIN_BYTES_MAX = 1024 * 1024
+"""Of a request of somebody who is not known yet: twice what brokers take by themselves."""
+
+NOT_YET = (b"r=", b"{")
+"""How an answer begins after which more must follow: SCRAM's first (RFC 5802), and OAUTHBEARER's
+refusal (RFC 7628). After any other without an error the broker is taken to know the client.
+"""
+
+
+class ClientLogin:
+    """One connection's. `awaited`: its broker demands SASL, and does not know it yet."""
+
+    def __init__(self, demanded: bool) -> None:
+        self.awaited = demanded
+        self._until_s = time.monotonic() + LOGIN_S
+
+    def frame_bytes_max(self, usual: int) -> int:
+        """How large a request may be."""
+        return min(usual, LOGIN_BYTES_MAX) if self.awaited else usual
+
+    def is_overdue(self) -> bool:
+        """Whether it has had time enough."""
+        return self.awaited and time.monotonic() > self._until_s
+
+    def reads(self, head: Head) -> bool:
+        """Whether the answer to this is of interest (`answered`)."""
+        return self.awaited and head.key == SASL_AUTHENTICATE
+
+    def answered(self, head: Head, frame: bytes) -> None:
+        """A broker's answer to a SaslAuthenticate (without its length). One that cannot be read
+        says nothing.
+        """
+        try:
+            found = SaslAuthenticateResponse.decode(frame, version=head.version, header=True)
+            token = bytes(found.auth_bytes or b"")
+        except (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError):
+            return
+        if found.error_code == 0 and not token.startswith(NOT_YET):
+            self.awaited = False
