@@ -61,6 +61,17 @@ def test_what_waits_behind_a_read_is_work_too() -> None:
     assert world.member.snapshot.busy
 
 
+def test_commands_are_for_members_alone() -> None:
+    """Anybody who may write to a channel can name the incarnation of who has none yet; and what is
+    read of a registration that is gone is for nobody any more.
+    """
+    for lines in (("subscribe t", "opened m"), (*JOINED, "touched", "read gone")):
+        world = member(*lines, "command 9-1 start t-0 inc=" + ("1" if "touched" in lines else "0"))
+        seen = world.member.snapshot
+        assert seen.phase is not Phase.MEMBER
+        assert not seen.busy and seen.epoch < 9, lines
+
+
 def test_a_proof_that_is_older_than_the_last_shortens_no_lease() -> None:
     world = member(*JOINED, *STARTED, "commit 1 t-0=101", "tick 3000", "ok t-0@2")
     until = world.member.lease.until_ms
