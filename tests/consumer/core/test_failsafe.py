@@ -47,9 +47,7 @@ def test_a_proof_that_comes_when_the_lease_is_just_over_is_too_late() -> None:
     assert world.member.lease.until_ms == until and world.member.session.lapsed
 
 
-def test_a_lease_that_was_over_is_not_prolonged_though_a_later_coordinator_allows_a_longer_one() -> (
-    None
-):
+def test_a_lease_that_was_over_is_not_prolonged_though_a_longer_one_is_allowed_by_now() -> None:
     """It comes back with ZooKeeper only."""
     world = member("command 6-1 start t-0")
     assert world.member.session.known_epoch == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consumer.core.group_member import GroupMember
+from consumer.core.in_progress import InFlightKind
 from consumer.core.lease import NO_LEASE, Lease
 from consumer.core.options import MemberOptions
 from consumer.core.phases import Phase
@@ -107,3 +108,19 @@ def test_the_coordinator_limits_the_lease_from_the_first_moment() -> None:
     assert (
         member("subscribe t", "opened m", "registered 1 lease=3000").member.lease.until_ms == 3_000
     )
+
+
+def test_a_new_subscription_is_due_once_however_often_it_changes() -> None:
+    """A gateway's clients subscribe as often as they like, also while ZooKeeper is away."""
+    world = member(*JOINED, "suspended")
+    for _ in range(100):
+        for line in ("subscribe u", "subscribe t,u"):
+            world.run(line)
+    assert len(world.member.session.intents) == 1
+    world.run("resumed")
+    world.run("read")
+    world.run("channel")
+    assert world.member.session.is_in_flight(InFlightKind.RESUBSCRIBE)
+    for line in ("subscribe u", "subscribe t,u", "subscribe v") * 10:
+        world.run(line)
+    assert len(world.member.session.intents) == 1
