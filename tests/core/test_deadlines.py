@@ -120,6 +120,21 @@ def test_an_eviction_of_which_nothing_is_known_may_have_happened(deaf: bool, unk
     assert not when(g.pass_ms(5_000), "record evicted g: member=a")
 
 
+def test_who_goes_by_itself_was_not_evicted_though_one_of_its_name_was() -> None:
+    """An eviction that happened is over: what becomes of a later write says nothing of it."""
+    g = group("member g a@1 t:1")
+    without_channel(g, member("b", 2, 5_000))
+    assert when(g.pass_ms(6_000), "record evicted g: member=b")
+    g.members["g"].pop("b", None)
+    g.say("member g b@9 t:1")
+    g.pass_ms(1_000)
+    g.say("topic t 8", "tick 100")
+    assert "fetcher" in " ".join(texts(g))
+    g.say("unknown")
+    g.members["g"].pop("b")
+    assert not [text for text in g.say("read g") if text.startswith("record evicted")]
+
+
 def texts(g: Timed) -> list[str]:
     """What is to be written now."""
     return [op_text(op) for write in g.writes for op in write.ops]

@@ -394,6 +394,33 @@ def test_the_initial_delay_is_for_the_first_members_and_for_no_others() -> None:
     assert when(g.pass_ms(5_000), "start-fetcher y")[0] == joined_ms + 10
 
 
+@pytest.mark.parametrize("how", ["taken over", "asked for", "mode"])
+def test_an_initial_delay_ends_with_the_first_assignment_however_that_came(how: str) -> None:
+    """A coordinator that takes over, and an operator, have the first members assigned at once: what
+    changes afterwards waits no longer than elsewhere.
+    """
+    g = Timed(f"options {SOON} initial_delay_ms=3000", "elected 3", "topic t 4")
+    if how == "taken over":
+        g.say("member g a@1 t:1", "own g a t-0,t-1,t-2,t-3", "ready")
+    else:
+        g.say("ready", "member g a@1 t:1", "tick 50")
+        g.say("request g r1" if how == "asked for" else "mode g coordinated")
+        assert when(g.pass_ms(20), "start-fetcher a") == [50]
+    g.pass_ms(100)
+    g.say("member g b@2 t:1")
+    joined_ms = g.now
+    assert when(g.pass_ms(5_000), "start-fetcher b")[0] <= joined_ms + 100
+
+
+def test_a_change_while_a_coordinator_takes_over_begins_no_initial_delay() -> None:
+    """Of many groups some are decided later, when more has happened."""
+    g = Timed(f"options {SOON} initial_delay_ms=3000 weight_per_step_max=1", "elected 3")
+    g.say("topic t 4", "member g a@1 t:1", "own g a t-0", "member h b@2 t:1", "tick 10")
+    g.say("ready", "topic t 8")
+    found = g.pass_ms(5_000)
+    assert when(found, "start-fetcher a")[0] <= 200 and when(found, "start-fetcher b")[0] <= 200
+
+
 # reports
 
 

@@ -67,7 +67,7 @@ class CommandChannel:
                     name=command.name,
                     reason=command.reason,
                 )
-            elif command.incarnation == session.incarnation:
+            elif command.incarnation == session.incarnation and self.state.is_member:
                 session.pending[command.node] = command
                 session.seen_epoch = max(session.seen_epoch, command.epoch)
 

@@ -97,5 +97,6 @@ class LeaseProofs:
             self.options.failsafe
             and not session.shared
             and not session.connected
+            and not session.lapsed
             and self.holds(now_ms)
         )

@@ -150,11 +150,12 @@ class Sessions:
             self.outbox.request(ev.OpenSession())
 
     def resubscribe(self) -> None:
-        """Write the registration anew where it does not say what the application wants. Due several
-        times is as good as once: what is registered by then is the latest wish.
+        """Write the registration anew where it does not say what the application wants. Due once is
+        enough, and no more than that is kept: what is registered by then is the latest wish.
         """
-        if self.state.wanted != self.state.registered:
-            self.state.session.intents.append(DueWrite.RESUBSCRIBE)
+        state, intents = self.state, self.state.session.intents
+        if state.wanted != state.registered and DueWrite.RESUBSCRIBE not in intents:
+            intents.append(DueWrite.RESUBSCRIBE)
 
     def write_registration(self) -> None:
         """Write the registration anew, and delete the commands that were for the present one: a

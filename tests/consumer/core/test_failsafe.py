@@ -45,3 +45,15 @@ def test_a_proof_that_comes_when_the_lease_is_just_over_is_too_late() -> None:
     world.now = until  # nothing has said so yet
     world.run("nobodyserves 0")
     assert world.member.lease.until_ms == until and world.member.session.lapsed
+
+
+def test_a_lease_that_was_over_is_not_prolonged_though_a_longer_one_is_allowed_by_now() -> None:
+    """It comes back with ZooKeeper only."""
+    world = member("command 6-1 start t-0")
+    assert world.member.session.known_epoch == 5
+    said = [
+        line for step in ("tick 12000", "epoch 6 20000", "suspended") for line in world.run(step)
+    ]
+    assert "tell notice lease lapsed held=0" in said
+    before = world.member.lease.until_ms
+    assert world.run("nobodyserves 0") == [] and world.member.lease.until_ms == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consumer.core.group_member import GroupMember
+from consumer.core.in_progress import InFlightKind
 from consumer.core.lease import NO_LEASE, Lease
 from consumer.core.options import MemberOptions
 from consumer.core.phases import Phase
@@ -61,6 +62,17 @@ def test_what_waits_behind_a_read_is_work_too() -> None:
     assert world.member.snapshot.busy
 
 
+def test_commands_are_for_members_alone() -> None:
+    """Anybody who may write to a channel can name the incarnation of who has none yet; and what is
+    read of a registration that is gone is for nobody any more.
+    """
+    for lines in (("subscribe t", "opened m"), (*JOINED, "touched", "read gone")):
+        world = member(*lines, "command 9-1 start t-0 inc=" + ("1" if "touched" in lines else "0"))
+        seen = world.member.snapshot
+        assert seen.phase is not Phase.MEMBER
+        assert not seen.busy and seen.epoch < 9, lines
+
+
 def test_a_proof_that_is_older_than_the_last_shortens_no_lease() -> None:
     world = member(*JOINED, *STARTED, "commit 1 t-0=101", "tick 3000", "ok t-0@2")
     until = world.member.lease.until_ms
@@ -96,3 +108,19 @@ def test_the_coordinator_limits_the_lease_from_the_first_moment() -> None:
     assert (
         member("subscribe t", "opened m", "registered 1 lease=3000").member.lease.until_ms == 3_000
     )
+
+
+def test_a_new_subscription_is_due_once_however_often_it_changes() -> None:
+    """A gateway's clients subscribe as often as they like, also while ZooKeeper is away."""
+    world = member(*JOINED, "suspended")
+    for _ in range(100):
+        for line in ("subscribe u", "subscribe t,u"):
+            world.run(line)
+    assert len(world.member.session.intents) == 1
+    world.run("resumed")
+    world.run("read")
+    world.run("channel")
+    assert world.member.session.is_in_flight(InFlightKind.RESUBSCRIBE)
+    for line in ("subscribe u", "subscribe t,u", "subscribe v") * 10:
+        world.run(line)
+    assert len(world.member.session.intents) == 1

@@ -273,7 +273,7 @@ class Group:
                     self.planner.wrote(op.command)
             elif isinstance(op, PutMetadata):
                 self.metadata = op.metadata
-        self.deadlines.refusals = 0
+        self.deadlines.refusals, self.removals.evicting = 0, ""
         self.changed(now_ms, delta, evicted=bool(delta.members))
 
     def refused(self, now_ms: int, unknown: bool) -> None:
@@ -409,6 +409,7 @@ class Group:
         ):
             return
         t.assign_at_ms = t.change_first_ms = None
+        t.not_before_ms = now_ms
         if left_alone:
             return self.log.left_alone()
         t.assigned_ms.append(now_ms)
@@ -493,6 +494,7 @@ class Group:
 
     def take_over(self, now_ms: int) -> None:
         """The world was read at the beginning of a term: assign at once, without a quiet window."""
-        self.deadlines.assign_at_ms = self.deadlines.change_first_ms = now_ms
+        t = self.deadlines
+        t.assign_at_ms = t.change_first_ms = t.not_before_ms = now_ms
         self.cause = Cause(TAKEOVER, "")
         self.log.begin(now_ms, self.cause)
