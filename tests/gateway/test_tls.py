@@ -111,6 +111,8 @@ def gateway_of(sealed: Sealed, home: Path, *arguments: str, named: bool = False)
         "--kafka-config",
         str(config),
         "--listen-tls",
+        # others of this file are there as well
+        "--no-gateways-in-metadata",
         *arguments,
         named=named,
     )
@@ -287,8 +289,6 @@ def test_one_port_and_a_name_for_each_broker(
         "gw.test",
         "--broker-hosts",
         "b{broker}.gw.test",
-        # others of this file are there as well
-        "--no-gateways-in-metadata",
         named=True,
     ) as gateway:
         topic = create_topic(sealed.broker.address, unique("named"), PARTITIONS)
