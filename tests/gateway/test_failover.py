@@ -11,11 +11,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.gateway.clients import (
+    PATIENCE_S,
+    V3,
+    V4,
+    GatewayProcess,
+    Librdkafka,
+    console_consumer,
+    shared,
+)
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
+from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.groups import coordinator
+from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker
+from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
+from zkcoord.znodes.paths import Layout
 
 pytestmark = pytest.mark.kafka
 
@@ -99,6 +111,47 @@ def test_when_a_gateway_goes_its_clients_go_on_at_the_other_one(
     shared(clients, PARTITIONS)
     for client in clients:
         client.close()
+
+
+@pytest.mark.parametrize("version", [V3, pytest.param(V4, marks=pytest.mark.nightly)])
+def test_a_java_client_goes_on_with_its_generation(
+    gateways: tuple[GatewayProcess, GatewayProcess],
+    topic: str,
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    java: Java,
+    version: str,
+) -> None:
+    one, other = gateways
+    group = unique("g")
+    zookeeper = connect(kafka_zk_hosts)
+
+    def told() -> list[RememberedClient]:
+        """What its client has been told."""
+        root = Layout.DRAFT.clients(group)
+        found = [(n, zookeeper.get(f"{root}/{n}")[0]) for n in zookeeper.get_children(root)]
+        return [c for c in (decode_client(*f) for f in found) if isinstance(c, RememberedClient)]
+
+    with console_consumer(version, java, one.address, topic, group) as lines:
+        wait_until(lambda: len(lines) == PARTITIONS * EACH, PATIENCE_S, "all records")
+        before = told()
+        assert len(before) == 1 and len(before[0].has) == PARTITIONS
+        wait_until(
+            lambda: committed(other, group, topic) == [EACH] * PARTITIONS, PATIENCE_S, "commits"
+        )
+        served = one if "joins group" in one.log() else other
+        left = other if served is one else one
+        served.process.kill()
+        produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+        wait_until(
+            lambda: committed(left, group, topic) == [2 * EACH] * PARTITIONS,
+            PATIENCE_S,
+            "commits through the other gateway",
+        )
+        assert told() == before, "no rebalance"
+        assert len(lines) == 2 * PARTITIONS * EACH, "each record once"
+        assert "from another gateway" in left.log()
+    disconnect(zookeeper)
 
 
 def committed(gateway: GatewayProcess, group: str, topic: str) -> list[int]:
