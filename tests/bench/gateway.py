@@ -7,6 +7,8 @@ One broker, one coordinator, one gateway. The parts:
 
 changes     how long a group of each kind of client needs for a join, a leave, a kill, to form
             (--only, --assignors and --rounds are of this part; `gateway_changes`)
+relay       how fast consumers read, and what a GB costs the gateway (`gateway_relay`)
+produce     how fast producers write, and how soon it is acknowledged (`gateway_produce`)
 
 Writes build/reports/bench-gateway.json. The exit status is 0 when every bar is reached, 4 when
 every bar is reached and a client could not be measured because its toolchain is missing (its row
@@ -20,7 +22,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench import gateway_changes
+from tests.bench import gateway_changes, gateway_produce, gateway_relay
+from tests.bench.figures import Section
 from tests.bench.gateway_clients import KINDS, NAMED
 from tests.bench.gateway_place import Place, running_place
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named, say
@@ -28,14 +31,23 @@ from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import running_stack
 
 CHANGES = "changes"
-PARTS = (CHANGES,)
+OTHERS = {"relay": gateway_relay.run, "produce": gateway_produce.run}
+PARTS = (CHANGES, *OTHERS)
 MISSING = 4
 
 
 def parts_of(place: Place, args: argparse.Namespace) -> dict[str, Part]:
-    """Each kind of client is a part of its own, for its table comes when it is whole."""
+    """Each kind of client is a part of its own: its table comes when it is whole."""
     rounds = args.rounds or (gateway_changes.QUICK_ROUNDS if args.quick else gateway_changes.ROUNDS)
-    return {kind: gateway_changes.part_of(place, kind, args.assignors, rounds) for kind in KINDS}
+
+    def other(name: str) -> Part:
+        def run(sections: list[Section]) -> None:
+            OTHERS[name](place, sections, args.quick)
+
+        return run
+
+    kinds = {kind: gateway_changes.part_of(place, kind, args.assignors, rounds) for kind in KINDS}
+    return {**kinds, **{name: other(name) for name in OTHERS}}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,8 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rounds", type=int, help=f"joins of each (default: {gateway_changes.ROUNDS})"
     )
     args = parser.parse_args(arguments)
-    others = [part for part in PARTS if part != CHANGES]
-    wanted = [*(args.only if CHANGES in args.part else ()), *(p for p in others if p in args.part)]
+    wanted = [*(args.only if CHANGES in args.part else ()), *(p for p in OTHERS if p in args.part)]
 
     def measured(folder: Path) -> int:
         java = find_java()
@@ -65,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 folder, java, status.zookeeper.address, status.kafka.address
             ) as place:
                 sections = measure_all(parts_of(place, args), wanted)
-        report = report_named("bench-gateway", wanted, [*KINDS, *others])
+        report = report_named("bench-gateway", wanted, [*KINDS, *OTHERS])
         options = {"rounds": args.rounds, "quick": args.quick}
         ended = conclude(sections, options, str(java.executable), report, "gateway")
         return ended or (MISSING if any(map(gateway_changes.is_missing, sections)) else 0)
