@@ -8,9 +8,8 @@ the library's defaults.
 
 read: all records of a topic from its first on, until TOTAL; write: TOTAL records of SIZE bytes,
 acks=all, until the last is acknowledged; both clocks begin after WARM records and tell `records`
-and `seconds`. pace: PER_S records
-of SIZE bytes a second, acks=all, each sent at once (linger 0); `latencies`: ms from each record's
-time to its acknowledgement, the first second left out.
+and `seconds`. pace: PER_S records of SIZE bytes a second, acks=all, each sent at once (linger 0);
+`latencies`: ms from each record's time to its acknowledgement, the first second left out.
 """
 
 from __future__ import annotations
