@@ -4,6 +4,10 @@ Three clients share 24 partitions under a steady load; the next handling of one 
 and a fourth joins at once. How soon has it its first record, and how long does a partition fall
 silent that was not the stuck client's: the longest time between two hand-outs of it, whoever gives
 it out, from the join to the end of the handler (what has not come by then counts up to it).
+
+The bars are those of `cooperative`. `range` gives each member a run of neighbours, in the order of
+their names: it may give a partition of another client to the stuck one, and to the joiner nothing
+but what the stuck one has. Then they wait for its handler, whoever coordinates.
 """
 
 from __future__ import annotations
@@ -119,7 +123,8 @@ def setting(place: Place, kind: str, strategy: str, section: Section, rounds: in
             ("the joiner's first record", served, SERVED_MS),
             ("longest silence of others' partitions", silent, SILENT_MS),
         ):
-            bars = (Bar("max", limit),) if side == THROUGH else ()
+            judged = side == THROUGH and strategy == COOPERATIVE
+            bars = (Bar("max", limit),) if judged else ()
             section.rows.append(Row(f"{what}, {kind}, {strategy}", side, values, bars))
 
 
