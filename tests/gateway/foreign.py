@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import which
 
 from zkcoord.errors import StackError
 from zkcoord.stack import jars
@@ -33,7 +34,7 @@ class ToolchainMissingError(StackError):
 
 def found(tool: str, package: str) -> str:
     """The program of a toolchain. Raises `ToolchainMissingError`."""
-    path = shutil.which(tool)
+    path = which(tool)
     if path is None:
         raise ToolchainMissingError(f"there is no {tool} here: install {package}")
     return path
