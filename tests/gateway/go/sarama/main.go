@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -129,6 +130,8 @@ func consume(ctx context.Context, group sarama.ConsumerGroup, topic string, h *h
 }
 
 func main() {
+	sarama.Logger = log.New(os.Stderr, "", log.Lmicroseconds)
+	sarama.DebugLogger = sarama.Logger
 	topic, options := lines.Given()
 	servers := strings.Split(options["bootstrap.servers"], ",")
 	client, err := sarama.NewClient(servers, settings(options))
