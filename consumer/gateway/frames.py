@@ -36,7 +36,11 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -138,6 +142,17 @@ def decode(head: Head, frame: bytes) -> Any:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
     _refuse_nulls(head.version, of.fields.values(), body)
     return body
+
+
+def software(head: Head, frame: bytes) -> str:
+    """The client's library, as it says in ApiVersions from version 3 on; "": it does not say."""
+    if head.version < 3:
+        return ""
+    try:
+        body = ApiVersionsRequest.decode(frame, version=head.version, header=True)
+    except _BAD:
+        return ""
+    return str(body.client_software_name or "")
 
 
 def _refuse_nulls(version: int, fields: Iterable[Any], value: Any) -> None:

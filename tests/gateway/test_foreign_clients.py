@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 JAVA_4 = f"java {V4}"
 KAFKAJS_S = 12.0
 LATE_S = 1.0
+HEARTBEAT_S = 3.0
 
 
 @pytest.fixture
@@ -136,3 +137,19 @@ def test_a_client_that_waits_for_each_answer_is_not_kept_from_fetching(
             wait_until(lambda: len(client.took()) == count, PATIENCE_S, "the record")
             late.append(time.monotonic() - since)
         assert max(late) < LATE_S
+
+
+def test_a_client_that_asks_one_thing_at_a_time_has_its_partitions_at_once(
+    gateway: GatewayProcess, kafka_broker: KafkaBroker, java: Java, tmp_path: Path
+) -> None:
+    """sarama sends a heartbeat as soon as it is assigned something, and asks for offsets only when
+    that is answered.
+    """
+    topic = create_topic(kafka_broker.address, unique("wire"), 1)
+    with running() as clients:
+        client = client_of("sarama", java, tmp_path, gateway, unique("g"), topic)
+        clients.append(client)
+        since = client.say("join")
+        wait_until(lambda: client.owned(time.monotonic()), PATIENCE_S, "its partition")
+        assigned = client.said("assigned")
+        assert assigned is not None and assigned - since < HEARTBEAT_S

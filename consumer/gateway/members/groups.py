@@ -294,7 +294,7 @@ class WireGroups:
         served, code = self._member(request.group, request.member_id, request.instance)
         if served is None:
             return self.answer(ticket, BeatAnswer(code))
-        served.wire.heartbeat(self.clock(), ticket, caller.connection, request)
+        served.wire.heartbeat(self.clock(), ticket, caller.connection, request, caller.is_shared)
         self._attach(served, caller.connection)
         return self._touched(served)
 

@@ -101,11 +101,12 @@ class World:
         self.drawn += 1
         return f"id{self.drawn}"
 
-    def ask(self, request: object, connection: int = 1) -> Answer | None:
+    def ask(self, request: object, connection: int = 1, is_shared: bool = False) -> Answer | None:
         """Its answer, if there is one yet."""
         self.tickets += 1
         ticket = self.tickets
-        self.groups.request(ticket, Caller(connection, "me", "host"), request)  # type: ignore[arg-type]  # any of them
+        caller = Caller(connection, "me", "host", is_shared)
+        self.groups.request(ticket, caller, request)  # type: ignore[arg-type]  # any of them
         self.run()
         return self.answers.get(ticket)
 
@@ -335,3 +336,13 @@ def test_a_negative_offset_is_refused() -> None:
     world.wait(300)
     answer = world.ask(CommitRequest("g", member, 1, {TP: (-1, "")}))
     assert answer == CommitAnswer(WireCode.NONE, {TP: WireCode.INVALID_REQUEST})
+
+
+def test_a_heartbeat_does_not_stand_in_the_way_of_fetches_on_its_connection() -> None:
+    world = World()
+    member_id = world.member()
+    world.tell(0, msg.Assigned({TopicPartition("t", 0): 0}, 1))
+    world.wait(5_000)
+    beat = HeartbeatRequest("g", member_id, 1)
+    assert world.ask(beat) is None
+    assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.NONE)
