@@ -96,6 +96,7 @@ _CLASSES: dict[int, tuple[Any, Any]] = {
     ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
     TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
+SERIAL = frozenset({"sarama"})
 _BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
 HEAD_BYTES_MIN = 8
 
@@ -144,15 +145,17 @@ def decode(head: Head, frame: bytes) -> Any:
     return body
 
 
-def software(head: Head, frame: bytes) -> str:
-    """The client's library, as it says in ApiVersions from version 3 on; "": it does not say."""
+def is_serial(head: Head, frame: bytes) -> bool:
+    """Whether a client says, in ApiVersions from version 3 on, that it is of a library that asks a
+    broker for nothing else until it has an answer.
+    """
     if head.version < 3:
-        return ""
+        return False
     try:
         body = ApiVersionsRequest.decode(frame, version=head.version, header=True)
     except _BAD:
-        return ""
-    return str(body.client_software_name or "")
+        return False
+    return body.client_software_name in SERIAL
 
 
 def _refuse_nulls(version: int, fields: Iterable[Any], value: Any) -> None:

@@ -30,7 +30,7 @@ from consumer.gateway.frames import (
     BadFrameError,
     Head,
     decode_head,
-    software,
+    is_serial,
 )
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import (
@@ -50,8 +50,6 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
 BEGIN_S = 30.0
 """Who has not asked anything by then, or leaves a request half sent for so long, is closed."""
-SERIAL = frozenset({"sarama"})
-"""Libraries that ask a broker for nothing else until they have an answer."""
 
 
 class Host(Protocol):
@@ -112,8 +110,7 @@ class ClientConnection(asyncio.Protocol):
         self.number = number
         self.peer = ""
         self.client_id = ""
-        self.software = ""
-        self._fetches = False
+        self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[_Expected] = deque()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
@@ -182,11 +179,6 @@ class ClientConnection(asyncio.Protocol):
         elif self._half_since_s is None or self._left:
             self._half_since_s = time.monotonic()
         return None
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether what waits for an answer on it may keep the client from asking for records."""
-        return self._fetches or self.software in SERIAL
 
     def drop_if_slow(self) -> None:
         """Close it where a request is half there for too long, and nothing of ours holds it up."""
@@ -264,7 +256,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _serve(self, head: Head, frame: bytes) -> None:
         if head.key == API_VERSIONS:
-            self.software = software(head, frame)
+            self.is_shared |= is_serial(head, frame)
         answer = self.host.serve(self, head, frame)
         if answer is False:
             self._expect_brokers(head)
@@ -275,7 +267,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _pass(self, head: Head, length: int, has_answer: bool) -> None:
         """Give it to the broker as it comes."""
-        self._fetches |= head.key == FETCH
+        self.is_shared |= head.key == FETCH
         self.host.passes(self, head)
         if has_answer:
             self._expect_brokers(head)
