@@ -318,6 +318,42 @@ def test_what_one_gives_up_the_others_wait_for() -> None:
     assert two != one
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_who_hears_only_by_its_own_heartbeats_waits_for_those_who_do_too(is_shared: bool) -> None:
+    world = World()
+    one, two = world.member(), world.member()
+    first, second = TP, TopicPartition("t", 1)
+    world.tell(0, msg.Assigned({first: 5}, 1))
+    world.tell(1, msg.Assigned({second: 5}, 1))
+    world.wait(300)
+    world.tell(1, msg.Revoke(9, (second,)))
+    world.wait(2_500)
+    world.join(one)
+    world.ask(SyncRequest("g", one, 2), is_shared=is_shared)
+    world.wait(20)
+    ticket = world.tickets
+    assert (ticket in world.answers) is not is_shared
+    world.join(two)
+    world.tell(0, msg.Assigned({second: 5}, 2))
+    world.wait(300)
+    given = world.answers[ticket]
+    assert isinstance(given, SyncAnswer) and len(given.partitions) == (2 if is_shared else 1)
+
+
+def test_who_is_patient_does_not_wait_for_one_that_is_stuck() -> None:
+    world = World()
+    one, _ = world.member(), world.member()
+    world.tell(0, msg.Assigned({TP: 5}, 1))
+    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 1))
+    world.wait(300)
+    world.tell(1, msg.Revoke(9, (TopicPartition("t", 1),)))
+    world.join(one)
+    assert world.ask(SyncRequest("g", one, 2), is_shared=True) is None
+    ticket = world.tickets
+    world.wait(WireTimes().patient_ms)
+    assert isinstance(world.answers.get(ticket), SyncAnswer)
+
+
 def test_when_the_gateway_ends_everybody_leaves() -> None:
     world = World()
     member = world.member()
