@@ -296,7 +296,10 @@ class WireGroups:
         served, code = self._member(request.group, request.member_id, request.instance)
         if served is None:
             return self.answer(ticket, BeatAnswer(code))
-        served.wire.heartbeat(self.clock(), ticket, caller.connection, request, caller.is_shared)
+        ask_again = self.groups[served.group].moves.concern(served)
+        served.wire.heartbeat(
+            self.clock(), ticket, caller.connection, request, caller.is_shared, ask_again
+        )
         self._attach(served, caller.connection)
         return self._touched(served)
 

@@ -112,9 +112,20 @@ class Moves:
         newest = max(self._since.values(), default=None)
         return 0 if newest is None else newest + self._flux_ms
 
+    @property
+    def _is_due(self) -> bool:
+        return any(due for _, due in self._known.values())
+
+    def concern(self, served: ServedMember) -> bool:
+        """Whether a patient member should ask again what it has: what others are to give up may
+        become its own, and it hears of that only when its next heartbeat is due.
+        """
+        since = served.patient_since_ms
+        return since is not None and self._changed_ms > since and self._is_due
+
     def worth_ms(self, served: ServedMember) -> int:
         """The same to this member, which may be a patient one."""
-        if served.patient_since_ms is None or not any(due for _, due in self._known.values()):
+        if served.patient_since_ms is None or not self._is_due:
             return self.until_ms
         since = max(served.patient_since_ms, self._changed_ms)
         return max(self.until_ms, since + self._patient_ms)

@@ -189,13 +189,18 @@ class WireMember:
         connection: int,
         request: HeartbeatRequest,
         is_shared: bool = False,
+        ask_again: bool = False,
     ) -> None:
-        """Heartbeat: answered when there is something to say; at once on a shared connection."""
+        """Heartbeat: answered when there is something to say; at once on a shared connection.
+        `ask_again`: others move, and the client should ask again what it has.
+        """
         self._interval.came(now_ms)
         self._heard(now_ms, connection)
         self._end_beat(WireCode.NONE)
         self._catch_up(request.generation)
         code = self._code(request.generation)
+        if code is WireCode.NONE and ask_again:
+            code = WireCode.REBALANCE_IN_PROGRESS
         if code is not WireCode.NONE or is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
         self._beat = Parked(ticket, connection, now_ms + self._interval.hold_ms(self._session_ms))

@@ -340,6 +340,28 @@ def test_who_hears_only_by_its_own_heartbeats_waits_for_those_who_do_too(is_shar
     assert isinstance(given, SyncAnswer) and len(given.partitions) == (2 if is_shared else 1)
 
 
+def test_who_hears_only_by_its_own_heartbeats_asks_again_once_while_others_move() -> None:
+    world = World()
+    one, _ = world.member(), world.member()
+    world.tell(0, msg.Assigned({TP: 5}, 1))
+    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 1))
+    world.wait(300)
+    world.join(one)
+    world.ask(SyncRequest("g", one, 2), is_shared=True)
+    world.wait(300)
+    beat = HeartbeatRequest("g", one, 2)
+    assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.NONE)
+    world.tell(1, msg.Revoke(9, (TopicPartition("t", 1),)))
+    assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
+    world.wait(10)
+    world.join(one)
+    world.ask(SyncRequest("g", one, 3), is_shared=True)
+    world.wait(1_000)
+    beat = HeartbeatRequest("g", one, 3)
+    last = world.ask(beat, is_shared=True)
+    assert last == BeatAnswer(WireCode.NONE), "who is stuck is waited for no more"
+
+
 def test_who_is_patient_does_not_wait_for_one_that_is_stuck() -> None:
     world = World()
     one, _ = world.member(), world.member()
