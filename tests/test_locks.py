@@ -20,6 +20,7 @@ LOCKS = {
     "docker/image.lock": ("cli", "sasl"),
     ".ci/test.lock": ("test", "cli"),
     ".ci/java.lock": None,
+    "tests/gateway/aiokafka.lock": None,
 }
 
 

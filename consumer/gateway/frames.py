@@ -36,7 +36,11 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -92,6 +96,7 @@ _CLASSES: dict[int, tuple[Any, Any]] = {
     ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
     TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
+SERIAL = frozenset({"sarama"})
 _BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
 HEAD_BYTES_MIN = 8
 
@@ -138,6 +143,19 @@ def decode(head: Head, frame: bytes) -> Any:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
     _refuse_nulls(head.version, of.fields.values(), body)
     return body
+
+
+def is_serial(head: Head, frame: bytes) -> bool:
+    """Whether a client says, in ApiVersions from version 3 on, that it is of a library that asks a
+    broker for nothing else until it has an answer.
+    """
+    if head.version < 3:
+        return False
+    try:
+        body = ApiVersionsRequest.decode(frame, version=head.version, header=True)
+    except _BAD:
+        return False
+    return body.client_software_name in SERIAL
 
 
 def _refuse_nulls(version: int, fields: Iterable[Any], value: Any) -> None:

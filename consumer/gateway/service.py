@@ -359,7 +359,7 @@ class Gateway:
         self._tickets += 1
         ticket = self._tickets
         self._open[ticket] = OpenRequest(connection, head, body)
-        caller = Caller(connection.number, head.client_id, connection.peer)
+        caller = Caller(connection.number, head.client_id, connection.peer, connection.is_shared)
         self.members.post(lambda: self.groups.request(ticket, caller, request))
 
     def _another(self, connection: ClientConnection) -> None:

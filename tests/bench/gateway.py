@@ -1,148 +1,60 @@
 """Unmodified clients through the gateway beside the same clients directly on the same broker.
 
-    python -m tests.bench.gateway [--quick] [--only NAME ...] [--rounds N]
+    python -m tests.bench.gateway [--quick] [--part NAME ...] [--only CLIENT ...]
+                                  [--assignors NAME ...] [--rounds N]
 
-One broker, one coordinator, one gateway; each kind of client in processes of its own, session
-timeout 10 s, heartbeat interval 3 s, a topic of 24 partitions. Of each kind and assignor, in
-alternation through the gateway and directly: a fourth member joins three, leaves, joins, is killed
-with SIGKILL; and four begin at once. A change is over when the assignment callbacks of all say that
-every partition is owned once and evenly. Changes come a heartbeat interval apart: a client that has
-just been told its assignment can be told nothing before its next heartbeat. Writes
-build/reports/bench-gateway.json; the exit status is 0 when every bar is reached.
+One broker, one coordinator, one gateway. The parts:
+
+changes     how long a group of each kind of client needs for a join, a leave, a kill, to form
+            (--only, --assignors and --rounds are of this part; `gateway_changes`)
+relay       how fast consumers read, and what a GB costs the gateway (`gateway_relay`)
+produce     how fast producers write, and how soon it is acknowledged (`gateway_produce`)
+stuck       a client is stuck in its handler while another joins (`gateway_stuck`)
+many        a thousand light members, and further joins beside them (`gateway_many`)
+
+Writes build/reports/bench-gateway.json. The exit status is 0 when every bar is reached, 4 when
+every bar is reached and a client could not be measured because its toolchain is missing (its row
+says which), else 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from tests.bench.figures import Bar, Row, Section
-from tests.bench.gateway_clients import (
-    KINDS,
-    Client,
-    command_of,
-    options_of,
-    running,
-    shares,
-    when,
-)
+from tests.bench import gateway_changes, gateway_many, gateway_produce, gateway_relay, gateway_stuck
+from tests.bench.figures import Section
+from tests.bench.gateway_clients import KINDS, NAMED
+from tests.bench.gateway_place import Place, running_place
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named, say
-from tests.gateway.clients import GatewayProcess
-from tests.harness.kafka import create_topic, unique
-from tests.kafka.groups import coordinator
-from zkcoord.stack.java import Java, find_java
+from zkcoord.stack.java import find_java
 from zkcoord.stack.stack import running_stack
 
-PARTITIONS = 24
-ROUNDS, QUICK_ROUNDS = 5, 2
-QUIET_S = 3.5
-JOIN_MS, JOIN_TIMES = 100.0, 10.0
-LEAVE_MS, LEAVE_MAX_MS = 150.0, 500.0
-KILL_MS = 1_300.0
-FORM_MS = 1_000.0
-DIRECT, THROUGH = "direct", "gateway"
-ASSIGNORS = ("range", "cooperative")
+CHANGES = "changes"
+OTHERS = {
+    "relay": gateway_relay.run,
+    "produce": gateway_produce.run,
+    "stuck": gateway_stuck.run,
+    "many": gateway_many.run,
+}
+PARTS = (CHANGES, *OTHERS)
+MISSING = 4
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where everything runs."""
+def parts_of(place: Place, args: argparse.Namespace) -> dict[str, Part]:
+    """Each kind of client is a part of its own: its table comes when it is whole."""
+    rounds = args.rounds or (gateway_changes.QUICK_ROUNDS if args.quick else gateway_changes.ROUNDS)
 
-    folder: Path
-    java: Java
-    broker: str
-    gateway: GatewayProcess
+    def other(name: str) -> Part:
+        def run(sections: list[Section]) -> None:
+            OTHERS[name](place, sections, args.quick)
 
-    def bootstrap(self, side: str) -> str:
-        """Where a client of a side begins."""
-        return self.broker if side == DIRECT else self.gateway.address
+        return run
 
-
-Times = dict[str, list[float]]
-
-
-def started(
-    place: Place,
-    kind: str,
-    strategy: str,
-    side: str,
-    group: str,
-    topic: str,
-    clients: list[Client],
-    name: str,
-) -> Client:
-    """A client that is warm and has not joined."""
-    options = options_of(kind, strategy, place.bootstrap(side), group)
-    client = Client(name, command_of(kind, place.java, topic, options), place.folder)
-    clients.append(client)
-    when(lambda _: client.said("ready") is not None, time.monotonic(), f"{name} is ready")
-    return client
-
-
-def measure(place: Place, kind: str, strategy: str, side: str, rounds: int) -> Times:
-    """One group of one kind: the times in ms."""
-    topic, group = unique("bench"), unique("bench")
-    create_topic(place.broker, topic, PARTITIONS)
-    times: Times = {"form": [], "join": [], "leave": [], "kill": []}
-    label = f"{kind.replace(' ', '-')}-{strategy}-{side}"
-    with running() as clients:
-        begin = partial(started, place, kind, strategy, side, group, topic, clients)
-        three = [begin(f"{label}-{n}") for n in range(4)]
-        since = time.monotonic()
-        for client in three:
-            client.say("join")
-        times["form"].append(1000 * (when(shares(three, PARTITIONS), since, "it forms") - since))
-        time.sleep(QUIET_S)
-        three.pop().say("close")
-        when(shares(three, PARTITIONS), since, "three share")
-        for n in range(rounds):
-            joiner = begin(f"{label}-joiner-{n}")
-            time.sleep(QUIET_S)
-            since = joiner.say("join")
-            four = [*three, joiner]
-            times["join"].append(1000 * (when(shares(four, PARTITIONS), since, "a join") - since))
-            time.sleep(QUIET_S)
-            if n % 2:
-                since, what = joiner.kill(), "kill"
-            else:
-                since, what = joiner.say("close"), "leave"
-            left = when(shares(three, PARTITIONS), since, f"a {what}")
-            times[what].append(1000 * (left - since))
-    return times
-
-
-def part_of(place: Place, kind: str, rounds: int) -> Part:
-    """One kind of client: a section with a row for each figure, each with its peer."""
-
-    def run(sections: list[Section]) -> None:
-        for strategy in ASSIGNORS if kind != "kafka-python" else ("default",):
-            section = Section(kind, f"{kind}, {strategy}")
-            sections.append(section)
-            found: dict[str, Times] = {}
-            for side in (THROUGH, DIRECT):
-                section.attempt(
-                    side,
-                    lambda s=side: found.update({s: measure(place, kind, strategy, s, rounds)}),
-                )
-            through, direct = found.get(THROUGH, {}), found.get(DIRECT, {})
-            bars = {
-                "form": (Bar("max", FORM_MS),),
-                "join": (Bar("median", JOIN_MS),),
-                "leave": (Bar("median", LEAVE_MS), Bar("max", LEAVE_MAX_MS)),
-                "kill": (Bar("max", KILL_MS),),
-            }
-            for what, reached in bars.items():
-                if through.get(what):
-                    section.rows.append(Row(what, THROUGH, through[what], reached))
-                if direct.get(what):
-                    section.rows.append(Row(what, DIRECT, direct[what]))
-
-    return run
+    kinds = {kind: gateway_changes.part_of(place, kind, args.assignors, rounds) for kind in KINDS}
+    return {**kinds, **{name: other(name) for name in OTHERS}}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,27 +64,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds")
-    parser.add_argument("--rounds", type=int, help=f"joins of each (default: {ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="less of each")
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--assignors", nargs="+", choices=[*NAMED, "default"], default=[])
+    parser.add_argument(
+        "--rounds", type=int, help=f"joins of each (default: {gateway_changes.ROUNDS})"
+    )
     args = parser.parse_args(arguments)
-    rounds = args.rounds or (QUICK_ROUNDS if args.quick else ROUNDS)
+    wanted = [*(args.only if CHANGES in args.part else ()), *(p for p in OTHERS if p in args.part)]
 
     def measured(folder: Path) -> int:
         java = find_java()
         with running_stack(folder / "stack", progress=say) as stack:
             status = stack.status()
             assert status.zookeeper is not None and status.kafka is not None
-            zookeeper, broker = status.zookeeper.address, status.kafka.address
-            with (
-                coordinator(zookeeper),
-                GatewayProcess(folder / "gateway", zookeeper, broker) as gateway,
-            ):
-                place = Place(folder, java, broker, gateway)
-                parts = {kind: part_of(place, kind, rounds) for kind in KINDS}
-                sections = measure_all(parts, args.only)
-        report = report_named("bench-gateway", args.only, KINDS)
-        return conclude(sections, {"rounds": rounds}, str(java.executable), report, "gateway")
+            with running_place(
+                folder, java, status.zookeeper.address, status.kafka.address
+            ) as place:
+                sections = measure_all(parts_of(place, args), wanted)
+        report = report_named("bench-gateway", wanted, [*KINDS, *OTHERS])
+        options = {"rounds": args.rounds, "quick": args.quick}
+        ended = conclude(sections, options, str(java.executable), report, "gateway")
+        return ended or (MISSING if any(map(gateway_changes.is_missing, sections)) else 0)
 
     return measured_in_a_folder(measured)
 

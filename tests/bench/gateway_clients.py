@@ -1,5 +1,5 @@
-"""Clients of several libraries as processes, for `tests.bench.gateway`: what each says becomes
-events with one clock, and of these follows who had which partition when.
+"""Clients of several libraries as processes, for `tests.bench.gateway` and the nightly tests: what
+each says becomes events with one clock, and of these follows who had which partition when.
 """
 
 from __future__ import annotations
@@ -15,22 +15,54 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.gateway.clients import HERE, V3, V4, tools_classpath
+from tests.gateway.foreign import CLIENTS
 from tests.legacy.jars import compiled
 from zkcoord.errors import UnavailableError
 from zkcoord.stack.java import Java
 
 PATIENCE_S = 60.0
 SOURCE = HERE / "java" / "WireClient.java"
-KINDS = ("librdkafka", "kafka-python", f"java {V3}", f"java {V4}")
+KINDS = ("librdkafka", "kafka-python", f"java {V3}", f"java {V4}", *CLIENTS)
+RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative"
+JAVA = "org.apache.kafka.clients.consumer."
+NAMED = {RANGE: "range", ROUND_ROBIN: "roundrobin", COOPERATIVE: "cooperative-sticky"}
+STRATEGIES: dict[str, dict[str, str]] = {
+    "librdkafka": NAMED,
+    "kafka-python": {"default": ""},
+    "java": {
+        RANGE: f"{JAVA}RangeAssignor",
+        ROUND_ROBIN: f"{JAVA}RoundRobinAssignor",
+        COOPERATIVE: f"{JAVA}CooperativeStickyAssignor",
+    },
+    "franz-go": NAMED,
+    "kafkajs": {ROUND_ROBIN: ""},
+    "sarama": NAMED,
+    "aiokafka": {RANGE: "range", ROUND_ROBIN: "roundrobin"},
+}
+"""Library -> the assignors that are measured with it, by what their column calls them, and what the
+library does; "": it has this one without being told.
+"""
+
+
+def strategies(kind: str) -> dict[str, str]:
+    """Those of a kind of client."""
+    return STRATEGIES[kind.split(" ", maxsplit=1)[0]]
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a client said. `at` is in seconds of the monotonic clock."""
+    """What a client said. `at` is in seconds of the monotonic clock. `numbers` are partitions, but
+    of "took" a partition, the first and the last offset.
+    """
 
     at: float
     kind: str
-    partitions: frozenset[int]
+    numbers: tuple[int, ...]
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """Of all kinds but "took"."""
+        return frozenset(self.numbers)
 
 
 class Client:
@@ -57,7 +89,7 @@ class Client:
             at, _, rest = line.strip().partition(" ")
             kind, _, numbers = rest.rpartition(" ") if rest[-1:].isdigit() else (rest, "", "")
             if at.isdigit():
-                found = frozenset(map(int, numbers.split(","))) if numbers else frozenset()
+                found = tuple(map(int, numbers.split(","))) if numbers else ()
                 self.events.append(Event(int(at) / 1e9, kind.strip(), found))
 
     def say(self, order: str) -> float:
@@ -86,6 +118,23 @@ class Client:
                 found = frozenset()
         return found
 
+    def is_ready(self) -> bool:
+        """Whether it has connected. Raises `UnavailableError` when it has ended instead."""
+        if self.said("ready") is None and self.process.poll() is not None:
+            raise UnavailableError(
+                f"{self.name} ended with {self.process.returncode}: {self._why()}"
+            )
+        return self.said("ready") is not None
+
+    def _why(self) -> str:
+        lines = Path(self._log.name).read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def took(self) -> list[tuple[int, int]]:
+        """(partition, offset) of each record that it was given."""
+        batches = [event.numbers for event in list(self.events) if event.kind == "took"]
+        return [(n, offset) for n, first, last in batches for offset in range(first, last + 1)]
+
     def kill(self) -> float:
         """SIGKILL; when."""
         at = time.monotonic()
@@ -101,7 +150,7 @@ class Client:
 
 
 def command_of(kind: str, java: Java, topic: str, options: dict[str, str]) -> list[str]:
-    """How a client of this kind is started."""
+    """How a client of this kind is started. Raises `ToolchainMissingError`."""
     given = [f"{name}={value}" for name, value in options.items()]
     if kind.startswith("java "):
         classes = tools_classpath(kind.removeprefix("java "), java)
@@ -109,17 +158,9 @@ def command_of(kind: str, java: Java, topic: str, options: dict[str, str]) -> li
         path = os.pathsep.join([harness, classes])
         flags = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         return [str(java.executable), *flags, "-cp", path, "WireClient", topic, *given]
+    if kind in CLIENTS:
+        return [*CLIENTS[kind](), topic, *given]
     return [sys.executable, "-m", "tests.gateway.wire_client", kind, topic, *given]
-
-
-STRATEGIES = {
-    "librdkafka": {"range": "range", "cooperative": "cooperative-sticky"},
-    "kafka-python": {},
-    "java": {
-        "range": "org.apache.kafka.clients.consumer.RangeAssignor",
-        "cooperative": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-    },
-}
 
 
 def options_of(kind: str, strategy: str, bootstrap: str, group: str) -> dict[str, str]:
@@ -131,8 +172,7 @@ def options_of(kind: str, strategy: str, bootstrap: str, group: str) -> dict[str
         "session.timeout.ms": "10000",
         "heartbeat.interval.ms": "3000",
     }
-    named = STRATEGIES[kind.split(" ", maxsplit=1)[0]].get(strategy)
-    if named is not None:
+    if named := strategies(kind)[strategy]:
         found["partition.assignment.strategy"] = named
     return found
 

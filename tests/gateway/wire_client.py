@@ -1,5 +1,6 @@
 """One librdkafka or kafka-python consumer as a process, told what to do and heard as
-java/WireClient.java is: lines of "NANOSECONDS EVENT PARTITIONS" of the monotonic clock.
+java/WireClient.java is: lines of "NANOSECONDS EVENT NUMBERS" of the monotonic clock. The numbers
+are partitions, but those of "took": a partition, the first and the last offset of a batch of it.
 
     python -m tests.gateway.wire_client librdkafka|kafka-python TOPIC name=value ...
 """
@@ -13,22 +14,41 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+Batches = dict[int, tuple[int, int]]
+"""Partition -> the first and the last offset of what was handed out."""
+
 
 def say(event: str, partitions: Iterable[int] = ()) -> None:
     """One line."""
-    numbers = ",".join(map(str, sorted(partitions)))
-    sys.stdout.write(f"{time.monotonic_ns()} {event} {numbers}\n")
+    line(event, *sorted(partitions))
+
+
+def line(event: str, *numbers: int) -> None:
+    """One line, its numbers in the order given."""
+    sys.stdout.write(f"{time.monotonic_ns()} {event} {','.join(map(str, numbers))}\n")
     sys.stdout.flush()
 
 
+def took(batches: Batches) -> None:
+    """Which records there were."""
+    say("records", batches)
+    for partition, (first, last) in batches.items():
+        line("took", partition, first, last)
+
+
 class Consumer(Protocol):
-    """What the loop needs."""
+    """What the loop needs. `refusals`: the errors of a commit."""
+
+    refusals: type[Exception]
 
     def join(self, topic: str) -> None:
         """Subscribe."""
 
-    def poll(self) -> set[int]:
-        """Of which partitions there were records."""
+    def poll(self) -> Batches:
+        """What was handed out."""
+
+    def commit(self) -> None:
+        """What was handed out before, and wait for the answer."""
 
     def close(self) -> None:
         """Leave."""
@@ -39,7 +59,9 @@ class Librdkafka:
 
     def __init__(self, topic: str, options: dict[str, str]) -> None:
         from confluent_kafka import Consumer as Confluent
+        from confluent_kafka import KafkaException
 
+        self.refusals: type[Exception] = KafkaException
         self._consumer = Confluent(options)
         self._consumer.list_topics(topic, 30)
 
@@ -53,10 +75,18 @@ class Librdkafka:
             [topic], on_assign=tell("assigned"), on_revoke=tell("revoked"), on_lost=tell("lost")
         )
 
-    def poll(self) -> set[int]:
+    def poll(self) -> Batches:
         """One batch."""
-        found = self._consumer.consume(500, 0.02)
-        return {message.partition() for message in found if not message.error()}
+        found: Batches = {}
+        for message in self._consumer.consume(500, 0.02):
+            if not message.error():
+                partition, offset = message.partition(), message.offset()
+                found[partition] = (found.get(partition, (offset, 0))[0], offset)
+        return found
+
+    def commit(self) -> None:
+        """What was handed out before."""
+        self._consumer.commit(asynchronous=False)
 
     def close(self) -> None:
         """Leave."""
@@ -68,7 +98,9 @@ class KafkaPython:
 
     def __init__(self, topic: str, options: dict[str, str]) -> None:
         from kafka import KafkaConsumer
+        from kafka.errors import KafkaError
 
+        self.refusals: type[Exception] = KafkaError
         known = KafkaConsumer.DEFAULT_CONFIG
         config = {name.replace(".", "_"): value for name, value in options.items()}
         self._consumer = KafkaConsumer(
@@ -95,9 +127,14 @@ class KafkaPython:
 
         self._consumer.subscribe([topic], listener=Listener())
 
-    def poll(self) -> set[int]:
+    def poll(self) -> Batches:
         """One batch."""
-        return {tp.partition for tp in self._consumer.poll(20)}
+        found = self._consumer.poll(20)
+        return {tp.partition: (part[0].offset, part[-1].offset) for tp, part in found.items()}
+
+    def commit(self) -> None:
+        """What was handed out before."""
+        self._consumer.commit()
 
     def close(self) -> None:
         """Leave."""
@@ -128,6 +165,13 @@ def main() -> int:
             consumer.join(topic)
         elif order.startswith("hang "):
             hang_ms = int(order[5:])
+        elif order == "commit":
+            try:
+                consumer.commit()
+                say("committed")
+            except consumer.refusals as error:
+                print(error, file=sys.stderr)
+                say("commit failed")
         elif order == "close":
             say("closes")
             consumer.close()
@@ -139,7 +183,7 @@ def main() -> int:
         found = consumer.poll()
         if not found:
             continue
-        say("records", found)
+        took(found)
         if hang_ms:
             say("hangs")
             time.sleep(hang_ms / 1000)

@@ -36,7 +36,7 @@ from consumer.gateway.wire.actions import (
     WireTimes,
 )
 from consumer.gateway.wire.drain import Drain
-from consumer.gateway.wire.judging import CONSUMER, judge
+from consumer.gateway.wire.judging import CONSUMER, WAITING, judge
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
     Answer,
@@ -285,7 +285,9 @@ class WireGroups:
             return self.answer(ticket, SyncAnswer(code))
         if request.protocol_type not in ("", CONSUMER):
             return self.answer(ticket, SyncAnswer(WireCode.INCONSISTENT_GROUP_PROTOCOL))
-        served.wire.others_move(self.clock(), self.groups[served.group].moves.until_ms)
+        is_patient = caller.is_shared or served.wire.protocol in WAITING
+        served.patient_since_ms = self.clock() if is_patient else None
+        served.wire.others_move(self.clock(), self.groups[served.group].moves.worth_ms(served))
         served.wire.sync(self.clock(), ticket, caller.connection, request)
         self._attach(served, caller.connection)
         return self._touched(served)
@@ -294,7 +296,10 @@ class WireGroups:
         served, code = self._member(request.group, request.member_id, request.instance)
         if served is None:
             return self.answer(ticket, BeatAnswer(code))
-        served.wire.heartbeat(self.clock(), ticket, caller.connection, request)
+        ask_again = self.groups[served.group].moves.concern(served)
+        served.wire.heartbeat(
+            self.clock(), ticket, caller.connection, request, caller.is_shared, ask_again
+        )
         self._attach(served, caller.connection)
         return self._touched(served)
 
@@ -373,10 +378,9 @@ class WireGroups:
         group = self.groups.get(served.group)
         if group is None or not group.moves.note(self.clock(), served):
             return
-        until = group.moves.until_ms
         for one in tuple(group.members.values()):
             if one.wire.waits_for_sync:
-                one.wire.others_move(self.clock(), until)
+                one.wire.others_move(self.clock(), group.moves.worth_ms(one))
                 self._touched(one)
 
     def _tell(self, served: ServedMember, message: msg.FromFetcher) -> None:
@@ -429,7 +433,7 @@ class WireGroups:
             self._tell(served, msg.Close({}, 0))
 
     def _group(self, name: str) -> WireGroup:
-        return WireGroup(name, Moves(self.times.flux_ms))
+        return WireGroup(name, Moves(self.times.flux_ms, self.times.patient_ms))
 
     def _drop_if_empty(self, group: WireGroup) -> None:
         if group.is_empty:

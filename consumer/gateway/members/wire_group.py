@@ -62,7 +62,9 @@ MakeAgent = Callable[
 
 @dataclass(slots=True, eq=False)
 class ServedMember:
-    """A member with its agent. `wishes` are those of its registration. `drain`: its client left."""
+    """A member with its agent. `wishes` are those of its registration. `drain`: its client left.
+    `patient_since_ms`: of one whose heartbeats are not parked, when it asked what it has now.
+    """
 
     group: str
     wire: WireMember
@@ -71,6 +73,7 @@ class ServedMember:
     wake_ms: int | None = None
     closing: bool = False
     remembered: bool = False
+    patient_since_ms: int | None = None
     drain: Drain | None = None
 
     def to_remember(self) -> RememberedClient:
@@ -96,8 +99,10 @@ class Moves:
     is somebody's within moments, or its new owner is elsewhere.
     """
 
-    def __init__(self, flux_ms: int) -> None:
+    def __init__(self, flux_ms: int, patient_ms: int = 0) -> None:
         self._flux_ms = flux_ms
+        self._patient_ms = patient_ms
+        self._changed_ms = 0
         self._since: dict[TopicPartition, int] = {}
         self._known: dict[int, tuple[frozenset[TopicPartition], frozenset[TopicPartition]]] = {}
 
@@ -107,6 +112,24 @@ class Moves:
         newest = max(self._since.values(), default=None)
         return 0 if newest is None else newest + self._flux_ms
 
+    @property
+    def _is_due(self) -> bool:
+        return any(due for _, due in self._known.values())
+
+    def concern(self, served: ServedMember) -> bool:
+        """Whether a patient member should ask again what it has: what others are to give up may
+        become its own, and it hears of that only when its next heartbeat is due.
+        """
+        since = served.patient_since_ms
+        return since is not None and self._changed_ms > since and self._is_due
+
+    def worth_ms(self, served: ServedMember) -> int:
+        """The same to this member, which may be a patient one."""
+        if served.patient_since_ms is None or not self._is_due:
+            return self.until_ms
+        since = max(served.patient_since_ms, self._changed_ms)
+        return max(self.until_ms, since + self._patient_ms)
+
     def note(self, now_ms: int, served: ServedMember) -> bool:
         """Compare a member with what was noted before; whether anything is different."""
         none: frozenset[TopicPartition] = frozenset()
@@ -115,6 +138,7 @@ class Moves:
         held_before, due_before = self._known.get(id(served), (none, none))
         if (held, due) == (held_before, due_before):
             return False
+        self._changed_ms = now_ms
         for tp in (held_before - held) | (due - due_before):
             self._since[tp] = now_ms
         for tp in (held - held_before) | ((due_before & held) - due):

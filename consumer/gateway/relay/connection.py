@@ -24,11 +24,13 @@ from typing import Protocol
 from consumer.gateway.address import Address
 from consumer.gateway.frames import (
     API_VERSIONS,
+    FETCH,
     MAX_VERSIONS,
     PRODUCE,
     BadFrameError,
     Head,
     decode_head,
+    is_serial,
 )
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import (
@@ -108,7 +110,7 @@ class ClientConnection(asyncio.Protocol):
         self.number = number
         self.peer = ""
         self.client_id = ""
-        self.software = ""
+        self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[_Expected] = deque()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
@@ -253,6 +255,8 @@ class ClientConnection(asyncio.Protocol):
         return head.key in MAX_VERSIONS or head.key == API_VERSIONS
 
     def _serve(self, head: Head, frame: bytes) -> None:
+        if head.key == API_VERSIONS:
+            self.is_shared |= is_serial(head, frame)
         answer = self.host.serve(self, head, frame)
         if answer is False:
             self._expect_brokers(head)
@@ -263,6 +267,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _pass(self, head: Head, length: int, has_answer: bool) -> None:
         """Give it to the broker as it comes."""
+        self.is_shared |= head.key == FETCH
         self.host.passes(self, head)
         if has_answer:
             self._expect_brokers(head)

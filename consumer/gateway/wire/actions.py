@@ -39,6 +39,11 @@ class WireTimes:
     them a moment later costs a client another round, at its next heartbeat.
     """
 
+    patient_ms: int = 600
+    """The same where heartbeats are not parked, also for what others have still to hear that they
+    give up: they hear it when their own are due, and join again after their last fetch (0.5 s).
+    """
+
     sync_park_ms: int = 3_000
     """How long a member that has nothing waits for something."""
 

@@ -18,14 +18,17 @@ log = logging.getLogger(__name__)
 
 CONSUMER = "consumer"
 COOPERATIVE = frozenset({"cooperative-sticky"})
+KAFKAJS = "RoundRobinAssigner"
 OURS = {
     "range": "range",
     "roundrobin": "roundrobin",
-    "RoundRobinAssigner": "roundrobin",
+    KAFKAJS: "roundrobin",
     "sticky": "sticky",
     "cooperative-sticky": "sticky",
 }
 """Assignors as clients name them -> as the coordinator does."""
+WAITING = frozenset({KAFKAJS})
+"""Assignors of clients that ask for no records until a heartbeat is answered."""
 
 
 @dataclass(frozen=True, slots=True)

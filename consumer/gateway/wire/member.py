@@ -16,7 +16,8 @@ it was last told, less what it gave up). A client has something to do as long as
   for its first partitions, at most `sync_park_ms`. While it waits, what is due costs nothing: the
   client has not heard of it.
 * A Heartbeat is parked until there is something to say, another request comes on its connection, or
-  the client's own interval is nearly over.
+  the client's own interval is nearly over. Not that of a client that asks for nothing else before
+  the answer: it would get no records.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from zkcoord.znodes.gateway_nodes import RememberedClient
 
 from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes
 from .committing import COMMIT_CODES, METADATA_CHARS_MAX, Committing
-from .judging import JoinWishes
+from .judging import WAITING, JoinWishes
 from .parking import HeartbeatInterval, Parked
 from .requests import (
     Answer,
@@ -182,15 +183,25 @@ class WireMember:
         self._look(now_ms)
 
     def heartbeat(
-        self, now_ms: int, ticket: int, connection: int, request: HeartbeatRequest
+        self,
+        now_ms: int,
+        ticket: int,
+        connection: int,
+        request: HeartbeatRequest,
+        is_shared: bool = False,
+        ask_again: bool = False,
     ) -> None:
-        """Heartbeat: answered when there is something to say."""
+        """Heartbeat: answered when there is something to say; at once on a shared connection.
+        `ask_again`: others move, and the client should ask again what it has.
+        """
         self._interval.came(now_ms)
         self._heard(now_ms, connection)
         self._end_beat(WireCode.NONE)
         self._catch_up(request.generation)
         code = self._code(request.generation)
-        if code is not WireCode.NONE:
+        if code is WireCode.NONE and ask_again:
+            code = WireCode.REBALANCE_IN_PROGRESS
+        if code is not WireCode.NONE or is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
         self._beat = Parked(ticket, connection, now_ms + self._interval.hold_ms(self._session_ms))
 

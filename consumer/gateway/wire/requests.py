@@ -41,11 +41,14 @@ class WireCode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the connection, the client id of its requests, and its address, for people."""
+    """Who asks: the connection, the client id of its requests, and its address, for people.
+    `is_shared`: the connection is for records too, and nothing may stand in their way.
+    """
 
     connection: int
     client_id: str = ""
     host: str = ""
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,15 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * One consumer of Kafka's own Java client, told what to do by lines on standard input: "join",
- * "hang MS" (as long in the next handling of records), "close". It says what happens by lines of
- * "NANOSECONDS EVENT PARTITIONS", of the clock that System.nanoTime reads.
+ * "hang MS" (as long in the next handling of records), "commit", "close". It says what happens by
+ * lines of "NANOSECONDS EVENT NUMBERS", of the clock that System.nanoTime reads. The numbers are
+ * partitions, but those of "took": a partition, the first and the last offset of a batch of it.
  */
 public class WireClient {
     private static void say(String event, Collection<TopicPartition> partitions) {
@@ -24,6 +26,10 @@ public class WireClient {
                 partitions.stream()
                         .map(tp -> Integer.toString(tp.partition()))
                         .collect(Collectors.joining(","));
+        line(event, numbers);
+    }
+
+    private static void line(String event, String numbers) {
         System.out.println(System.nanoTime() + " " + event + " " + numbers);
         System.out.flush();
     }
@@ -85,6 +91,14 @@ public class WireClient {
                         });
             } else if (order != null && order.startsWith("hang ")) {
                 hang = Long.parseLong(order.substring(5));
+            } else if ("commit".equals(order)) {
+                try {
+                    consumer.commitSync();
+                    say("committed", List.of());
+                } catch (KafkaException refused) {
+                    System.err.println(refused);
+                    say("commit failed", List.of());
+                }
             } else if ("close".equals(order)) {
                 say("closes", List.of());
                 consumer.close();
@@ -100,16 +114,16 @@ public class WireClient {
                 continue;
             }
             say("records", records.partitions());
+            for (TopicPartition partition : records.partitions()) {
+                List<ConsumerRecord<byte[], byte[]>> found = records.records(partition);
+                long first = found.get(0).offset(), last = found.get(found.size() - 1).offset();
+                line("took", partition.partition() + "," + first + "," + last);
+            }
             if (hang > 0) {
                 say("hangs", List.of());
                 Thread.sleep(hang);
                 hang = 0;
                 say("goes on", List.of());
-            }
-            for (ConsumerRecord<byte[], byte[]> record : records) {
-                if (record == null) {
-                    throw new IllegalStateException();
-                }
             }
         }
     }

@@ -101,11 +101,12 @@ class World:
         self.drawn += 1
         return f"id{self.drawn}"
 
-    def ask(self, request: object, connection: int = 1) -> Answer | None:
+    def ask(self, request: object, connection: int = 1, is_shared: bool = False) -> Answer | None:
         """Its answer, if there is one yet."""
         self.tickets += 1
         ticket = self.tickets
-        self.groups.request(ticket, Caller(connection, "me", "host"), request)  # type: ignore[arg-type]  # any of them
+        caller = Caller(connection, "me", "host", is_shared)
+        self.groups.request(ticket, caller, request)  # type: ignore[arg-type]  # any of them
         self.run()
         return self.answers.get(ticket)
 
@@ -317,6 +318,64 @@ def test_what_one_gives_up_the_others_wait_for() -> None:
     assert two != one
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_who_hears_only_by_its_own_heartbeats_waits_for_those_who_do_too(is_shared: bool) -> None:
+    world = World()
+    one, two = world.member(), world.member()
+    first, second = TP, TopicPartition("t", 1)
+    world.tell(0, msg.Assigned({first: 5}, 1))
+    world.tell(1, msg.Assigned({second: 5}, 1))
+    world.wait(300)
+    world.tell(1, msg.Revoke(9, (second,)))
+    world.wait(2_500)
+    world.join(one)
+    world.ask(SyncRequest("g", one, 2), is_shared=is_shared)
+    world.wait(20)
+    ticket = world.tickets
+    assert (ticket in world.answers) is not is_shared
+    world.join(two)
+    world.tell(0, msg.Assigned({second: 5}, 2))
+    world.wait(300)
+    given = world.answers[ticket]
+    assert isinstance(given, SyncAnswer) and len(given.partitions) == (2 if is_shared else 1)
+
+
+def test_who_hears_only_by_its_own_heartbeats_asks_again_once_while_others_move() -> None:
+    world = World()
+    one, _ = world.member(), world.member()
+    world.tell(0, msg.Assigned({TP: 5}, 1))
+    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 1))
+    world.wait(300)
+    world.join(one)
+    world.ask(SyncRequest("g", one, 2), is_shared=True)
+    world.wait(300)
+    beat = HeartbeatRequest("g", one, 2)
+    assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.NONE)
+    world.tell(1, msg.Revoke(9, (TopicPartition("t", 1),)))
+    assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
+    world.wait(10)
+    world.join(one)
+    world.ask(SyncRequest("g", one, 3), is_shared=True)
+    world.wait(1_000)
+    beat = HeartbeatRequest("g", one, 3)
+    last = world.ask(beat, is_shared=True)
+    assert last == BeatAnswer(WireCode.NONE), "who is stuck is waited for no more"
+
+
+def test_who_is_patient_does_not_wait_for_one_that_is_stuck() -> None:
+    world = World()
+    one, _ = world.member(), world.member()
+    world.tell(0, msg.Assigned({TP: 5}, 1))
+    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 1))
+    world.wait(300)
+    world.tell(1, msg.Revoke(9, (TopicPartition("t", 1),)))
+    world.join(one)
+    assert world.ask(SyncRequest("g", one, 2), is_shared=True) is None
+    ticket = world.tickets
+    world.wait(WireTimes().patient_ms)
+    assert isinstance(world.answers.get(ticket), SyncAnswer)
+
+
 def test_when_the_gateway_ends_everybody_leaves() -> None:
     world = World()
     member = world.member()
@@ -335,3 +394,13 @@ def test_a_negative_offset_is_refused() -> None:
     world.wait(300)
     answer = world.ask(CommitRequest("g", member, 1, {TP: (-1, "")}))
     assert answer == CommitAnswer(WireCode.NONE, {TP: WireCode.INVALID_REQUEST})
+
+
+def test_a_heartbeat_does_not_stand_in_the_way_of_fetches_on_its_connection() -> None:
+    world = World()
+    member_id = world.member()
+    world.tell(0, msg.Assigned({TopicPartition("t", 0): 0}, 1))
+    world.wait(5_000)
+    beat = HeartbeatRequest("g", member_id, 1)
+    assert world.ask(beat) is None
+    assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.NONE)

@@ -12,6 +12,7 @@ import socket
 import struct
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway import frames
 from consumer.gateway.relay import broker as broker_module
@@ -29,6 +30,8 @@ from tests.consumer.gateway.relay.scenes import (
     play,
     request,
 )
+
+LIST_OFFSETS = 2
 
 
 @pytest.fixture(autouse=True, params=Sides, ids=lambda sides: sides.name)
@@ -71,6 +74,38 @@ def test_what_is_parked_holds_back_what_is_behind_it() -> None:
         assert [(await frame_of(reader))[0] for _ in range(2)] == [1, 2]
         writer.write(request(FETCH, 3))
         assert await frame_of(reader) == (3, b"")
+
+    play(scene)
+
+
+def test_a_connection_that_fetches_is_shared() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(request(HEARTBEAT, 1) + request(LIST_OFFSETS, 2))
+        assert [(await frame_of(reader))[0] for _ in range(2)] == [1, 2]
+        assert not relay.connection.is_shared
+        writer.write(request(FETCH, 3))
+        assert (await frame_of(reader))[0] == 3
+        assert relay.connection.is_shared
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_shared"),
+    [("sarama", 3, True), ("librdkafka", 3, False), ("sarama", 2, False)],
+)
+def test_a_library_that_asks_one_thing_at_a_time(name: str, version: int, is_shared: bool) -> None:
+    asked = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(framed(version, asked) + request(HEARTBEAT, 1))
+        while not broker.got:
+            await asyncio.sleep(0.01)
+        assert relay.connection.is_shared is is_shared
 
     play(scene)
 

@@ -33,12 +33,17 @@ class Scene:
     """
 
     def __init__(
-        self, cooperative: bool = True, instance: str | None = None, session_ms: int = 10_000
+        self,
+        cooperative: bool = True,
+        instance: str | None = None,
+        session_ms: int = 10_000,
+        assignor: str = "range",
     ) -> None:
         self.now = 1_000_000
         self.wire = WireMember("m-1", instance, TIMES)
         self.cooperative = cooperative
         self.session_ms = session_ms
+        self.assignor = assignor
         self.answers: dict[int, Answer] = {}
         self.told: list[msg.FromFetcher] = []
         self.asked: list[msg.Resolve] = []
@@ -61,7 +66,10 @@ class Scene:
         """JoinGroup; its ticket."""
         request = JoinRequest("g", "m-1", self.session_ms, 60_000, "consumer", ())
         wishes = JoinWishes(
-            ClientSubscription(topics, frozenset(owned)), "range", ("range",), self.cooperative
+            ClientSubscription(topics, frozenset(owned)),
+            self.assignor,
+            ("range",),
+            self.cooperative,
         )
         self.wire.join(self.now, self._ticket(), connection, request, wishes, forming)
         return self._look()

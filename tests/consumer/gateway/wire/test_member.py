@@ -116,6 +116,13 @@ def test_another_request_on_its_connection_ends_a_parked_heartbeat() -> None:
     assert scene.answers[ticket] == BeatAnswer(OK)
 
 
+def test_a_heartbeat_of_a_client_that_fetches_only_after_its_answer_is_not_parked() -> None:
+    scene = member_of(0, cooperative=False, assignor="RoundRobinAssigner")
+    assert scene.answers[scene.beat()] == BeatAnswer(OK)
+    scene.assigned(1)
+    assert scene.answers[scene.beat()] == BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
+
+
 def test_a_cooperative_client_gives_up_by_no_longer_naming_it() -> None:
     scene = member_of(0, 1, 2)
     beat = scene.beat()

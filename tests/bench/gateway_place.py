@@ -1,0 +1,54 @@
+"""Where the parts of `tests.bench.gateway` run: one broker, one coordinator, one gateway, and what
+the gateway's process costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.gateway.clients import GatewayProcess
+from tests.kafka.groups import coordinator
+from zkcoord.stack.java import Java
+
+DIRECT, THROUGH = "direct", "gateway"
+SIDES = (THROUGH, DIRECT)
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """See the module. `zookeeper` and `broker` are addresses."""
+
+    folder: Path
+    java: Java
+    zookeeper: str
+    broker: str
+    gateway: GatewayProcess
+
+    def bootstrap(self, side: str) -> str:
+        """Where a client of a side begins."""
+        return self.broker if side == DIRECT else self.gateway.address
+
+    def cpu_s(self) -> float:
+        """Processor time that the gateway has taken so far."""
+        times = psutil.Process(self.gateway.process.pid).cpu_times()
+        return times.user + times.system
+
+    def resident_mib(self) -> float:
+        """The gateway's resident memory."""
+        return psutil.Process(self.gateway.process.pid).memory_info().rss / MIB
+
+
+@contextmanager
+def running_place(folder: Path, java: Java, zookeeper: str, broker: str) -> Iterator[Place]:
+    """A coordinator and a gateway inside the block."""
+    with (
+        coordinator(zookeeper),
+        GatewayProcess(folder / "gateway", zookeeper, broker) as gateway,
+    ):
+        yield Place(folder, java, zookeeper, broker, gateway)
