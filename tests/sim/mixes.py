@@ -24,7 +24,7 @@ from tests.sim.faults_roles import ROLE_FAULTS
 from tests.sim.faults_servers import SERVER_FAULTS
 from tests.sim.faults_static import STATIC_FAULTS
 from tests.sim.kernel import Kernel
-from tests.sim.plan import Plan, draw_plan, swarm
+from tests.sim.plan import Plan, WirePlan, draw_plan, swarm
 from zkcoord.znodes.paths import Layout
 
 DEFAULT = "default"
@@ -166,6 +166,8 @@ _ROLES_BESIDE = (
     "kill_consumer stop_coordinator pause_leader cut_leader zombie_leader bad_weather cut_link"
     " delete_registration request_rebalance grow_topic new_topic lossy lagging_followers"
 )
+_WIRE = "kill_coordinator join"
+_WIRE_BESIDE = "grow_topic"
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
 
@@ -364,6 +366,25 @@ def _roles(kernel: Kernel) -> Plan:
     plan.coordinators = kernel.between(1, 3)
     plan.fault_every_ms = kernel.rng.choice((200, 500, 1_000))
     plan.odd_chance = 0.0
+    return plan
+
+
+def _wire(kernel: Kernel) -> Plan:
+    """Groups whose members are clients of gateways, in some beside members of our own."""
+    plan = _base(kernel, _WIRE, _WIRE_BESIDE)
+    plan.groups = kernel.rng.choice((1, 1, 2))
+    plan.consumers = kernel.rng.choice((0, 0, 1))
+    plan.consumers_max = plan.consumers
+    plan.odd_chance, plan.max_poll_interval_ms = 0.0, 0
+    plan.fault_every_ms = kernel.rng.choice((500, 1_500, 4_000))
+    plan.wire = WirePlan(
+        gateways=kernel.between(1, 3),
+        clients=kernel.between(2, 4),
+        cooperative_chance=kernel.rng.choice((0.0, 0.5, 1.0)),
+        static_chance=kernel.rng.choice((0.0, 0.3)),
+        slow_chance=0.02 if plan.slow else 0.0,
+        member_grace_ms=kernel.rng.choice((4_000, 8_000)),
+    )
     return plan
 
 
@@ -604,6 +625,14 @@ _MIXES = (
             "group rows": 5,
             "member rows": 8,
         },
+    ),
+    Mix(
+        "wire",
+        "clients of gateways, which die, stop, are paused and cut off; clients that move, come back,"
+        " hang and go",
+        _wire,
+        tuple(_WIRE.split()),
+        {},
     ),
     Mix(
         "isolated",

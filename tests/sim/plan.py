@@ -14,6 +14,22 @@ LEASES_MS = (1_500, 3_000, 12_000)
 
 
 @dataclass(slots=True)
+class WirePlan:
+    """Gateways and the clients that each group has behind them, as Plan's sizes."""
+
+    gateways: int = 2
+    gateways_max: int = 3
+    clients: int = 3
+    clients_max: int = 5
+    cooperative_chance: float = 0.5
+    static_chance: float = 0.2
+    slow_chance: float = 0.0
+    session_ms: tuple[int, ...] = (3_000, 6_000)
+    member_grace_ms: int = 6_000
+    disconnect_grace_ms: int = 1_000
+
+
+@dataclass(slots=True)
 class Plan:
     """The sizes of one world. Times in ms. `faults` names a kind as often as it is likelier than
     another.
@@ -73,6 +89,7 @@ class Plan:
     unfollowed_chance: float = 0.0  # of an old consumer whose expression nobody else understands
     roles: bool = False  # nodes have ACLs, and members ask for their groups
     older_roles: bool = False  # an older version with roles made what is there
+    wire: WirePlan | None = None  # gateways and their clients
 
     @property
     def lease_longest_ms(self) -> int:

@@ -35,10 +35,12 @@ from tests.sim.legacy import LegacyMember
 from tests.sim.mixes import DEFAULT, MIXES
 from tests.sim.places import Places
 from tests.sim.plan import LEASES_MS, Plan
-from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Wishes
+from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Process, Wishes
 from tests.sim.replay import Replayed
 from tests.sim.rights import ROLES, Rights
 from tests.sim.tree import Txn
+from tests.sim.wire import Wires
+from tests.sim.wire_invariants import GATEWAY
 from tests.sim.zookeeper import SimEnsemble, Weather
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
@@ -108,6 +110,10 @@ class World:
                 self.contract.handed_out,
                 self.contract.knows,
             )
+        self.wires = Wires(self) if self.plan.wire is not None else None
+        if self.wires is not None:
+            self.checker.handed_beside = self.wires.checker.shim_handed_out
+            self.checker.position_behind = self.wires.checker.position
         groups = self.checker.groups
         groups.slots = self.plan.groups_in_flight_max
         if not self.plan.custom_chance:  # what an assignor said, and when, is in no transaction
@@ -137,7 +143,8 @@ class World:
         return self.plan.judge_isolation and leader is not None and leader.running
 
     def _role(self, host: str) -> str:
-        return {"k": "coordinator", "c": "consumer", "l": "legacy"}.get(host[:1], "operator")
+        kinds = {"k": "coordinator", "c": "consumer", "l": "legacy", "w": "consumer"}
+        return kinds.get(host[:1], "operator")
 
     def host_of_session(self, session: int) -> str:
         """The process whose session it is ("": nobody's)."""
@@ -151,6 +158,8 @@ class World:
         self.checker.committed(txn, self.zk.tree)
         if self.contract is not None:
             self.contract.committed(txn)
+        if self.wires is not None:
+            self.wires.checker.committed(txn)
         if self.ambush and not self.calm:
             self._spring(txn)
         if self.moments and not self.calm:
@@ -277,7 +286,7 @@ class World:
         )
         if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
             self.coordinators[-1].driver.groups_per_slice = -(-p.groups // SLICES_MAX)
-        self._drift(self.coordinators[-1])
+        self.drift(self.coordinators[-1])
 
     def _cpu_ns(self) -> int:
         """The time that coordinators count as spent: none, or a little with each look, so that all
@@ -379,7 +388,7 @@ class World:
             )
         )
         self.apps.append(self.consumers[-1].app)
-        self._drift(self.consumers[-1])
+        self.drift(self.consumers[-1])
         return self.consumers[-1]
 
     def add_legacy(self, group: str) -> LegacyMember:
@@ -414,7 +423,8 @@ class World:
         """An operator says whose a group is ("": nobody says it)."""
         write_mode(self, group, mode)
 
-    def _drift(self, process: CoordinatorProcess | ConsumerProcess) -> None:
+    def drift(self, process: Process) -> None:
+        """A machine's clock runs at a rate of its own."""
         limit = self.plan.drift_per_mille_max
         process.drift_per_mille = self.kernel.between(-limit, limit)
 
@@ -430,7 +440,7 @@ class World:
         try:
             self._populate()
             self._safety()
-            if self._liveness():
+            if self._liveness() and (self.wires is None or self.wires.handover()):
                 self._takeover()
         except RunawaySimulation as error:
             self.checker.violate("I11", str(error))
@@ -453,6 +463,8 @@ class World:
     def _populate(self) -> None:
         for _ in range(self.plan.coordinators):
             self.kernel.after(self.kernel.between(0, 500), self.add_coordinator)
+        if self.wires is not None:
+            self.wires.populate()
         for group in self.groups:
             if self.plan.shared:
                 self.kernel.after(
@@ -490,6 +502,8 @@ class World:
         self.zk.weather = Weather(tick_ms=self.zk.weather.tick_ms)
         for process in [*self.coordinators, *self.consumers, *self.legacies]:
             process.host.resume()
+        if self.wires is not None:
+            self.wires.calm_down()
         for group in self.groups if self.plan.shared else ():
             self.set_mode(group, "mixed")
         for old in self.legacies:
@@ -503,7 +517,10 @@ class World:
             self.add_coordinator()
         self._delete_if_there(self.places.other_leader)
         for group in self.groups:
-            if not [m for m in self.members(group) if m.app.failed is None]:
+            if self.wires is not None:
+                if not self.wires.of_group(group):
+                    self.wires.add_client(group)
+            elif not [m for m in self.members(group) if m.app.failed is None]:
                 self.add_consumer(group)
         self.kernel.trace("WORLD", "=== the faults are over")
 
@@ -530,6 +547,8 @@ class World:
                 )
         for old in self.old_members(group):
             topics.update(old.topics)
+        if self.wires is not None:
+            topics.update(self.wires.wanted(group))
         return {
             TopicPartition(t, p) for t in topics if t in self.topics for p in range(self.topics[t])
         }
@@ -548,6 +567,8 @@ class World:
                 tp for m in self.members(group) for tp in m.app.fetching()
             )
             fetchers.update(tp for m in self.old_members(group) for tp in m.fetching)
+            if self.wires is not None:
+                fetchers.update(self.wires.consumed(group))
             for tp in sorted(self.wanted(group)):
                 if fetchers[tp] != 1:
                     return f"{group}: {tp} is fetched by {fetchers[tp]} members"
@@ -565,6 +586,9 @@ class World:
                 m.host.name for m in self.old_members(group)
             }
             odd = self.contract.unsettled(group) if self.contract is not None else ""
+            if self.wires is not None:
+                odd = self.wires.unsettled(group)
+                registered = {host for host in registered if host[:1] != GATEWAY}
             if odd:
                 return odd
             if registered - {""} != expected:
@@ -618,6 +642,7 @@ class World:
             + 5_000
             + OLD_ATTEMPTS_MS * p.shared
             + 2 * p.rejected_backoff_max_ms * p.capped
+            + (self.wires.liveness_ms if self.wires is not None else 0)
             + sum(c.app.habits.sticks + len(c.app.revokes) for c in self.consumers if c.running)
             * (p.deadline_ms + 1_000)
         )
@@ -627,6 +652,7 @@ class World:
         times = [
             self.kernel.now,
             self.follows_until_ms,
+            self.wires.healed_at_ms() if self.wires is not None else 0,
             self.zk.frozen_until_ms,
             *(s.isolated_until_ms for s in self.zk.servers),
             *(c.app.busy_until_ms for c in self.consumers if c.running),
@@ -648,6 +674,8 @@ class World:
             self.kernel.run_until(self._healed_at_ms())
         if not any(c.running for c in self.coordinators):
             self.add_coordinator()
+        if self.wires is not None:
+            self.wires.ensure()
         self._make_room()
         self.kernel.trace("WORLD", "=== everything is healed")
         if not self._settle(self.liveness_ms):
@@ -662,7 +690,10 @@ class World:
         while self._restless() and self.kernel.now < limit:
             self.kernel.run_until(self.kernel.now + QUIET_MS)
         before = self.checker.commands_sent
+        heard = self.wires.heard() if self.wires is not None else {}
         self.kernel.run_until(self.kernel.now + QUIET_MS)
+        if self.wires is not None and self.wires.heard() != heard:
+            self.checker.violate("W6", f"told in a balanced world: {heard}, {self.wires.heard()}")
         if self.checker.commands_sent != before:
             self.checker.violate(
                 "I8",
@@ -704,6 +735,7 @@ class World:
             self.checker.violate("I8", "nobody leads a healed world")
             return
         commands, callbacks = self.checker.commands_sent, dict(self.checker.callbacks)
+        heard = self.wires.heard() if self.wires is not None else {}
         self.kernel.trace("WORLD", f"=== {old.host.name} dies in a balanced world")
         if not any(c.running for c in self.coordinators if c is not old):
             self.add_coordinator()
@@ -721,11 +753,13 @@ class World:
                 "I8",
                 f"the death of a coordinator cost {self.checker.commands_sent - commands} commands",
             )
+        if self.wires is not None and self.wires.heard() != heard:
+            self.checker.violate("I8", "clients of gateways heard of a coordinator's death")
         why = self.unsettled()
         if why:
             self.checker.violate("I8", f"after a takeover: {why}")
 
-    def kill(self, process: CoordinatorProcess | ConsumerProcess) -> None:
+    def kill(self, process: Process) -> None:
         """kill -9; a guardian may close its sessions."""
         process.host.kill()
         if self.kernel.chance(self.plan.guardian_chance):
@@ -737,12 +771,14 @@ class World:
                     )  # type: ignore[misc]
 
     def _post_mortem(self) -> None:
-        for process in [*self.coordinators, *self.consumers, *self.legacies]:
-            if process.host.crash is not None:
+        hosts = [p.host for p in [*self.coordinators, *self.consumers, *self.legacies]]
+        if self.wires is not None:
+            hosts += [one.host for one in self.wires.hosts]
+            self.wires.post_mortem()
+        for host in hosts:
+            if host.crash is not None:
                 self.checker.violate(
-                    "I10",
-                    f"{process.host.name} died of {type(process.host.crash).__name__}:"
-                    f" {process.host.crash}",
+                    "I10", f"{host.name} died of {type(host.crash).__name__}: {host.crash}"
                 )
         for member in self.consumers if self.plan.roles else ():
             failed = member.app.failed

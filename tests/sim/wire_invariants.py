@@ -1,0 +1,266 @@
+"""What must hold of clients of gateways, judged from what clients were told, from what their
+applications did, and from the transactions. It knows nothing of gateways but their promises.
+
+W1 what is stored for a client is what it asked for, and it is a member while that happens (that its
+member owns the partition, that offsets do not go back: I4, I5); W2 a partition is given to nobody
+while another client has it, unless that one has lost it (its member's session or registration ended
+without its doing) or was away (paused, without a connection for longer than
+`disconnect_grace_ms`, silent for its session timeout); nor while a member of another kind fetches
+it, nor does such a one fetch what a client has; W4 the generations with which a client is given
+assignments rise; W5 each request is answered once, in the order of its connection, and with what
+makes sense; W7 nothing is skipped, and where a commit was answered well nobody begins below it. W3
+and W6 are judged at the end of a run (`tests.sim.wire`).
+
+Which client a session's member is for is told by the instance in its registration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from tests.sim.application import Application
+from tests.sim.invariants import Checker
+from tests.sim.places import Key
+from tests.sim.tree import Txn
+from tests.sim.wire_client import WireClient
+from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.gateway_nodes import instance_of_client
+
+SLACK_MS = 20
+GATEWAY = "w"  # what the names of their hosts begin with
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one client. `excused`: what it has though it lost it, or was away when it
+    was given up, and why; `names`: instances under which it was a member.
+    """
+
+    generation: int = -1
+    member_id: str = ""
+    excused: dict[TopicPartition, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    position: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class WireChecker:
+    """See the module. `clients` gives all that ever ran, `apps` the applications of others."""
+
+    def __init__(
+        self,
+        checker: Checker,
+        clients: Callable[[], list[WireClient]],
+        apps: Callable[[], list[Application]],
+        disconnect_grace_ms: int,
+    ) -> None:
+        self.checker = checker
+        self.kernel = checker.kernel
+        self.clients = clients
+        self.apps = apps
+        self.disconnect_grace_ms = disconnect_grace_ms
+        self.known: dict[str, Known] = {}
+        self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
+        self._acked: dict[Key, int] = {}
+
+    def of(self, client: WireClient) -> Known:
+        """What is known of a client."""
+        return self.known.setdefault(client.host.name, Known())
+
+    def instance(self, client: WireClient) -> str:
+        """Under which instance its member is."""
+        if client.habits.instance is not None:
+            return client.habits.instance
+        return instance_of_client(client.member_id) if client.member_id else ""
+
+    def instance_of(self, session: int) -> str:
+        """Under which instance a session's member is registered."""
+        return self._instances.get(session, ("", ""))[1]
+
+    def _having(self, group: str, partition: TopicPartition) -> list[WireClient]:
+        return [
+            c
+            for c in self.clients()
+            if c.habits.group == group and c.host.alive and partition in c.positions
+        ]
+
+    def away(self, client: WireClient) -> str:
+        """Why a client cannot be heard now; "" where it can."""
+        now = self.kernel.now
+        if client.host.paused:
+            return "paused"
+        if now - client.answered_ms >= client.habits.session_ms - client.habits.interval_ms:
+            return "silent"
+        since = client.connection.dead_since_ms if client.connection is not None else None
+        if client.gone_ms is not None and client.answered_ms <= client.gone_ms:
+            since = client.gone_ms
+        if since is not None and now - since >= self.disconnect_grace_ms - SLACK_MS:
+            return "without a connection"
+        return ""
+
+    # transactions
+
+    def committed(self, txn: Txn) -> None:
+        """Look at one transaction, just after it happened."""
+        places = self.checker.places
+        for path, before, after in txn.changes:
+            place = places.place_of(path)
+            if place.kind == "ids" and after is not None and txn.host[:1] == GATEWAY:
+                instance = _instance(after.data)
+                self._instances[after.owner] = (place.group, instance)
+            elif place.kind == "owner":
+                key = (place.group, place.partition)
+                if after is None and before is not None:
+                    self._disowned(txn, key, before.owner)
+                elif after is not None:
+                    self._owned(key, after.owner)
+            elif place.kind == "offset":
+                old = before.data if before is not None else b"0"
+                if after is None or after.data != old or not txn.session:
+                    self._stored(txn, (place.group, place.partition), after.data if after else b"")
+
+    def _owned(self, key: Key, session: int) -> None:
+        group, instance = self._instances.get(session, ("", ""))
+        for client in self._having(*key):
+            if group and instance == self.instance(client):
+                self.of(client).excused.pop(key[1], None)
+
+    def _disowned(self, txn: Txn, key: Key, session: int) -> None:
+        _, instance = self._instances.get(session, ("", ""))
+        own = txn.session == session and txn.kind == "multi"
+        for client in self._having(*key):
+            if not instance or instance != self.instance(client):
+                continue
+            why = self.away(client) if own else f"{txn.kind} of {txn.host}"
+            if why:
+                self.of(client).excused.setdefault(key[1], why)
+
+    def _stored(self, txn: Txn, key: Key, data: bytes) -> None:
+        if txn.host[:1] != GATEWAY:
+            if not txn.session:
+                self._acked.pop(key, None)
+            return
+        _, instance = self._instances.get(txn.session, ("", ""))
+        mine = [c for c in self.clients() if instance in self.of(c).names]
+        if not data.isdigit() or not any((key[1], int(data)) in c.asked for c in mine):
+            self.checker.violate(
+                "W1", f"{txn.host} stored {key[1]}={data!r}, which no client of {instance} committed"
+            )
+
+    def position(self, txn: Txn, key: Key) -> int | None:
+        """How far the client for whom a gateway stores has processed a partition."""
+        if txn.host[:1] != GATEWAY:
+            return None
+        _, instance = self._instances.get(txn.session, ("", ""))
+        known = [k for k in self.known.values() if instance in k.names]
+        return max((k.position.get(key[1], 0) for k in known), default=0)
+
+    # clients (the WireWitness protocol)
+
+    def given(self, client: WireClient, added: Collection[TopicPartition]) -> None:
+        """W2, at the client that is given something."""
+        known = self.of(client)
+        name = client.host.name
+        self.kernel.trace(name, f"has {sorted(client.positions)}, new {sorted(added)}")
+        for tp in added:
+            known.excused.pop(tp, None)
+            key = (client.habits.group, tp)
+            node = self.checker.tree.nodes.get(self.checker.places.owner(key))
+            group, instance = self._instances.get(node.owner if node else 0, ("", ""))
+            if not group or instance != self.instance(client):
+                known.excused[tp] = "it was lost already when it was given"
+            self._alone(client, tp)
+
+    def _alone(self, client: WireClient, tp: TopicPartition) -> None:
+        name, mine = client.host.name, self.of(client).excused.get(tp)
+        if mine is not None:
+            return
+        for other in self._having(client.habits.group, tp):
+            if other is not client and not (self.of(other).excused.get(tp) or self.away(other)):
+                self.checker.violate("W2", f"{name} has {tp} while {other.host.name} has it")
+        for app in self.apps():
+            fetches = app.host.alive and tp in app.positions and tp in app.fetching()
+            if app.group == client.habits.group and fetches:
+                self.checker.violate("W2", f"{name} has {tp} while {app.host.name} fetches it")
+
+    def shim_handed_out(self, group: str, host: str, tp: TopicPartition) -> None:
+        """W2, at another kind of member."""
+        for client in self._having(group, tp):
+            if not (self.of(client).excused.get(tp) or self.away(client)):
+                self.checker.violate("W2", f"{host} fetches {tp} while {client.host.name} has it")
+
+    def synced(self, client: WireClient, generation: int) -> None:
+        """W4."""
+        known = self.of(client)
+        if known.member_id == client.member_id and generation <= known.generation:
+            self.checker.violate(
+                "W4",
+                f"{client.host.name} is given an assignment with generation {generation} after"
+                f" {known.generation}",
+            )
+        known.member_id, known.generation = client.member_id, generation
+        known.names.add(self.instance(client))
+
+    def unexpected(self, client: WireClient, what: str) -> None:
+        """W5."""
+        self.checker.violate("W5", f"{client.host.name}: {what}")
+
+    def resets(self, client: WireClient, partition: TopicPartition) -> int:
+        """How often an operator has reset it so far."""
+        return self.checker.part((client.habits.group, partition)).resets
+
+    def acked(
+        self, client: WireClient, partition: TopicPartition, offset: int, resets: int
+    ) -> None:
+        """A commit was answered well."""
+        key = (client.habits.group, partition)
+        if resets == self.checker.part(key).resets:
+            self._acked[key] = max(offset, self._acked.get(key, 0))
+
+    def begins(
+        self, client: WireClient, partition: TopicPartition, offset: int, resets: int
+    ) -> None:
+        """W7, where a client begins."""
+        name, key = client.host.name, (client.habits.group, partition)
+        part = self.checker.part(key)
+        self.kernel.trace(name, f"begins {partition} at {offset}")
+        self.of(client).position[partition] = offset
+        if part.reset_to == offset:
+            part.reset_to = None
+        if offset > part.processed:
+            self.checker.violate(
+                "W7", f"{name} begins {partition} at {offset}, {part.processed} are processed"
+            )
+        acked = self._acked.get(key, 0)
+        if resets == part.resets and offset < acked and not self.of(client).excused.get(partition):
+            self.checker.violate(
+                "W7", f"{name} begins {partition} at {offset}, {acked} is committed"
+            )
+
+    def handed_out(
+        self, client: WireClient, partition: TopicPartition, first: int, next_offset: int
+    ) -> None:
+        """W2 and W7, where records are handed out."""
+        part = self.checker.part((client.habits.group, partition))
+        part.last_handed_ms = self.kernel.now
+        self._alone(client, partition)
+        if first > part.handed:
+            self.checker.violate(
+                "W7", f"{client.host.name} skips {partition} {part.handed}..{first - 1}"
+            )
+        part.handed = max(part.handed, next_offset)
+
+    def processed(self, client: WireClient, partition: TopicPartition, next_offset: int) -> None:
+        """Everything below `next_offset` is processed."""
+        self.of(client).position[partition] = next_offset
+        part = self.checker.part((client.habits.group, partition))
+        part.processed = max(part.processed, next_offset)
+
+
+def _instance(data: bytes) -> str:
+    try:
+        found = json.loads(data)
+        return str(found.get("instance", "")) if isinstance(found, dict) else ""
+    except ValueError:
+        return ""
