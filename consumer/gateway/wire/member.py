@@ -293,7 +293,7 @@ class WireMember:
         match message:
             case msg.Assigned():
                 self._assigned(message)
-                if self._restoring is not None:
+                if self._restoring is not None and (message.offsets or message.unset):
                     self._restoring.came(now_ms)
             case msg.Revoke():
                 self._due[message.token] = frozenset(message.partitions)
@@ -452,6 +452,7 @@ class WireMember:
                 self.commit(now_ms, one.ticket, one.connection, one.request)
         if self._sync is not None and now_ms >= self._sync_due_ms(self._sync):
             ticket, self._sync = self._sync.ticket, None
+            self._seen_ms = now_ms  # until now its client could say nothing
             self.has, self.synced = self.given, True
             partitions = tuple(sorted(self.has))
             answer = SyncAnswer(WireCode.NONE, partitions, self.protocol)

@@ -61,6 +61,20 @@ def test_a_member_without_a_word_is_answered_in_the_end() -> None:
     assert scene.answers[beat] == BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
 
 
+def test_a_client_has_its_session_timeout_from_the_answer_to_its_sync() -> None:
+    scene = Scene(session_ms=3_000)
+    scene.join()
+    ticket = scene.sync()
+    scene.wait(2_900)
+    scene.assigned(0)
+    scene.settle()
+    assert given(scene, ticket) == [0]
+    scene.wait(2_990)
+    assert not scene.gone
+    scene.wait(10)
+    assert scene.gone
+
+
 def test_while_a_group_forms_what_moves_costs_nothing() -> None:
     scene = Scene()
     scene.join(forming=True)

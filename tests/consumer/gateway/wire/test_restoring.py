@@ -92,6 +92,19 @@ def test_nothing_comes_back() -> None:
     assert all(scene.answers[beat] == BeatAnswer(WireCode.NONE) for beat in beats[:-2])
 
 
+def test_that_nothing_is_left_for_it_is_not_what_comes_back() -> None:
+    """So an agent says while the owner nodes of the gateway before are still there."""
+    scene = restored(0)
+    beat = scene.beat()
+    scene.says(msg.Assigned({}))
+    scene.wait(TIMES.restore_rest_ms + 1)
+    assert beat not in scene.answers
+    scene.wait(5_000)
+    assert scene.answers[beat] == BeatAnswer(WireCode.NONE)
+    scene.assigned(0)
+    assert scene.beat() not in scene.answers, "it has nothing to do"
+
+
 def test_who_has_nothing_is_there_at_once() -> None:
     scene = restored()
     scene.assigned(3)
