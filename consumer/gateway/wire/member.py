@@ -273,6 +273,9 @@ class WireMember:
         """Something else was asked on a connection: what is parked there stands in its way."""
         if self._beat is not None and self._beat.connection == connection:
             self._end_beat(WireCode.NONE)
+        if self._restoring is not None:
+            for ticket in self._restoring.no_longer(connection):
+                self._reply(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     def disconnected(self, now_ms: int, connection: int) -> None:
         """A connection is gone."""

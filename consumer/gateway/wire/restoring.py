@@ -1,7 +1,8 @@
 """The time in which a member that another gateway served gets back what its client has.
 
 The client has been told its partitions, reads on, and must hear nothing of the change. So its
-heartbeats and its commits wait until the agent holds all of it again; where some does not come back
+heartbeats and its commits wait until the agent holds all of it again (a commit until the next
+request comes on its connection, whose answer it would hold up); where some does not come back
 within moments of the rest, or nothing within the time that the coordinator keeps it, the client is
 told what is so now, as of any other change.
 """
@@ -56,6 +57,12 @@ class Restoring:
         """The agent was assigned something."""
         if self.first_ms is None:
             self.first_ms = now_ms
+
+    def no_longer(self, connection: int) -> list[int]:
+        """Commits of this connection wait no longer: their tickets."""
+        gone = [one.ticket for one in self.commits if one.connection == connection]
+        self.commits = [one for one in self.commits if one.connection != connection]
+        return gone
 
     def is_over(self, now_ms: int, held: Collection[TopicPartition]) -> bool:
         """Whether what there is to come back is there, or will not come."""

@@ -67,6 +67,19 @@ def test_commits_wait_until_it_can_be_said_whose_the_partitions_are() -> None:
     assert scene.answers[commit] == CommitAnswer(WireCode.NONE)
 
 
+def test_a_commit_that_waits_does_not_hold_up_what_is_asked_after_it() -> None:
+    """Answers come in the order of the requests, so a heartbeat's would come after the commit's."""
+    scene = restored(0)
+    commit = scene.commit({0: 5})
+    scene.other(connection=2)
+    assert commit not in scene.answers
+    scene.other()
+    assert scene.answers[commit] == CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS)
+    scene.told.clear()
+    scene.assigned(0)
+    assert scene.told == []
+
+
 def test_what_does_not_come_back_with_the_rest_is_said_to_be_gone() -> None:
     scene = restored(0, 1)
     beat = scene.beat()
