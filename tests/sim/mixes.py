@@ -23,6 +23,7 @@ from tests.sim.faults_processes import PROCESS_FAULTS
 from tests.sim.faults_roles import ROLE_FAULTS
 from tests.sim.faults_servers import SERVER_FAULTS
 from tests.sim.faults_static import STATIC_FAULTS
+from tests.sim.faults_wire import WIRE_FAULTS
 from tests.sim.kernel import Kernel
 from tests.sim.plan import Plan, WirePlan, draw_plan, swarm
 from zkcoord.znodes.paths import Layout
@@ -42,6 +43,7 @@ KINDS: dict[str, FaultKind] = {
         *MOMENT_FAULTS,
         *LEGACY_FAULTS,
         *ROLE_FAULTS,
+        *WIRE_FAULTS,
     )
 }
 
@@ -166,8 +168,14 @@ _ROLES_BESIDE = (
     "kill_consumer stop_coordinator pause_leader cut_leader zombie_leader bad_weather cut_link"
     " delete_registration request_rebalance grow_topic new_topic lossy lagging_followers"
 )
-_WIRE = "kill_coordinator join"
-_WIRE_BESIDE = "grow_topic"
+_WIRE = (
+    "kill_gateway stop_gateway roll_gateways pause_gateway cut_gateway expire_agent cut_connection"
+    " mute_connection move_client duplicate_join kill_client pause_client leave_client join_client"
+)
+_WIRE_BESIDE = (
+    "kill_coordinator outage reset_offset grow_topic bad_weather other_topics close_consumer join"
+    " delete_registration stop_coordinator"
+)
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
 

@@ -56,11 +56,8 @@ CONNECT_MS = (1, 10)
 POLL_MS = (20, 150)
 SLOW_MS = 2_500
 
-ELSEWHERE = (
-    WireCode.NOT_COORDINATOR,
-    WireCode.COORDINATOR_NOT_AVAILABLE,
-    WireCode.COORDINATOR_LOAD_IN_PROGRESS,
-)
+ELSEWHERE = (WireCode.NOT_COORDINATOR, WireCode.COORDINATOR_NOT_AVAILABLE)
+LATER = WireCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class WireWitness(Protocol):
@@ -151,6 +148,7 @@ class WireClient:
         self.leaving = False
         self.fenced = False
         self.stopped = False
+        self.prefers: GatewayProcess | None = None  # where it goes next
         self.cut_at_join = 0  # how many JoinGroups lose their connection just after they are sent
         self.answered_ms = kernel.now  # when its member was last heard of
         self.gone_ms: int | None = None  # since when the last connection is gone
@@ -196,7 +194,7 @@ class WireClient:
         if self._connecting or self.connection is not None or self.kernel.now < self._next_try_ms:
             return
         self._connecting = True
-        gateway = self.find()
+        gateway, self.prefers = self.prefers or self.find(), None
 
         def arrived() -> None:
             self._connecting = False
@@ -210,7 +208,16 @@ class WireClient:
         self.host.after(self.kernel.between(*CONNECT_MS), arrived)
 
     def _later(self) -> None:
-        self._next_try_ms = self.kernel.now + self.kernel.between(*RECONNECT_MS)
+        soon = self.kernel.now + self.kernel.between(*RECONNECT_MS)
+        self._next_try_ms = max(self._next_try_ms, soon)
+
+    def keep_away(self, duration_ms: int) -> None:
+        """It cannot reach any gateway for so long."""
+        self._next_try_ms = self.kernel.now + duration_ms
+
+    def join_again(self) -> None:
+        """Its application asks for another round."""
+        self._rejoin_wanted = True
 
     def _found(self, answer: AnyAnswer | None) -> None:
         """Who serves the group."""
@@ -391,6 +398,8 @@ class WireClient:
                 self._lose(code)
             case WireCode.FENCED_INSTANCE_ID:
                 self._fenced()
+            case _ if code is LATER:
+                self._again(RETRY_MS)
             case _ if code in ELSEWHERE:
                 self._again(RETRY_MS)
                 self.disconnect()
@@ -549,7 +558,7 @@ class WireClient:
                 self.witness.acked(self, tp, asked.offsets[tp][0], resets[tp])
                 if tp in self.positions:
                     self.positions[tp].committed = asked.offsets[tp][0]
-        found = set(codes.values()) - {WireCode.NONE}
+        found = set(codes.values()) - {WireCode.NONE, LATER}
         now = (self.member_id, self.generation)
         if not found or (asked.member_id, asked.generation) != now or not self.stable:
             return
