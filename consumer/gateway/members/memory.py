@@ -19,6 +19,7 @@ from zkcoord.zk.port import (
     Committed,
     Create,
     Delete,
+    Fired,
     GetData,
     MultiResult,
     Node,
@@ -76,6 +77,9 @@ class ClientMemory:
         self._layout = layout
         self._acl = acl
         self._made: set[str] = set()
+        # what could not be written for want of a connection, by the path of its node
+        self._due: dict[str, tuple[str, RememberedClient, str]] = {}
+        session.use(self)
         self._told: set[str] = set()
 
     def read(self, keys: Sequence[Key], done: Callable[[Found | None], None]) -> None:
@@ -108,10 +112,28 @@ class ClientMemory:
     ) -> None:
         """See `Memory`."""
         port, data = self._session.port, encode_client(client)
-        if port is None or not member or len(data) > DOCUMENT_BYTES_MAX:
+        if not member or len(data) > DOCUMENT_BYTES_MAX:
+            return done()
+        path = self._layout.client(group, client.node)
+        self._due[path] = (group, client, member)
+        if port is None:
             return done()
         check = Check(self._layout.registration(group, member), 0)
-        return self._put(port, check, self._layout.client(group, client.node), data, TRIES, done)
+        return self._put(port, check, path, data, TRIES, done)
+
+    def _written(self, path: str, data: bytes) -> None:
+        """This is written, or never will be."""
+        due = self._due.get(path)
+        if due is not None and encode_client(due[1]) == data:
+            del self._due[path]
+
+    def connected(self, port: Port, new: bool) -> None:
+        """Write what could not be written, or of which it is not known whether it was."""
+        for due in tuple(self._due.values()):
+            self.write(*due, lambda: None)
+
+    def fired(self, event: Fired) -> None:
+        """Nothing is watched."""
 
     def _put(
         self, port: Port, check: Check, path: str, data: bytes, tries: int, done: Callable[[], None]
@@ -131,6 +153,8 @@ class ClientMemory:
         def answered(result: MultiResult) -> None:
             if isinstance(result, Committed):
                 self._made.add(path)
+            if not isinstance(result, Unanswered):
+                self._written(path, data)
             if not isinstance(result, Rejected) or result.index == 0:
                 return done()
             if tries == 1:
@@ -163,6 +187,7 @@ class ClientMemory:
         """See `Memory`."""
         path, port = self._layout.client(group, node), self._session.port
         self._made.discard(path)
+        self._due.pop(path, None)
         if port is not None and member:
             check = Check(self._layout.registration(group, member), 0)
             port.multi([check, Delete(path)], lambda result: None)

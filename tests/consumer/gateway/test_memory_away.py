@@ -1,0 +1,104 @@
+"""What a gateway has to remember while its session has no connection is written once it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from consumer.gateway.memory import ClientMemory
+from consumer.gateway.own_session import OwnSession
+from tests.consumer.gateway.test_handing_over import CLIENT
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    Committed,
+    Connected,
+    MultiResult,
+    Op,
+    PortEvent,
+    SetData,
+    Suspended,
+    Unanswered,
+)
+from zkcoord.znodes.gateway_nodes import encode_client
+from zkcoord.znodes.paths import Layout
+
+
+class Ensemble:
+    """One session, whose multis are answered by hand."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[PortEvent], None]
+        self.asked: list[tuple[Sequence[Op], Callable[[MultiResult], None]]] = []
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> Any:
+        """Start a new session."""
+        self.tell = on_event
+        return self
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        """Noted."""
+        self.asked.append((ops, done))
+
+    @property
+    def written(self) -> list[bytes]:
+        """What was to be written, in order."""
+        return [op.data for ops, _ in self.asked for op in ops if hasattr(op, "data")]
+
+
+def _memory() -> tuple[Ensemble, ClientMemory]:
+    ensemble = Ensemble()
+    session = OwnSession(ensemble, lambda: 0)  # type: ignore[arg-type]  # what of it is used
+    memory = ClientMemory(session, Layout.DRAFT, OPEN_ACL)
+    session.start()
+    return ensemble, memory
+
+
+def test_what_is_said_without_a_connection_is_written_when_there_is_one() -> None:
+    ensemble, memory = _memory()
+    done: list[bool] = []
+    memory.write("g", CLIENT, "member", lambda: done.append(True))
+    later = replace(CLIENT, generation=5)
+    memory.write("g", later, "member", lambda: done.append(True))
+    assert done == [True, True] and ensemble.written == [], "its client does not wait"
+    ensemble.tell(Connected(1, 6_000))
+    assert ensemble.written == [encode_client(later)]
+    ensemble.asked[0][1](Committed(()))
+    ensemble.tell(Suspended())
+    ensemble.tell(Connected(1, 6_000))
+    assert len(ensemble.written) == 1
+
+
+def test_what_was_not_answered_is_written_again() -> None:
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    done: list[bool] = []
+    memory.write("g", CLIENT, "member", lambda: done.append(True))
+    ensemble.tell(Suspended())
+    ensemble.asked[0][1](Unanswered())
+    assert done == [True]
+    ensemble.tell(Connected(1, 6_000))
+    assert ensemble.written == [encode_client(CLIENT)] * 2
+
+
+def test_who_left_is_not_written_any_more() -> None:
+    ensemble, memory = _memory()
+    memory.write("g", CLIENT, "member", lambda: None)
+    memory.forget("g", CLIENT.node, "member")
+    ensemble.tell(Connected(1, 6_000))
+    assert ensemble.asked == []
+
+
+def test_what_is_said_later_is_not_forgotten_for_what_was_written_before() -> None:
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    later = replace(CLIENT, generation=5)
+    memory.write("g", CLIENT, "member", lambda: None)
+    memory.write("g", later, "member", lambda: None)
+    (_, first), (_, second) = ensemble.asked
+    first(Committed(()))
+    ensemble.tell(Suspended())
+    second(Unanswered())
+    ensemble.tell(Connected(1, 6_000))
+    ops, _ = ensemble.asked[-1]
+    assert isinstance(ops[1], SetData) and ops[1].data == encode_client(later)
