@@ -143,6 +143,8 @@ class WireGroups:
             served.wire.disconnected(self.clock(), connection)
             self._touched(served)
         self._of_connection.pop(connection, None)
+        if self.recalls is not None:
+            self.recalls.disconnected(connection)
 
     def has_members(self, group: str) -> bool:
         """Whether a group has members here."""

@@ -45,6 +45,7 @@ class Recalls:
         self._cannot = cannot
         self._waiting: list[WaitingRequest] = []
         self._turn: list[WaitingRequest] = []
+        self._reading = False
 
     def wait(self, waiting: WaitingRequest) -> None:
         """Answer a request once it is known whose it is."""
@@ -53,8 +54,15 @@ class Recalls:
         self._waiting.append(waiting)
         return self._begin()
 
+    def disconnected(self, connection: int) -> None:
+        """A connection is gone: what was asked there is not to make its client a member of it."""
+        gone = [w for w in (*self._turn, *self._waiting) if w.caller.connection == connection]
+        for waiting in gone:
+            (self._turn if waiting in self._turn else self._waiting).remove(waiting)
+            self._cannot(waiting)
+
     def _begin(self) -> None:
-        if self._turn or not self._waiting:
+        if self._reading or not self._waiting:
             return
         keys: dict[Key, None] = {}
         taken = 0
@@ -65,11 +73,11 @@ class Recalls:
             keys |= more
             taken += 1
         self._turn, self._waiting = self._waiting[:taken], self._waiting[taken:]
-        asked = tuple(keys)
+        self._reading, asked = True, tuple(keys)
         self._memory.read(asked, lambda found: self._read(asked, found))
 
     def _read(self, keys: Sequence[Key], found: Found | None) -> None:
-        turn, self._turn = self._turn, []
+        turn, self._turn, self._reading = self._turn, [], False
         if found is None:
             for waiting in turn:
                 self._cannot(waiting)

@@ -297,7 +297,9 @@ def test_a_parked_heartbeat_ends_with_its_clients_connection() -> None:
     world.tell(0, msg.Assigned({TP: 5}, 1))
     world.wait(300)
     assert world.ask(HeartbeatRequest("g", member, 1)) is None
+    ticket = world.tickets
     world.groups.disconnected(1)
+    assert ticket in world.answers, "who keeps what is not answered yet keeps it no longer"
     world.wait(1_000)
     assert world.agents[0].finished and world.groups.groups == {}
 
@@ -385,6 +387,15 @@ def test_when_the_gateway_ends_everybody_leaves() -> None:
     world.run()
     assert world.groups.finished and world.agents[0].finished
     assert world.ask(HeartbeatRequest("g", member, 1)) == BeatAnswer(WireCode.NOT_COORDINATOR)
+
+
+def test_a_parked_sync_ends_with_its_clients_connection() -> None:
+    world = World()
+    joined = world.join(world.join().member_id)
+    assert world.ask(SyncRequest("g", joined.member_id, joined.generation)) is None
+    ticket = world.tickets
+    world.groups.disconnected(1)
+    assert ticket in world.answers
 
 
 def test_a_negative_offset_is_refused() -> None:

@@ -248,3 +248,18 @@ def test_a_client_that_is_here_is_not_read_again() -> None:
     world.ask(HeartbeatRequest("g", member, 1))
     world.ask(join(member))
     assert len(memory.reads) == reads
+
+
+def test_a_request_whose_connection_is_gone_makes_nobody_a_member_of_it() -> None:
+    memory = Remembering(CLIENT)
+    memory.holds = True
+    world = World(memory=memory)
+    assert world.ask(HeartbeatRequest("g", "m", 4)) is None
+    world.groups.disconnected(1)
+    assert world.answers[1] == BeatAnswer(WireCode.COORDINATOR_NOT_AVAILABLE)
+    memory.let_go()
+    world.run()
+    assert world.ask(HeartbeatRequest("g", "m", 4), connection=2) is None
+    world.groups.disconnected(2)
+    world.wait(TIMES.disconnect_grace_ms)
+    assert not world.groups.has_members("g"), "it is not held by a connection that is no more"
