@@ -42,7 +42,7 @@ from .requests import (
     SyncRequest,
     WireCode,
 )
-from .restoring import COMMITS_MAX, Restoring, WaitingCommit
+from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit
 
 GENERATION_MAX = 2**31 - 1
 
@@ -87,6 +87,7 @@ class WireMember:
         self._committing: dict[int, Committing] = {}
         self._remembering: dict[int, SyncAnswer] = {}
         self._restoring: Restoring | None = None
+        self._returned = Returned()
         self._out: list[WireAction] = []
 
     def restore(self, now_ms: int, client: RememberedClient) -> None:
@@ -158,6 +159,7 @@ class WireMember:
         owned = wishes.subscription.owned if wishes.cooperative else frozenset()
         expected = self.has if self._restoring is not None else frozenset()
         self.has = owned & (frozenset(self.held) | expected)
+        self._returned.keep(self.has)
         # what was lost and has come back is not what the client still believes to own
         self._again = (self._again | self._lost) & self.has
         self._lost.clear()
@@ -221,6 +223,9 @@ class WireMember:
                 refused[tp] = WireCode.INVALID_REQUEST
             elif len(metadata.encode("utf-16-le")) // 2 > METADATA_CHARS_MAX:
                 refused[tp] = WireCode.OFFSET_METADATA_TOO_LARGE
+            elif tp in self.held and self._returned.is_behind(tp, offset):
+                self._again.add(tp)
+                refused[tp] = WireCode.REBALANCE_IN_PROGRESS
             elif tp in self.held and tp not in self._again:
                 stored[tp] = (offset, metadata)
             else:
@@ -283,9 +288,9 @@ class WireMember:
             return
         self._connections.discard(connection)
         if self._beat is not None and self._beat.connection == connection:
-            self._beat = None
+            self._end_beat(WireCode.NONE)
         if self._sync is not None and self._sync.connection == connection:
-            self._sync = None
+            self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         if not self._connections:
             self._gone_ms = now_ms
 
@@ -332,6 +337,8 @@ class WireMember:
         self._epoch = max(self._epoch, message.assignment_epoch)
         for tp, offset in message.offsets.items():
             self.held[tp] = (offset, message.metadata.get(tp, ""))
+            if self._restoring is not None and tp in self.has:
+                self._returned.stored[tp] = offset
         for tp in message.unset:
             self.held[tp] = (-1, "")
         self._nothing_to_get = not message.offsets and not message.unset and not self.held

@@ -67,3 +67,26 @@ class Restoring:
     def is_over(self, now_ms: int, held: Collection[TopicPartition]) -> bool:
         """Whether what there is to come back is there, or will not come."""
         return now_ms >= self.until_ms or self.expected <= frozenset(held)
+
+
+@dataclass(slots=True)
+class Returned:
+    """What came back to a client that reads on where it stands, and the next offset that was
+    stored by then. While it was away for longer than it is waited for others have read on, and may
+    have stored more than it has reached: that is not to be undone.
+    """
+
+    stored: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def is_behind(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether a commit would go back. One that does not says that the client is as far: what it
+        commits from then on is its own affair.
+        """
+        behind = offset < self.stored.get(tp, 0)
+        if not behind:
+            self.stored.pop(tp, None)
+        return behind
+
+    def keep(self, has: Collection[TopicPartition]) -> None:
+        """The client joins: of all but these it asks again where they begin."""
+        self.stored = {tp: offset for tp, offset in self.stored.items() if tp in has}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer.core import messages as msg
 from consumer.gateway.wire.actions import WayOut
 from consumer.gateway.wire.requests import BeatAnswer, CommitAnswer, SyncAnswer, WireCode
@@ -93,6 +95,40 @@ def test_what_does_not_come_back_with_the_rest_is_said_to_be_gone() -> None:
         WireCode.NONE, {TopicPartition(TOPIC, 1): WireCode.REBALANCE_IN_PROGRESS}
     )
     assert scene.answers[scene.beat()] == BUSY
+
+
+def test_a_commit_does_not_undo_what_others_have_stored_meanwhile() -> None:
+    """It was away for longer than it is waited for, and reads on where it stands."""
+    scene = restored(0, 1)
+    waiting = scene.commit({0: 5})
+    scene.assigned(0, 1, offset=9)
+    behind = CommitAnswer(
+        WireCode.NONE, {TopicPartition(TOPIC, 0): WireCode.REBALANCE_IN_PROGRESS}
+    )
+    assert scene.answers[waiting] == behind
+    assert scene.answers[scene.beat()] == BUSY
+    scene.told.clear()
+    scene.commit({1: 9})
+    (message,) = scene.told
+    assert isinstance(message, msg.Commit) and message.offsets == {TopicPartition(TOPIC, 1): 9}
+    scene.told.clear()
+    scene.commit({1: 2})
+    assert scene.told, "it has been as far, and may go back"
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_who_asks_again_where_a_partition_begins_may_go_back_from_there(cooperative: bool) -> None:
+    scene = restored(0, cooperative=cooperative)
+    scene.assigned(0, offset=9)
+    scene.commit({0: 5})
+    for owned in (tps(0), tps()):
+        scene.join(owned=owned)
+        sync = scene.sync()
+        scene.settle()
+    assert scene.answers[sync] == SyncAnswer(WireCode.NONE, tuple(tps(0)), "range")
+    scene.told.clear()
+    scene.commit({0: 5})
+    assert scene.told
 
 
 def test_nothing_comes_back() -> None:
