@@ -211,7 +211,7 @@ class WireGroups:
         group = self.groups.setdefault(name, self._group(name))
         served = self.newcomers.restore(group, client)
         if served is not None:
-            served.remembered = True
+            served.remembered = served.restored = True
             self._touched(served)
         self._drop_if_empty(group)
 
@@ -354,7 +354,17 @@ class WireGroups:
                 self._tell(served, answer)
         else:
             served.wire.told(self.clock(), message)
+            if isinstance(message, msg.Assigned):
+                self._remember_again(served)
         self._touched(served)
+
+    def _remember_again(self, served: ServedMember) -> None:
+        """The gateway before may have forgotten a client in the moment in which it came here."""
+        if served.restored and served.wire.synced and self.memory is not None:
+            self.memory.write(
+                served.group, served.to_remember(), served.agent.name, lambda: None
+            )
+        served.restored = False
 
     def _touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""

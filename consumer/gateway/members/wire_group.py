@@ -64,6 +64,7 @@ MakeAgent = Callable[
 class ServedMember:
     """A member with its agent. `wishes` are those of its registration. `drain`: its client left.
     `patient_since_ms`: of one whose heartbeats are not parked, when it asked what it has now.
+    `restored`: its client came from another gateway, and its agent has not been told anything yet.
     """
 
     group: str
@@ -74,6 +75,7 @@ class ServedMember:
     closing: bool = False
     remembered: bool = False
     patient_since_ms: int | None = None
+    restored: bool = False
     drain: Drain | None = None
 
     def to_remember(self) -> RememberedClient:

@@ -263,3 +263,15 @@ def test_a_request_whose_connection_is_gone_makes_nobody_a_member_of_it() -> Non
     world.groups.disconnected(2)
     world.wait(TIMES.disconnect_grace_ms)
     assert not world.groups.has_members("g"), "it is not held by a connection that is no more"
+
+
+def test_a_client_that_was_forgotten_while_it_came_here_is_remembered_again() -> None:
+    """The gateway before took it for gone just then."""
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    world.ask(HeartbeatRequest("g", "m", 4))
+    memory.clients.clear()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    assert list(memory.clients.values()) == [CLIENT]
+    world.tell(0, msg.Assigned({}, 1))
+    assert memory.writers == ["registered"], "once"
