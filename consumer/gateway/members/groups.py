@@ -211,7 +211,7 @@ class WireGroups:
         group = self.groups.setdefault(name, self._group(name))
         served = self.newcomers.restore(group, client)
         if served is not None:
-            served.remembered = served.restored = True
+            served.remembered = True
             self._touched(served)
         self._drop_if_empty(group)
 
@@ -359,12 +359,13 @@ class WireGroups:
         self._touched(served)
 
     def _remember_again(self, served: ServedMember) -> None:
-        """The gateway before may have forgotten a client in the moment in which it came here."""
-        if served.restored and served.wire.synced and self.memory is not None:
-            self.memory.write(
-                served.group, served.to_remember(), served.agent.name, lambda: None
-            )
-        served.restored = False
+        """Its agent is registered as somebody else than when its client was told what it has: that
+        could not be written then, or the gateway before has forgotten it while the client came.
+        """
+        served.registered_as = served.agent.name
+        if self.memory is not None and served.wire.synced and not served.is_remembered:
+            served.remembered_as = served.agent.name
+            self.memory.write(served.group, served.to_remember(), served.agent.name, lambda: None)
 
     def _touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""
@@ -414,6 +415,7 @@ class WireGroups:
             self.post(done)
         else:
             served.remembered = True
+            served.remembered_as = served.registered_as
             self.memory.write(served.group, served.to_remember(), served.agent.name, done)
 
     def _gone(self, served: ServedMember, gone: Gone) -> None:

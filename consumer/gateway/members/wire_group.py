@@ -64,7 +64,8 @@ MakeAgent = Callable[
 class ServedMember:
     """A member with its agent. `wishes` are those of its registration. `drain`: its client left.
     `patient_since_ms`: of one whose heartbeats are not parked, when it asked what it has now.
-    `restored`: its client came from another gateway, and its agent has not been told anything yet.
+    `registered_as`: the registration under which its agent was told something last;
+    `remembered_as`: the one under which it was written down what its client was told.
     """
 
     group: str
@@ -75,8 +76,14 @@ class ServedMember:
     closing: bool = False
     remembered: bool = False
     patient_since_ms: int | None = None
-    restored: bool = False
+    registered_as: str = ""
+    remembered_as: str = ""
     drain: Drain | None = None
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether its present registration is that under which it was written down."""
+        return self.remembered_as == self.agent.name
 
     def to_remember(self) -> RememberedClient:
         """What its client has been told, or is about to be."""

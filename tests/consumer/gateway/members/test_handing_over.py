@@ -275,3 +275,17 @@ def test_a_client_that_was_forgotten_while_it_came_here_is_remembered_again() ->
     assert list(memory.clients.values()) == [CLIENT]
     world.tell(0, msg.Assigned({}, 1))
     assert memory.writers == ["registered"], "once"
+
+
+def test_what_was_told_before_its_agent_was_registered_is_remembered_once_it_is() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    joined = world.join(world.join().member_id)
+    world.agents[0].name = ""
+    world.ask(SyncRequest("g", joined.member_id, joined.generation))
+    world.wait(TIMES.sync_park_ms)
+    assert memory.writers == [""]
+    for name in ("registered", "registered", "again"):
+        world.agents[0].name = name
+        world.tell(0, msg.Assigned({}, 1))
+    assert memory.writers == ["", "registered", "again"]
