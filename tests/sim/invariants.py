@@ -407,13 +407,18 @@ class Checker:
         other_topic = belonged and part.belongs_to and not _same_topic(belonged, part.belongs_to)
         if old is not None and new < old and not other_topic:
             self.violate("I4", f"{txn.host} moved {key[1]} back from {old} to {new}")
-        position = self.position_behind(txn, key)
-        if position is None:
-            position = part.by_host.get(txn.host, 0)
+        behind = self.position_behind(txn, key)
+        position = part.by_host.get(txn.host, 0) if behind is None else behind
         if new != old and new > position:
             self.violate(
                 "I5", f"{txn.host} committed {key[1]}={new}, past its position {position}"
             )
+        if behind is not None and part.begun_zxid > part.reset_zxid:
+            # it was made while the client's member was at no gateway: nobody could tell the client
+            self.kernel.happened["a reset was overwritten by who came from another gateway"] += (
+                part.reset_to is not None
+            )
+            part.reset_to = None
         if part.reset_to is not None and new != part.reset_to:
             self.violate(
                 "I4",

@@ -27,6 +27,7 @@ EAGER = (("sticky",), ("range", "sticky"))
 COOPERATIVE = (("cooperative-sticky",),)
 ANSWER_MS = 12_000  # no request waits longer at a gateway that runs
 AFTER_END_MS = 3_000
+SESSION_LATE_MS = 2_500  # how much later than its timeout a session may end
 
 
 class Wires:
@@ -43,6 +44,7 @@ class Wires:
             WireTimes(),
             member_grace_ms=self.plan.member_grace_ms,
             disconnect_grace_ms=self.plan.disconnect_grace_ms,
+            restore_ms=world.plan.session_ms + SESSION_LATE_MS,
         )
         self.checker = WireChecker(
             world.checker,
@@ -134,6 +136,8 @@ class Wires:
             one.host.resume()
         for client in self.clients:
             client.habits.slow_chance = 0.0
+            if client.connection is not None and client.connection.mute_ms is not None:
+                client.disconnect()
         self.ensure()
 
     def ensure(self) -> None:
@@ -154,6 +158,7 @@ class Wires:
         return (
             2 * max(self.plan.session_ms)
             + self.times.member_grace_ms
+            + self.times.restore_ms
             + self.times.drain_ms
             + self.times.sync_park_ms
         )
@@ -175,6 +180,9 @@ class Wires:
             without = sorted(tp for tp, at in client.positions.items() if at.processed is None)
             if without:
                 return f"{group}: {client.host.name} does not know where {without[0]} begins"
+            lent = sorted(tp for tp in client.positions if not self.checker.owns(client, tp))
+            if lent:
+                return f"{group}: {client.host.name} has {lent[0]}, but its member has not"
         ids = world.places.ids(group)
         nodes = [world.zk.tree.nodes[f"{ids}/{n}"] for n in world.zk.tree.children.get(ids, ())]
         here = sorted(

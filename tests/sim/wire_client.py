@@ -151,7 +151,7 @@ class WireClient:
         self.prefers: GatewayProcess | None = None  # where it goes next
         self.cut_at_join = 0  # how many JoinGroups lose their connection just after they are sent
         self.answered_ms = kernel.now  # when its member was last heard of
-        self.gone_ms: int | None = None  # since when the last connection is gone
+        self.gone_ms: int | None = None  # since when no gateway has spoken for its member
         self.asked: set[tuple[TopicPartition, int]] = set()
         self.told_to_rejoin = 0
         self.lost_all = 0
@@ -225,14 +225,19 @@ class WireClient:
     def _lost(self, connection: WireConnection) -> None:
         """The connection is gone."""
         if connection is self.connection:
-            self.connection, self.gone_ms = None, connection.broken_ms
+            self.connection = None
+            self._gone(connection.dead_since_ms)
             self._unanswered()
+
+    def _gone(self, since_ms: int | None) -> None:
+        if self.gone_ms is None:
+            self.gone_ms = self.kernel.now if since_ms is None else since_ms
 
     def disconnect(self) -> None:
         """Look for a gateway again."""
         if self.connection is not None:
             connection, self.connection = self.connection, None
-            self.gone_ms = connection.mute_ms or self.kernel.now
+            self._gone(connection.dead_since_ms)
             connection.close()
             self._unanswered()
         self._later()
@@ -259,8 +264,10 @@ class WireClient:
             if self.connection is connection and token in self._waiting:
                 if token != min(self._waiting):
                     self.witness.unexpected(self, f"{answer} comes before earlier answers")
-                if not isinstance(request, (FindCoordinator, FetchOffsets)):
-                    self.answered_ms = self.kernel.now
+                if not isinstance(request, (FindCoordinator, FetchOffsets)) and (
+                    answer.code not in (*ELSEWHERE, LATER)  # type: ignore[union-attr]
+                ):
+                    self.answered_ms, self.gone_ms = self.kernel.now, None
                 self._waiting.pop(token)(answer)
 
         def late() -> None:

@@ -78,6 +78,13 @@ class WireChecker:
         """Under which instance a session's member is registered."""
         return self._instances.get(session, ("", ""))[1]
 
+    def owns(self, client: WireClient, partition: TopicPartition) -> bool:
+        """Whether a client's member owns a partition now."""
+        key = (client.habits.group, partition)
+        node = self.checker.tree.nodes.get(self.checker.places.owner(key))
+        found = self._instances.get(node.owner) if node is not None else None
+        return found == (client.habits.group, self.instance(client))
+
     def _having(self, group: str, partition: TopicPartition) -> list[WireClient]:
         return [
             c
@@ -93,7 +100,7 @@ class WireChecker:
         if now - client.answered_ms >= client.habits.session_ms - client.habits.interval_ms:
             return "silent"
         since = client.connection.dead_since_ms if client.connection is not None else None
-        if client.gone_ms is not None and client.answered_ms <= client.gone_ms:
+        if client.gone_ms is not None:
             since = client.gone_ms
         if since is not None and now - since >= self.disconnect_grace_ms - SLACK_MS:
             return "without a connection"
@@ -165,10 +172,7 @@ class WireChecker:
         self.kernel.trace(name, f"has {sorted(client.positions)}, new {sorted(added)}")
         for tp in added:
             known.excused.pop(tp, None)
-            key = (client.habits.group, tp)
-            node = self.checker.tree.nodes.get(self.checker.places.owner(key))
-            group, instance = self._instances.get(node.owner if node else 0, ("", ""))
-            if not group or instance != self.instance(client):
+            if not self.owns(client, tp):
                 known.excused[tp] = "it was lost already when it was given"
             self._alone(client, tp)
 
@@ -193,7 +197,7 @@ class WireChecker:
     def synced(self, client: WireClient, generation: int) -> None:
         """W4."""
         known = self.of(client)
-        if known.member_id == client.member_id and generation <= known.generation:
+        if known.member_id == client.member_id and generation < known.generation:
             self.checker.violate(
                 "W4",
                 f"{client.host.name} is given an assignment with generation {generation} after"
