@@ -389,7 +389,7 @@ class Checker:
         )
         if not held:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")
-        if not self._registered(place.group, txn.session):
+        if not self.registered(place.group, txn.session):
             self.violate("I5", f"{txn.host} wrote the offset of {key[1]} without being registered")
         begins = any(
             p.kind == "owner" and p.partition == place.partition and b is None
@@ -413,11 +413,13 @@ class Checker:
             self.violate(
                 "I5", f"{txn.host} committed {key[1]}={new}, past its position {position}"
             )
-        if behind is not None and part.begun_zxid > part.reset_zxid:
+        if (
+            behind is not None
+            and part.reset_to not in (None, new)
+            and part.begun_zxid > part.reset_zxid
+        ):
             # it was made while the client's member was at no gateway: nobody could tell the client
-            self.kernel.happened["a reset was overwritten by who came from another gateway"] += (
-                part.reset_to is not None
-            )
+            self.kernel.happened["a reset was overwritten by who came from another gateway"] += 1
             part.reset_to = None
         if part.reset_to is not None and new != part.reset_to:
             self.violate(
@@ -499,7 +501,7 @@ class Checker:
                 f"{txn.host} stored {partition}={value}, which its application did not commit",
             )
 
-    def _registered(self, group: str, session: int) -> bool:
+    def registered(self, group: str, session: int) -> bool:
         """Whether a session has a registration in the group (just after its own transaction)."""
         return any(
             self.tree.nodes[f"{self.places.ids(group)}/{name}"].owner == session

@@ -79,11 +79,12 @@ class WireChecker:
         return self._instances.get(session, ("", ""))[1]
 
     def owns(self, client: WireClient, partition: TopicPartition) -> bool:
-        """Whether a client's member owns a partition now."""
-        key = (client.habits.group, partition)
-        node = self.checker.tree.nodes.get(self.checker.places.owner(key))
-        found = self._instances.get(node.owner) if node is not None else None
-        return found == (client.habits.group, self.instance(client))
+        """Whether a client's member owns a partition now, and is one."""
+        group = client.habits.group
+        node = self.checker.tree.nodes.get(self.checker.places.owner((group, partition)))
+        if node is None or self._instances.get(node.owner) != (group, self.instance(client)):
+            return False
+        return self.checker.registered(group, node.owner)
 
     def _having(self, group: str, partition: TopicPartition) -> list[WireClient]:
         return [
