@@ -119,6 +119,7 @@ def _expire_agent(world: World) -> str | None:
         return None
     gateway, session = world.kernel.rng.choice(able)
     world.zk.end_session(session)
+    gateway.disturbed_ms = world.kernel.now
     return f"{session:x} of {gateway.host.name}"
 
 

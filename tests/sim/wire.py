@@ -26,6 +26,7 @@ CLIENT = "j"
 EAGER = (("sticky",), ("range", "sticky"))
 COOPERATIVE = (("cooperative-sticky",),)
 ANSWER_MS = 12_000  # no request waits longer at a gateway that runs
+WELL_AFTER_MS = 2_000
 AFTER_END_MS = 3_000
 SESSION_LATE_MS = 2_500  # how much later than its timeout a session may end
 
@@ -51,7 +52,13 @@ class Wires:
             lambda: self.clients,
             lambda: world.apps,
             self.plan.disconnect_grace_ms,
+            self._is_well,
         )
+
+    def _is_well(self, gateway: GatewayProcess) -> bool:
+        zk = self.world.zk
+        bad = max(gateway.disturbed_ms, gateway.host.link_bad_until(), zk.frozen_until_ms)
+        return zk.weather_is_fine and self.kernel.now - bad > WELL_AFTER_MS
 
     # making them
 
@@ -119,6 +126,10 @@ class Wires:
             return self.kernel.rng.choice(self.gateways[-3:]) if self.gateways else None
         return self.kernel.rng.choice(alive)
 
+    def named(self, name: str) -> GatewayProcess:
+        """The gateway of this name."""
+        return next(g for g in self.gateways if g.host.name == name)
+
     def of_group(self, group: str) -> list[WireClient]:
         """The clients of a group that run and want to be members."""
         return [c for c in self.clients if c.running and c.habits.group == group]
@@ -185,6 +196,10 @@ class Wires:
                 return f"{group}: {client.host.name} has {lent[0]}, but its member has not"
         ids = world.places.ids(group)
         nodes = [world.zk.tree.nodes[f"{ids}/{n}"] for n in world.zk.tree.children.get(ids, ())]
+        for node in nodes:
+            host = world.host_of_session(node.owner)
+            if host[:1] == GATEWAY and not self.named(host).running:
+                return f"{group}: a member of {host}, which is gone, is registered"
         here = sorted(
             self.checker.instance_of(node.owner)
             for node in nodes

@@ -266,6 +266,8 @@ class GatewayProcess(Process):
         self.layout = layout
         self.violate = violate
         self.closing = False
+        self.disturbed_ms = kernel.now  # when something was wrong with it last, but for its link
+        self.host.on_state.append(self._disturbed)
         self.session = OwnSession(self.zk, self.clock)
         self.groups = WireGroups(
             self.clock,
@@ -286,6 +288,9 @@ class GatewayProcess(Process):
         self.launch()
 
     # the process
+
+    def _disturbed(self) -> None:
+        self.disturbed_ms = self.kernel.now
 
     def start(self) -> None:
         """Open the first session."""

@@ -6,10 +6,11 @@ member owns the partition, that offsets do not go back: I4, I5); W2 a partition 
 while another client has it, unless that one has lost it (its member's session or registration ended
 without its doing) or was away (paused, without a connection for longer than
 `disconnect_grace_ms`, silent for its session timeout); nor while a member of another kind fetches
-it, nor does such a one fetch what a client has; W4 the generations with which a client is given
-assignments rise; W5 each request is answered once, in the order of its connection, and with what
-makes sense; W7 nothing is skipped, and where a commit was answered well nobody begins below it. W3
-and W6 are judged at the end of a run (`tests.sim.wire`).
+it, nor does such a one fetch what a client has; W3 what a client
+is given is written down before, where ZooKeeper can be reached; W4 the generations with which a
+client is given assignments do not fall; W5 each request is answered once, in the order of its connection, and with what
+makes sense; W7 nothing is skipped, and where a commit was answered well nobody begins below it. The
+rest of W3, and W6, are judged at the end of a run (`tests.sim.wire`).
 
 Which client a session's member is for is told by the instance in its registration.
 """
@@ -25,6 +26,7 @@ from tests.sim.invariants import Checker
 from tests.sim.places import Key
 from tests.sim.tree import Txn
 from tests.sim.wire_client import WireClient
+from tests.sim.wire_gateway import GatewayProcess
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import instance_of_client
 
@@ -46,7 +48,9 @@ class Known:
 
 
 class WireChecker:
-    """See the module. `clients` gives all that ever ran, `apps` the applications of others."""
+    """See the module. `clients` gives all that ever ran, `apps` the applications of others;
+    `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while.
+    """
 
     def __init__(
         self,
@@ -54,12 +58,14 @@ class WireChecker:
         clients: Callable[[], list[WireClient]],
         apps: Callable[[], list[Application]],
         disconnect_grace_ms: int,
+        is_well: Callable[[GatewayProcess], bool],
     ) -> None:
         self.checker = checker
         self.kernel = checker.kernel
         self.clients = clients
         self.apps = apps
         self.disconnect_grace_ms = disconnect_grace_ms
+        self.is_well = is_well
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
         self._acked: dict[Key, int] = {}
@@ -196,8 +202,16 @@ class WireChecker:
                 self.checker.violate("W2", f"{host} fetches {tp} while {client.host.name} has it")
 
     def synced(self, client: WireClient, generation: int) -> None:
-        """W4."""
+        """W3 and W4. A generation that could not be written down is forgotten with its gateway."""
         known = self.of(client)
+        known.names.add(self.instance(client))
+        if self._remembered(client) < generation:
+            self.kernel.happened["told without being remembered"] += 1
+            if client.connection is not None and self.is_well(client.connection.gateway):
+                self.checker.violate(
+                    "W3", f"{client.host.name} is given what nobody else could know of"
+                )
+            return
         if known.member_id == client.member_id and generation < known.generation:
             self.checker.violate(
                 "W4",
@@ -205,7 +219,12 @@ class WireChecker:
                 f" {known.generation}",
             )
         known.member_id, known.generation = client.member_id, generation
-        known.names.add(self.instance(client))
+
+    def _remembered(self, client: WireClient) -> int:
+        """The generation that is written down for other gateways; -1: none."""
+        above = self.checker.places.group(client.habits.group)
+        node = self.checker.tree.nodes.get(f"{above}/clients/{self.instance(client)}")
+        return int(json.loads(node.data)["generation"]) if node is not None else -1
 
     def unexpected(self, client: WireClient, what: str) -> None:
         """W5."""
