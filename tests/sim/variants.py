@@ -8,9 +8,8 @@ rule it removes in the words of docs/protocol.md.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from consumer.core import topic_incarnations
@@ -29,9 +28,10 @@ from consumer.core.parts.starts import Starts
 from consumer.member import multis
 from consumer.member.driver import MemberDriver
 from consumer.member.multis import MemberMulti, MemberMultis
-from tests.sim.invariants import Violation
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
+from tests.sim.variants_wire import WIRE_VARIANTS
+from tests.sim.weakened import Patch, Variant
 from zkcoord.core import target
 from zkcoord.core.assignment import assign_sticky
 from zkcoord.core.coordinator import Coordinator
@@ -59,42 +59,6 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.term import asked_groups, writer
 from zkcoord.znodes.commit_metadata import CommitMetadata
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Replace attribute `name` of `owner` by what `make` makes of the original."""
-
-    owner: Any
-    name: str
-    make: Callable[[Any], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A system without one rule."""
-
-    name: str
-    removes: str
-    patches: tuple[Patch, ...]
-    mix: str = DEFAULT  # where it is caught
-    by: tuple[str, ...] = ()  # the invariants that must catch it (none named: any)
-
-    def caught(self, violations: Sequence[Violation]) -> bool:
-        """Whether these violations are what this variant must be caught by."""
-        return any(not self.by or v.invariant in self.by for v in violations)
-
-    @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
-        """The rule is gone inside this block."""
-        originals = [vars(p.owner)[p.name] for p in self.patches]
-        for patch, original in zip(self.patches, originals):
-            setattr(patch.owner, patch.name, patch.make(original))
-        try:
-            yield
-        finally:
-            for patch, original in zip(self.patches, originals):
-                setattr(patch.owner, patch.name, original)
 
 
 FOREVER_MS = 10**12
@@ -757,4 +721,4 @@ _ALL = (
         ("I14",),
     ),
 )
-VARIANTS: dict[str, Variant] = {v.name: v for v in _ALL}
+VARIANTS: dict[str, Variant] = {v.name: v for v in (*_ALL, *WIRE_VARIANTS)}

@@ -53,12 +53,19 @@ class Wires:
             lambda: world.apps,
             self.plan.disconnect_grace_ms,
             self._is_well,
+            self._leading,
         )
 
     def _is_well(self, gateway: GatewayProcess) -> bool:
         zk = self.world.zk
         bad = max(gateway.disturbed_ms, gateway.host.link_bad_until(), zk.frozen_until_ms)
         return zk.weather_is_fine and self.kernel.now - bad > WELL_AFTER_MS
+
+    def _leading(self) -> str:
+        leader = self.world.leader()
+        if leader is None or not leader.running or leader.host.paused:
+            return ""
+        return f"{leader.host.name} {leader.troubles}"
 
     # making them
 

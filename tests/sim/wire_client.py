@@ -82,6 +82,9 @@ class WireWitness(Protocol):
     def synced(self, client: WireClient, generation: int) -> None:
         """It was given an assignment."""
 
+    def leaves(self, client: WireClient, had: Collection[TopicPartition]) -> None:
+        """It sends LeaveGroup, and had these."""
+
     def unexpected(self, client: WireClient, what: str) -> None:
         """It was answered what makes no sense."""
 
@@ -168,6 +171,8 @@ class WireClient:
         self._next_commit_ms = 0
         self._next_try_ms = 0
         self._attempt = 0  # what an earlier one still waits for does not go on
+        self.troubled_ms = kernel.now  # when it was paused or continued last
+        self.host.on_state.append(self._troubled)
         self.host.after(kernel.between(0, 50), self._poll)
         self.host.after(kernel.between(0, habits.interval_ms), self._beat_timer)
 
@@ -187,6 +192,9 @@ class WireClient:
         if self.stopped or self.fenced:
             return []
         return [tp for tp, at in self.positions.items() if at.processed is not None]
+
+    def _troubled(self) -> None:
+        self.troubled_ms = self.kernel.now
 
     # connections
 
@@ -626,11 +634,13 @@ class WireClient:
         self._commit_then(self._left)
 
     def _left(self) -> None:
+        had = sorted(self.positions)
         self.positions.clear()
         self.stopped = True
         if self.connection is None or not self.member_id or self.habits.instance is not None:
             self._ended(None)
             return
+        self.witness.leaves(self, had)
         leave = LeaveRequest(self.habits.group, ((self.member_id, None),))
         self.ask(leave, self._ended, self.habits.session_ms)
 

@@ -31,6 +31,8 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import instance_of_client
 
 SLACK_MS = 20
+AWAKE_MS = 1_000
+LEAVE_MS = 2_500
 GATEWAY = "w"  # what the names of their hosts begin with
 
 
@@ -49,7 +51,8 @@ class Known:
 
 class WireChecker:
     """See the module. `clients` gives all that ever ran, `apps` the applications of others;
-    `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while.
+    `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while, `leading`
+    which coordinator leads, and has not been disturbed ("": none).
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class WireChecker:
         apps: Callable[[], list[Application]],
         disconnect_grace_ms: int,
         is_well: Callable[[GatewayProcess], bool],
+        leading: Callable[[], str],
     ) -> None:
         self.checker = checker
         self.kernel = checker.kernel
@@ -66,6 +70,7 @@ class WireChecker:
         self.apps = apps
         self.disconnect_grace_ms = disconnect_grace_ms
         self.is_well = is_well
+        self.leading = leading
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
         self._acked: dict[Key, int] = {}
@@ -207,7 +212,8 @@ class WireChecker:
         known.names.add(self.instance(client))
         if self._remembered(client) < generation:
             self.kernel.happened["told without being remembered"] += 1
-            if client.connection is not None and self.is_well(client.connection.gateway):
+            awake = self.kernel.now - client.troubled_ms > AWAKE_MS
+            if awake and client.connection and self.is_well(client.connection.gateway):
                 self.checker.violate(
                     "W3", f"{client.host.name} is given what nobody else could know of"
                 )
@@ -225,6 +231,30 @@ class WireChecker:
         above = self.checker.places.group(client.habits.group)
         node = self.checker.tree.nodes.get(f"{above}/clients/{self.instance(client)}")
         return int(json.loads(node.data)["generation"]) if node is not None else -1
+
+    def leaves(self, client: WireClient, had: Collection[TopicPartition]) -> None:
+        """W6: what it had is somebody's soon, where nothing is wrong and anybody is there."""
+        group, connection = client.habits.group, client.connection
+        if not had or connection is None or not self.is_well(connection.gateway):
+            return
+        led, rest = self.leading(), LEAVE_MS
+
+        def judge() -> None:
+            others = {
+                t
+                for c in self.clients()
+                if c is not client and c.running and c.stable and c.habits.group == group
+                for t in c.habits.topics
+            }
+            if not self.is_well(connection.gateway) or led != self.leading() or not led:
+                return
+            self.kernel.happened["leave judged"] += 1
+            for tp in had:
+                path = self.checker.places.owner((group, tp))
+                if tp.topic in others and path not in self.checker.tree.nodes:
+                    self.checker.violate("W6", f"{tp} waits {rest} ms after {client.host.name} left")
+
+        self.kernel.after(rest, judge)
 
     def unexpected(self, client: WireClient, what: str) -> None:
         """W5."""

@@ -1,0 +1,195 @@
+"""Weakened gateways, as `tests.sim.variants` has weakened members and coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from consumer.core import messages as msg
+from consumer.gateway import memory
+from consumer.gateway.groups import WireGroups
+from consumer.gateway.wire.drain import Drain
+from consumer.gateway.wire.member import WireMember
+from consumer.gateway.wire.requests import WireCode
+from consumer.gateway.wire.restoring import Restoring, Returned
+from consumer.gateway.wire_group import ServedMember
+from tests.sim.weakened import Patch, Variant
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import Check
+from zkcoord.znodes.gateway_nodes import RememberedClient
+
+
+def _any_registration(original: type[Check]) -> Callable[[str, int], Check]:
+    return lambda path, version: Check("/consumers", -1)
+
+
+def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
+    def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
+        def write() -> None:
+            assert self.memory is not None
+            served.remembered = True
+            served.remembered_as = served.registered_as
+            name = served.agent.name
+            self.memory.write(served.group, served.to_remember(), name, lambda: None)
+
+        def done() -> None:
+            served.wire.remembered(ticket)
+            self._touched(served)
+            self.post(write)
+
+        self.post(done)
+
+    return remember
+
+
+def _never_written(original: Callable[..., None]) -> Callable[..., None]:
+    def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
+        def done() -> None:
+            served.wire.remembered(ticket)
+            self._touched(served)
+
+        self.post(done)
+
+    return remember
+
+
+def _at_once(original: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *arguments: True
+
+
+def _never(original: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *arguments: False
+
+
+def _whatever_comes(original: Callable[..., None]) -> Callable[..., None]:
+    def told(self: WireMember, now_ms: int, message: msg.ToFetcher) -> None:
+        if isinstance(message, msg.Assigned) and self._restoring is not None:
+            self._restoring.came(now_ms)
+        original(self, now_ms, message)
+
+    return told
+
+
+def _closed(original: Callable[..., list[msg.FromFetcher]]) -> Callable[..., Any]:
+    def begin(self: Drain, tokens: Any) -> list[msg.FromFetcher]:
+        self.over = True
+        return [msg.Close({}, 0)]
+
+    return begin
+
+
+def _from_nothing(original: Callable[..., None]) -> Callable[..., None]:
+    def restore(self: WireMember, now_ms: int, client: RememberedClient) -> None:
+        original(self, now_ms, client)
+        assert self._restoring is not None
+        self.generation = self._restoring.generation = 0
+
+    return restore
+
+
+def _at_the_agents_word(original: Callable[..., None]) -> Callable[..., None]:
+    def give_up_due(self: WireMember) -> None:
+        has, self.has = self.has, frozenset[TopicPartition]()
+        original(self)
+        self.has = has
+
+    return give_up_due
+
+
+def _all_is_well(original: Callable[..., WireCode]) -> Callable[..., WireCode]:
+    def code(self: WireMember, generation: int) -> WireCode:
+        found = original(self, generation)
+        return WireCode.NONE if found is WireCode.REBALANCE_IN_PROGRESS else found
+
+    return code
+
+
+def _nothing_is_over(original: Callable[..., None]) -> Callable[..., None]:
+    def told(self: WireMember, now_ms: int, message: msg.ToFetcher) -> None:
+        if not (
+            isinstance(message, msg.Failed)
+            and message.code is msg.FailureCode.FENCED_INSTANCE_ID
+        ):
+            original(self, now_ms, message)
+
+    return told
+
+
+WIRE_VARIANTS = (
+    Variant(
+        "wire_memory_unchecked",
+        "a gateway writes what a client was told whoever its member is by now",
+        (Patch(memory, "Check", _any_registration),),
+        "wire",
+    ),
+    Variant(
+        "wire_answered_first",
+        "a client is told what it has before that is written down",
+        (Patch(WireGroups, "_remember", _answered_first),),
+        "wire",
+        ("W3",),
+    ),
+    Variant(
+        "wire_not_remembered",
+        "it is not written down at all",
+        (Patch(WireGroups, "_remember", _never_written),),
+        "wire",
+        ("W3",),
+    ),
+    Variant(
+        "wire_restored_at_once",
+        "a client that came from another gateway is told what its agent has before that has"
+        " anything",
+        (Patch(Restoring, "is_over", _at_once),),
+        "wire",
+        ("W3",),
+    ),
+    Variant(
+        "wire_nothing_is_all",
+        "that nothing is left for an agent counts as what comes back",
+        (Patch(WireMember, "told", _whatever_comes),),
+        "wire",
+        ("W3",),
+    ),
+    Variant(
+        "wire_no_drain",
+        "who leaves closes its session, and its place waits for it",
+        (Patch(Drain, "begin", _closed),),
+        "wire",
+        ("W6",),
+    ),
+    Variant(
+        "wire_generation_forgotten",
+        "a client that came from another gateway has no generation",
+        (Patch(WireMember, "restore", _from_nothing),),
+        "wire",
+    ),
+    Variant(
+        "wire_given_up_early",
+        "what a client has is given up before it has joined again",
+        (Patch(WireMember, "_give_up_due", _at_the_agents_word),),
+        "wire",
+        ("W2",),
+    ),
+    Variant(
+        "wire_silent_heartbeats",
+        "a heartbeat never says that there is something to do",
+        (Patch(WireMember, "_code", _all_is_well),),
+        "wire",
+        ("W6", "I8"),
+    ),
+    Variant(
+        "wire_fenced_goes_on",
+        "a member whose instance was taken over goes on",
+        (Patch(WireMember, "told", _nothing_is_over),),
+        "wire",
+    ),
+    Variant(
+        "wire_goes_back",
+        "a client that comes from another gateway stores where it stands, whatever others have"
+        " stored",
+        (Patch(Returned, "is_behind", _never),),
+        "wire",
+        ("I4",),
+    ),
+)
