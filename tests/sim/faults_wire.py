@@ -1,6 +1,6 @@
-"""Faults of gateways and their clients: gateways killed, stopped, paused until they are zombies, cut
-off from ZooKeeper, rolled; connections that are cut, swallow all, or lose the answer to a JoinGroup;
-clients that move, hang, die, leave, come.
+"""Faults of gateways and their clients: gateways killed, stopped, paused until they are zombies,
+cut off from ZooKeeper, rolled; connections that are cut, swallow all, or lose the answer to a
+JoinGroup; clients that move, hang, die, leave, come.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _cut_connection(world: World) -> str | None:
     grace = _wires(world).plan.disconnect_grace_ms
     short = world.kernel.chance(0.6)
     away = world.kernel.between(0, grace * 3 // 4) if short else world.kernel.between(grace, 8_000)
-    client.keep_away(away)
+    client.link.keep_away(away)
     assert client.connection is not None
     client.connection.cut()
     return f"{client.host.name} for {away} ms"
@@ -159,9 +159,9 @@ def _move_client(world: World) -> str | None:
     others = [g for g in _gateways(world) if g is not client.connection.gateway]
     if not others:
         return None
-    client.prefers = world.kernel.rng.choice(others)
-    client.host.do(client.disconnect)
-    return f"{client.host.name} to {client.prefers.host.name}"
+    client.link.prefers = world.kernel.rng.choice(others)
+    client.host.do(client.link.disconnect)
+    return f"{client.host.name} to {client.link.prefers.host.name}"
 
 
 def _duplicate_join(world: World) -> str | None:

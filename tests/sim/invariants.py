@@ -410,9 +410,7 @@ class Checker:
         behind = self.position_behind(txn, key)
         position = part.by_host.get(txn.host, 0) if behind is None else behind
         if new != old and new > position:
-            self.violate(
-                "I5", f"{txn.host} committed {key[1]}={new}, past its position {position}"
-            )
+            self.violate("I5", f"{txn.host} committed {key[1]}={new}, past its position {position}")
         if (
             behind is not None
             and part.reset_to not in (None, new)

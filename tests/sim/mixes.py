@@ -636,8 +636,8 @@ _MIXES = (
     ),
     Mix(
         "wire",
-        "clients of gateways, which die, stop, are paused and cut off; clients that move, come back,"
-        " hang and go",
+        "clients of gateways, which die, stop, are paused and cut off; clients that move, come"
+        " back, hang and go",
         _wire,
         tuple(_WIRE.split()),
         {},

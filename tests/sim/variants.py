@@ -60,7 +60,6 @@ from zkcoord.zk.port import (
 from zkcoord.zk.term import asked_groups, writer
 from zkcoord.znodes.commit_metadata import CommitMetadata
 
-
 FOREVER_MS = 10**12
 
 

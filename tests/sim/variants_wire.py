@@ -107,8 +107,7 @@ def _all_is_well(original: Callable[..., WireCode]) -> Callable[..., WireCode]:
 def _nothing_is_over(original: Callable[..., None]) -> Callable[..., None]:
     def told(self: WireMember, now_ms: int, message: msg.ToFetcher) -> None:
         if not (
-            isinstance(message, msg.Failed)
-            and message.code is msg.FailureCode.FENCED_INSTANCE_ID
+            isinstance(message, msg.Failed) and message.code is msg.FailureCode.FENCED_INSTANCE_ID
         ):
             original(self, now_ms, message)
 

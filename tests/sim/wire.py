@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from consumer.gateway.wire.actions import WireTimes
-from tests.sim.wire_client import WireClient, WireHabits
+from tests.sim.wire_client import WireClient
 from tests.sim.wire_gateway import GatewayProcess
 from tests.sim.wire_invariants import GATEWAY, WireChecker
+from tests.sim.wire_witness import WireHabits
 from zkcoord.core.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Wires:
         for client in self.clients:
             client.habits.slow_chance = 0.0
             if client.connection is not None and client.connection.mute_ms is not None:
-                client.disconnect()
+                client.link.disconnect()
         self.ensure()
 
     def ensure(self) -> None:
@@ -248,9 +249,10 @@ class Wires:
         else:
             world.kill(old)
         kernel.run_until(kernel.now + 2 * world.plan.session_ms + AFTER_END_MS)
-        after, has = self.heard(), {
-            c.host.name: sorted(c.positions) for c in self.clients if c.running
-        }
+        after, has = (
+            self.heard(),
+            {c.host.name: sorted(c.positions) for c in self.clients if c.running},
+        )
         for name, what in before.items():
             if after.get(name) != what or has.get(name) != had[name]:
                 world.checker.violate(

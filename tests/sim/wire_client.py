@@ -19,9 +19,7 @@ it. Times are ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
 
 from consumer.gateway.wire.requests import (
     BeatAnswer,
@@ -40,86 +38,19 @@ from tests.sim.application import Log
 from tests.sim.kernel import Host, Kernel
 from tests.sim.wire_gateway import (
     AnyAnswer,
-    AnyRequest,
     FetchOffsets,
-    FindCoordinator,
     GatewayProcess,
     Offsets,
     WireConnection,
 )
+from tests.sim.wire_link import ELSEWHERE, LATER, WireLink
+from tests.sim.wire_witness import At, WireHabits, WireWitness
 from zkcoord.core.model import TopicPartition
 
 RECORDS_PER_POLL_MAX = 200
 RETRY_MS = 100
-RECONNECT_MS = (10, 200)
-CONNECT_MS = (1, 10)
 POLL_MS = (20, 150)
 SLOW_MS = 2_500
-
-ELSEWHERE = (WireCode.NOT_COORDINATOR, WireCode.COORDINATOR_NOT_AVAILABLE)
-LATER = WireCode.COORDINATOR_LOAD_IN_PROGRESS
-
-
-class WireWitness(Protocol):
-    """What a client reports."""
-
-    def given(self, client: WireClient, added: Collection[TopicPartition]) -> None:
-        """A SyncGroup gave it these, which it did not have."""
-
-    def begins(
-        self, client: WireClient, partition: TopicPartition, offset: int, resets: int
-    ) -> None:
-        """It was told where a partition begins, having asked when `resets` were made of it."""
-
-    def handed_out(
-        self, client: WireClient, partition: TopicPartition, first: int, next_offset: int
-    ) -> None:
-        """Records first..next_offset-1 were given to its code."""
-
-    def processed(self, client: WireClient, partition: TopicPartition, next_offset: int) -> None:
-        """Every record below `next_offset` that it was given is processed."""
-
-    def synced(self, client: WireClient, generation: int) -> None:
-        """It was given an assignment."""
-
-    def leaves(self, client: WireClient, had: Collection[TopicPartition]) -> None:
-        """It sends LeaveGroup, and had these."""
-
-    def unexpected(self, client: WireClient, what: str) -> None:
-        """It was answered what makes no sense."""
-
-    def acked(
-        self, client: WireClient, partition: TopicPartition, offset: int, resets: int
-    ) -> None:
-        """A commit was answered well, which was asked for when `resets` were made."""
-
-    def resets(self, client: WireClient, partition: TopicPartition) -> int:
-        """How often an operator has reset it so far."""
-
-
-@dataclass(slots=True)
-class At:
-    """Where a client stands in a partition that it has; None: it does not know yet."""
-
-    processed: int | None = None
-    handed: int = 0
-    committed: int = -1
-
-
-@dataclass(slots=True)
-class WireHabits:
-    """What a client is and does."""
-
-    group: str
-    topics: tuple[str, ...]
-    cooperative: bool
-    instance: str | None
-    assignors: tuple[str, ...]
-    session_ms: int
-    interval_ms: int
-    rebalance_ms: int
-    commit_every_ms: int
-    slow_chance: float = 0.0
 
 
 class WireClient:
@@ -139,37 +70,35 @@ class WireClient:
         self.habits = habits
         self.log = log
         self.witness = witness
-        self.find = find
+        self.link = WireLink(
+            kernel,
+            self.host,
+            find,
+            self._link_changed,
+            lambda what: witness.unexpected(self, what),
+        )
         self.member_id = ""
         self.generation = -1
         self.protocol = ""
         self.positions: dict[TopicPartition, At] = {}
-        self.connection: WireConnection | None = None
         self.stable = False  # it has joined and synced, and need not do so again yet
         self.joining = False  # JoinGroup or SyncGroup is under way
         self.rejoins = False  # it must join (again)
         self.leaving = False
         self.fenced = False
         self.stopped = False
-        self.prefers: GatewayProcess | None = None  # where it goes next
         self.cut_at_join = 0  # how many JoinGroups lose their connection just after they are sent
-        self.answered_ms = kernel.now  # when its member was last heard of
-        self.gone_ms: int | None = None  # since when no gateway has spoken for its member
         self.asked: set[tuple[TopicPartition, int]] = set()
         self.told_to_rejoin = 0
         self.lost_all = 0
         self.assignments = 0
         self.busy_until_ms = 0
         self._rejoin_wanted = True
-        self._connecting = False
-        self._waiting: dict[int, Callable[[AnyAnswer | None], None]] = {}
-        self._tokens = 0
         self._beat_sent_ms: int | None = None
         self._beat_ok_ms = kernel.now
         self._commits_under_way = 0
         self._fetching = False
         self._next_commit_ms = 0
-        self._next_try_ms = 0
         self._attempt = 0  # what an earlier one still waits for does not go on
         self.troubled_ms = kernel.now  # when it was paused or continued last
         self.host.on_state.append(self._troubled)
@@ -196,95 +125,17 @@ class WireClient:
     def _troubled(self) -> None:
         self.troubled_ms = self.kernel.now
 
-    # connections
-
-    def _connect(self) -> None:
-        if self._connecting or self.connection is not None or self.kernel.now < self._next_try_ms:
-            return
-        self._connecting = True
-        gateway, self.prefers = self.prefers or self.find(), None
-
-        def arrived() -> None:
-            self._connecting = False
-            if gateway is None or not gateway.listens:
-                self._later()
-                return
-            self.connection = gateway.accept(self.host, self._lost)
-            self._beat_sent_ms, self._beat_ok_ms = None, self.kernel.now
-            self.ask(FindCoordinator(self.habits.group), self._found, self.habits.session_ms // 2)
-
-        self.host.after(self.kernel.between(*CONNECT_MS), arrived)
-
-    def _later(self) -> None:
-        soon = self.kernel.now + self.kernel.between(*RECONNECT_MS)
-        self._next_try_ms = max(self._next_try_ms, soon)
-
-    def keep_away(self, duration_ms: int) -> None:
-        """It cannot reach any gateway for so long."""
-        self._next_try_ms = self.kernel.now + duration_ms
+    @property
+    def connection(self) -> WireConnection | None:
+        """To a gateway, where there is one."""
+        return self.link.connection
 
     def join_again(self) -> None:
         """Its application asks for another round."""
         self._rejoin_wanted = True
 
-    def _found(self, answer: AnyAnswer | None) -> None:
-        """Who serves the group."""
-
-    def _lost(self, connection: WireConnection) -> None:
-        """The connection is gone."""
-        if connection is self.connection:
-            self.connection = None
-            self._gone(connection.dead_since_ms)
-            self._unanswered()
-
-    def _gone(self, since_ms: int | None) -> None:
-        if self.gone_ms is None:
-            self.gone_ms = self.kernel.now if since_ms is None else since_ms
-
-    def disconnect(self) -> None:
-        """Look for a gateway again."""
-        if self.connection is not None:
-            connection, self.connection = self.connection, None
-            self._gone(connection.dead_since_ms)
-            connection.close()
-            self._unanswered()
-        self._later()
-
-    def _unanswered(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        self._beat_sent_ms = None
-        for took in waiting.values():
-            took(None)
-
-    def ask(
-        self, request: AnyRequest, took: Callable[[AnyAnswer | None], None], timeout_ms: int
-    ) -> None:
-        """Send a request; `took` gets its answer, or None where none will come."""
-        connection = self.connection
-        if connection is None:
-            self.host.after(0, lambda: took(None))
-            return
-        self._tokens += 1
-        token = self._tokens
-        self._waiting[token] = took
-
-        def answered(answer: AnyAnswer) -> None:
-            if self.connection is connection and token in self._waiting:
-                if token != min(self._waiting):
-                    self.witness.unexpected(self, f"{answer} comes before earlier answers")
-                if not isinstance(request, (FindCoordinator, FetchOffsets)) and (
-                    answer.code not in (*ELSEWHERE, LATER)  # type: ignore[union-attr]
-                ):
-                    self.answered_ms, self.gone_ms = self.kernel.now, None
-                self._waiting.pop(token)(answer)
-
-        def late() -> None:
-            if self.connection is connection and token in self._waiting:
-                self.kernel.trace(self.host.name, f"waits no longer for {type(request).__name__}")
-                self.disconnect()
-
-        connection.ask(request, answered)
-        self.host.after(timeout_ms, late, timer=True)
+    def _link_changed(self) -> None:
+        self._beat_sent_ms, self._beat_ok_ms = None, self.kernel.now
 
     # polls
 
@@ -297,8 +148,8 @@ class WireClient:
             return
         self.finish()
         if self.connection is None:
-            self._connect()
-        elif self._rejoin_wanted and not self.rejoins and now >= self._next_try_ms:
+            self.link.connect(self.habits.group, self.habits.session_ms // 2)
+        elif self._rejoin_wanted and not self.rejoins and now >= self.link.try_ms:
             self._prepare()
         elif self.stable and not self.rejoins:
             self._commit_sometimes()
@@ -375,7 +226,7 @@ class WireClient:
             tuple((name, blob) for name in h.assignors),
             h.instance,
         )
-        self.ask(request, self._joined, h.rebalance_ms + 5_000)
+        self.link.ask(request, self._joined, h.rebalance_ms + 5_000)
         if self.cut_at_join and self.connection is not None:
             self.cut_at_join -= 1
             self.kernel.after(self.kernel.between(0, 12), self.connection.cut)
@@ -386,7 +237,7 @@ class WireClient:
         self._attempt += 1
         self.joining = self.rejoins = False
         self._rejoin_wanted = True
-        self._next_try_ms = max(self._next_try_ms, self.kernel.now + delay_ms)
+        self.link.try_ms = max(self.link.try_ms, self.kernel.now + delay_ms)
 
     def _joined(self, answer: AnyAnswer | None) -> None:
         if answer is None:
@@ -417,7 +268,7 @@ class WireClient:
                 self._again(RETRY_MS)
             case _ if code in ELSEWHERE:
                 self._again(RETRY_MS)
-                self.disconnect()
+                self.link.disconnect()
             case _:
                 self.witness.unexpected(self, f"{what} is answered {code.name}")
                 self._again(RETRY_MS)
@@ -427,7 +278,7 @@ class WireClient:
         request = SyncRequest(
             h.group, self.member_id, self.generation, h.instance, "consumer", self.protocol
         )
-        self.ask(request, self._synced, h.rebalance_ms + 5_000)
+        self.link.ask(request, self._synced, h.rebalance_ms + 5_000)
 
     def _synced(self, answer: AnyAnswer | None) -> None:
         if answer is None:
@@ -481,7 +332,7 @@ class WireClient:
         self.kernel.happened["wire client fenced"] += 1
         self.positions.clear()
         self.stable, self.fenced = False, True
-        self.disconnect()
+        self.link.disconnect()
 
     # heartbeats
 
@@ -493,7 +344,7 @@ class WireClient:
             return
         if self.kernel.now - self._beat_ok_ms > self.habits.session_ms:
             self.kernel.trace(self.host.name, "hears nothing of its coordinator")
-            self.disconnect()
+            self.link.disconnect()
             return
         if self._beat_sent_ms is None:
             self._beat_sent_ms = self.kernel.now
@@ -501,7 +352,7 @@ class WireClient:
                 self.habits.group, self.member_id, self.generation, self.habits.instance
             )
             # its time is that of the session
-            self.ask(asked, lambda answer: self._beaten(asked, answer), 10**6)
+            self.link.ask(asked, lambda answer: self._beaten(asked, answer), 10**6)
 
     def _beaten(self, asked: HeartbeatRequest, answer: AnyAnswer | None) -> None:
         self._beat_sent_ms = None
@@ -523,7 +374,7 @@ class WireClient:
             case WireCode.FENCED_INSTANCE_ID:
                 self._fenced()
             case _ if answer.code in ELSEWHERE:
-                self.disconnect()
+                self.link.disconnect()
             case _:
                 self.witness.unexpected(self, f"Heartbeat is answered {answer.code.name}")
 
@@ -562,7 +413,7 @@ class WireClient:
                 self._committed(asked, answer, resets)
             then()
 
-        self.ask(asked, answered, self.habits.session_ms)
+        self.link.ask(asked, answered, self.habits.session_ms)
 
     def _committed(
         self, asked: CommitRequest, answer: CommitAnswer, resets: dict[TopicPartition, int]
@@ -589,7 +440,7 @@ class WireClient:
             self.told_to_rejoin += not self._rejoin_wanted
             self._rejoin_wanted = True
         elif found & set(ELSEWHERE):
-            self.disconnect()
+            self.link.disconnect()
         else:
             self.witness.unexpected(self, f"OffsetCommit is answered {found}")
 
@@ -609,7 +460,7 @@ class WireClient:
                 return
             assert isinstance(answer, Offsets)
             if answer.code is not WireCode.NONE:
-                self.disconnect()
+                self.link.disconnect()
                 return
             for tp, at in asked.items():
                 if self.positions.get(tp) is at:
@@ -618,7 +469,7 @@ class WireClient:
                     at.committed = answer.offsets[tp]
                     self.witness.begins(self, tp, offset, resets[tp])
 
-        self.ask(FetchOffsets(self.habits.group, unknown), answered, self.habits.session_ms)
+        self.link.ask(FetchOffsets(self.habits.group, unknown), answered, self.habits.session_ms)
 
     # the end
 
@@ -642,8 +493,8 @@ class WireClient:
             return
         self.witness.leaves(self, had)
         leave = LeaveRequest(self.habits.group, ((self.member_id, None),))
-        self.ask(leave, self._ended, self.habits.session_ms)
+        self.link.ask(leave, self._ended, self.habits.session_ms)
 
     def _ended(self, _answer: AnyAnswer | None) -> None:
-        self.disconnect()
+        self.link.disconnect()
         self.host.after(20, self.host.kill)

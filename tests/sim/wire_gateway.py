@@ -181,9 +181,7 @@ class WireConnection:
             self._latency(), lambda: self.gateway.host.do(lambda: self.gateway.gone(self))
         )
         if at_client:
-            self.kernel.after(
-                self._latency(), lambda: self.client.do(lambda: self._lost(self))
-            )
+            self.kernel.after(self._latency(), lambda: self.client.do(lambda: self._lost(self)))
 
 
 class AgentPort:
@@ -370,9 +368,7 @@ class GatewayProcess(Process):
             self.record,
         )
 
-    def _begin(
-        self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]
-    ) -> None:
+    def _begin(self, group: str, ask: msg.Resolve, answer: Callable[[msg.Resolved], None]) -> None:
         """Nothing was ever committed in Kafka."""
 
         def found() -> None:

@@ -6,11 +6,12 @@ member owns the partition, that offsets do not go back: I4, I5); W2 a partition 
 while another client has it, unless that one has lost it (its member's session or registration ended
 without its doing) or was away (paused, without a connection for longer than
 `disconnect_grace_ms`, silent for its session timeout); nor while a member of another kind fetches
-it, nor does such a one fetch what a client has; W3 what a client
-is given is written down before, where ZooKeeper can be reached; W4 the generations with which a
-client is given assignments do not fall; W5 each request is answered once, in the order of its connection, and with what
-makes sense; W7 nothing is skipped, and where a commit was answered well nobody begins below it. The
-rest of W3, and W6, are judged at the end of a run (`tests.sim.wire`).
+it, nor does such a one fetch what a client has; W3 what a client is given is written down before,
+where ZooKeeper can be reached; W4 the generations with which a client is given assignments do not
+fall; W5 each request is answered once, in the order of its connection, and with what makes sense;
+W6 what a client leaves is somebody's soon; W7 nothing is skipped, and where a commit was answered
+well nobody begins below it. The rest of W3, W5 and W6 is judged at the end of a run
+(`tests.sim.wire`).
 
 Which client a session's member is for is told by the instance in its registration.
 """
@@ -109,11 +110,11 @@ class WireChecker:
         now = self.kernel.now
         if client.host.paused:
             return "paused"
-        if now - client.answered_ms >= client.habits.session_ms - client.habits.interval_ms:
+        if now - client.link.answered_ms >= client.habits.session_ms - client.habits.interval_ms:
             return "silent"
         since = client.connection.dead_since_ms if client.connection is not None else None
-        if client.gone_ms is not None:
-            since = client.gone_ms
+        if client.link.gone_ms is not None:
+            since = client.link.gone_ms
         if since is not None and now - since >= self.disconnect_grace_ms - SLACK_MS:
             return "without a connection"
         return ""
@@ -164,7 +165,8 @@ class WireChecker:
         mine = [c for c in self.clients() if instance in self.of(c).names]
         if not data.isdigit() or not any((key[1], int(data)) in c.asked for c in mine):
             self.checker.violate(
-                "W1", f"{txn.host} stored {key[1]}={data!r}, which no client of {instance} committed"
+                "W1",
+                f"{txn.host} stored {key[1]}={data!r}, which {instance} did not commit",
             )
 
     def position(self, txn: Txn, key: Key) -> int | None:
@@ -237,7 +239,7 @@ class WireChecker:
         group, connection = client.habits.group, client.connection
         if not had or connection is None or not self.is_well(connection.gateway):
             return
-        led, rest = self.leading(), LEAVE_MS
+        led, name = self.leading(), client.host.name
 
         def judge() -> None:
             others = {
@@ -252,9 +254,9 @@ class WireChecker:
             for tp in had:
                 path = self.checker.places.owner((group, tp))
                 if tp.topic in others and path not in self.checker.tree.nodes:
-                    self.checker.violate("W6", f"{tp} waits {rest} ms after {client.host.name} left")
+                    self.checker.violate("W6", f"{tp} waits {LEAVE_MS} ms after {name} left")
 
-        self.kernel.after(rest, judge)
+        self.kernel.after(LEAVE_MS, judge)
 
     def unexpected(self, client: WireClient, what: str) -> None:
         """W5."""

@@ -102,9 +102,7 @@ def test_a_commit_does_not_undo_what_others_have_stored_meanwhile() -> None:
     scene = restored(0, 1)
     waiting = scene.commit({0: 5})
     scene.assigned(0, 1, offset=9)
-    behind = CommitAnswer(
-        WireCode.NONE, {TopicPartition(TOPIC, 0): WireCode.REBALANCE_IN_PROGRESS}
-    )
+    behind = CommitAnswer(WireCode.NONE, {TopicPartition(TOPIC, 0): WireCode.REBALANCE_IN_PROGRESS})
     assert scene.answers[waiting] == behind
     assert scene.answers[scene.beat()] == BUSY
     scene.told.clear()
