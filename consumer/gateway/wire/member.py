@@ -43,6 +43,7 @@ from .requests import (
     WireCode,
 )
 from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit
+from .revocations import Revocations
 
 GENERATION_MAX = 2**31 - 1
 
@@ -67,8 +68,7 @@ class WireMember:
         self.protocol = ""  # the name of the assignor that the client was answered
         self._joined = False
         self._session_ms = 10_000
-        self._due: dict[int, frozenset[TopicPartition]] = {}
-        self._in_part: set[int] = set()
+        self._revocations = Revocations()
         # partitions that the client must let go of and take again: their position was changed
         self._again: set[TopicPartition] = set()
         self._nothing_to_get = False
@@ -113,12 +113,12 @@ class WireMember:
     @property
     def due(self) -> frozenset[TopicPartition]:
         """What is to be given up and is not yet."""
-        return frozenset().union(*self._due.values()) if self._due else frozenset()
+        return self._revocations.due
 
     @property
     def revocations(self) -> tuple[int, ...]:
         """Tokens of the agent's revocations that wait for an answer."""
-        return tuple(self._due)
+        return tuple(self._revocations.asked)
 
     @property
     def session_timeout_ms(self) -> int:
@@ -304,12 +304,10 @@ class WireMember:
                 if self._restoring is not None and (message.offsets or message.unset):
                     self._restoring.came(now_ms)
             case msg.Revoke():
-                self._due[message.token] = frozenset(message.partitions)
-                if message.in_part:
-                    self._in_part.add(message.token)
+                self._revocations.ask(message.token, message.partitions, message.in_part)
                 self._give_up_due()
             case msg.Resumed():
-                self._resumed(frozenset(message.partitions))
+                self._revocations.withdraw(frozenset(message.partitions))
             case msg.Lost():
                 self._epoch = max(self._epoch, message.assignment_epoch)
                 self._lose(frozenset(message.partitions))
@@ -343,16 +341,10 @@ class WireMember:
             self.held[tp] = (-1, "")
         self._nothing_to_get = not message.offsets and not message.unset and not self.held
 
-    def _resumed(self, back: frozenset[TopicPartition]) -> None:
-        for token, partitions in list(self._due.items()):
-            self._due[token] = partitions - back
-            if not self._due[token]:
-                self._forget_due(token)
-
     def _lose(self, partitions: frozenset[TopicPartition]) -> None:
         for tp in partitions:
             self.held.pop(tp, None)
-        self._resumed(partitions)
+        self._revocations.withdraw(partitions)
         self._again -= partitions
         # of these it may commit nothing, and must not believe any longer that it owns them
         self._lost |= partitions & self.has
@@ -434,20 +426,10 @@ class WireMember:
             return silent
         return min(silent, self._gone_ms + self.times.disconnect_grace_ms)
 
-    def _forget_due(self, token: int) -> None:
-        del self._due[token]
-        self._in_part.discard(token)
-
     def _give_up_due(self) -> None:
-        """Answer the revocations of which the client has nothing any more; where a part will do,
-        those of which it has not everything.
-        """
-        for token, partitions in list(self._due.items()):
-            kept = partitions & self.has
-            if kept and not (token in self._in_part and kept < partitions):
-                continue
-            self._forget_due(token)
-            for tp in partitions - kept:
+        """Answer the revocations of which the client has let go."""
+        for token, given, kept in self._revocations.answered(self.has):
+            for tp in given:
                 self.held.pop(tp, None)
             self._out.append(Tell(msg.Revoked(token, {}, tuple(sorted(kept)))))
 

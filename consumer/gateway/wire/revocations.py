@@ -1,0 +1,51 @@
+"""What a member's agent asks to have back, until its client has let go of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from zkcoord.core.model import TopicPartition
+
+Partitions = frozenset[TopicPartition]
+
+
+@dataclass(slots=True)
+class Revocations:
+    """By the agent's tokens. Of those `in_part` a part may be given up first."""
+
+    asked: dict[int, Partitions] = field(default_factory=dict)
+    in_part: set[int] = field(default_factory=set)
+
+    @property
+    def due(self) -> Partitions:
+        """What is to be given up and is not yet."""
+        return frozenset().union(*self.asked.values()) if self.asked else frozenset()
+
+    def ask(self, token: int, partitions: Collection[TopicPartition], in_part: bool) -> None:
+        """The agent asks for these."""
+        self.asked[token] = frozenset(partitions)
+        if in_part:
+            self.in_part.add(token)
+
+    def withdraw(self, back: Partitions) -> None:
+        """These are not asked for any more."""
+        for token, partitions in list(self.asked.items()):
+            self.asked[token] = partitions - back
+            if not self.asked[token]:
+                self._forget(token)
+
+    def answered(self, has: Partitions) -> Iterator[tuple[int, Partitions, Partitions]]:
+        """Those of which the client has nothing any more, or not everything where a part will do:
+        token, what is given up, what is kept for now.
+        """
+        for token, partitions in list(self.asked.items()):
+            kept = partitions & has
+            if kept and not (token in self.in_part and kept < partitions):
+                continue
+            self._forget(token)
+            yield token, partitions - kept, kept
+
+    def _forget(self, token: int) -> None:
+        del self.asked[token]
+        self.in_part.discard(token)
