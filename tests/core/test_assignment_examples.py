@@ -189,6 +189,60 @@ def test_between_its_threads_each_topic_counts_with_its_own_streams() -> None:
     assert set(text(assign_sticky(given)).values()) == {"a-0", "a-1"}
 
 
+def test_in_each_pass_the_highest_gives_first() -> None:
+    """c has room for one of u below the others only when it has given t-0 away, which a and b then
+    see: a, which is higher, gives.
+    """
+    given = AssignmentInput(
+        {"a": {"u": 1}, "b": {"u": 3}, "c": {"t": 2, "u": 2}, "d": {"t": 3}},
+        {"t": (0,), "u": (0, 1, 2)},
+        owners(a_0="u-1,u-2", c_0="t-0"),
+    )
+    assert text(assign_sticky(given)) == {"t-0": "d-0", "u-0": "b-0", "u-1": "c-0", "u-2": "b-1"}
+
+
+def test_what_it_owned_of_a_topic_counts_to_how_much_it_has_of_it() -> None:
+    """a has u-0 and v-0, which nobody owned, and v-1, which it owned: it gives of v, of which it
+    has most, the one that it did not own.
+    """
+    given = AssignmentInput(
+        {"a": {"u": 3, "v": 3}, "b": {"t": 3}, "c": {"t": 2, "u": 2, "v": 2}},
+        {"t": (0,), "u": (0,), "v": (0, 1)},
+        owners(a_0="v-1", c_0="t-0"),
+    )
+    found = {tp: thread[0] for tp, thread in text(assign_sticky(given)).items()}
+    assert found == {"t-0": "b", "u-0": "a", "v-0": "c", "v-1": "a"}
+
+
+def test_who_had_room_with_as_many_shorter_paths_has_none_any_more() -> None:
+    """c gives both of b away, one by one, and takes one long path: with one of b it had room."""
+    given = AssignmentInput(
+        {"a": {"b": 3}, "c": {LONG: 1, "b": 1}},
+        {LONG: (0, 1), "b": (0, 1)},
+        owners(c_0="b-0,b-1"),
+        owner_path_bytes_max=LONG_BYTES + B_BYTES,
+    )
+    found = assign_sticky(given)
+    assert text(found) == {f"{LONG}-0": "c-0", "b-0": "a-0", "b-1": "a-1"}
+    assert found.unassigned == (TopicPartition(LONG, 1),)
+
+
+def test_what_was_given_away_does_not_count_any_more() -> None:
+    """a gives both of y that it owned to b, which had no room before c took some of z from it, and
+    takes x-1 and y-2, which were free. When b has room once more, a has one of x and one of y: then
+    the first topic's goes.
+    """
+    given = AssignmentInput(
+        {"a": {"p": 1, "x": 1, "y": 1}, "b": {"x": 2, "y": 2, "z": 2}, "c": {"z": 2}},
+        {"p": (0, 1, 2), "x": (0, 1), "y": (0, 1, 2), "z": (0, 1, 2, 3, 4)},
+        owners(a_0="p-0,p-1,p-2,y-0,y-1", b_0="z-0,z-1,z-2,z-3,z-4"),
+        owner_path_bytes_max=5 * B_BYTES,
+    )
+    found = text(assign_sticky(given))
+    assert {tp for tp, thread in found.items() if thread == "a-0"} == {"p-0", "p-1", "p-2", "y-2"}
+    assert {tp for tp, thread in found.items() if thread[0] == "c"} == {"z-1", "z-2", "z-3", "z-4"}
+
+
 @pytest.mark.parametrize("name", ASSIGNORS)
 def test_members_without_topics_get_nothing_and_change_nothing(name: str) -> None:
     given = {"b": {"t": 1}, "d": {"t": 1}}

@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from typing import NoReturn, cast
 
 import pytest
 
@@ -33,3 +34,22 @@ def test_values_are_equal_and_hashable_either_way() -> None:
         plain == str(Owner(1, Thread("m", 0), 1))
         and len({Owner(1, Thread("m", 0), 1), Owner(1, Thread("m", 0), 1)}) == 1
     )
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_a_value_has_slots_and_a_hash_either_way(
+    freeze: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_type, "FREEZE", freeze)
+
+    @value_type.value
+    class Place:
+        row: int
+
+    assert not hasattr(Place(3), "__dict__")
+    assert len({Place(3), Place(3), Place(4)}) == 2
+
+
+def test_a_case_that_is_missing_is_an_error_that_names_it() -> None:
+    with pytest.raises(AssertionError, match="no case for 'unheard of'"):
+        value_type.assert_never(cast(NoReturn, "unheard of"))

@@ -59,13 +59,10 @@ def balance(problem: StickyProblem) -> list[int]:
     """For each item its holder, or `FREE` where no holder accepts it or has room."""
     work = _Balance(problem)
     work.keep()
-    while True:
-        placed = work.fill()
-        moved = work.level()
-        if not placed and not moved:
-            return work.holder
-        if not work.free:
-            return work.holder
+    work.fill()
+    while work.level() and work.free:
+        work.fill()
+    return work.holder
 
 
 @dataclass(slots=True)
@@ -126,21 +123,19 @@ class _Balance:
         for holder in range(len(self.load)):
             self._offer(holder)
 
-    def fill(self) -> int:
-        """Step 2. Returns how many items found a holder."""
+    def fill(self) -> None:
+        """Step 2."""
         population = [0] * len(self.classes)
         for index in self.class_of:
             population[index] += 1
         by_kind: dict[int, list[int]] = {}
         for item in self.free:
             by_kind.setdefault(self.problem.kinds[item], []).append(item)
-        before = len(self.free)
         self.free = []
         for kind in sorted(
             by_kind, key=lambda k: (sum(population[c] for c in self.takers.get(k, ())), k)
         ):
             self._fill_kind(by_kind[kind], self.takers.get(kind, []))
-        return before - len(self.free)
 
     def _fill_kind(self, items: list[int], takers: list[int]) -> None:
         """Give items of one kind to the lowest of their takers, through a heap of the classes'
@@ -161,17 +156,20 @@ class _Balance:
             else:
                 heapq.heapreplace(heap, (*top, index))
 
-    def level(self) -> int:
+    def level(self) -> bool:
         """Step 3, in passes: a holder that can give nothing now may be able to after a later move.
-        Returns how many items moved.
+        Returns whether any item moved.
         """
-        total = 0
-        while moved := self._level_once():
-            total += moved
-        return total
+        moved = False
+        while self._level_once():
+            moved = True
+        return moved
 
-    def _level_once(self) -> int:
-        moved = 0
+    def _level_once(self) -> bool:
+        """One pass. The givers' levels never rise in it, so who gives takes nothing afterwards:
+        that would have to end below what it was when it gave.
+        """
+        moved = False
         queues: dict[tuple[int, int], list[int]] = {}
         heap = [
             (-load * self.unit[holder], holder) for holder, load in enumerate(self.load) if load
@@ -183,37 +181,30 @@ class _Balance:
                 continue
             found = self._receiver(giver)
             if found is None:
-                if len(self.classes) == 1:
-                    break
                 continue
-            index, receiver = found
+            (_, receiver), index = found
             item = self._next_item(queues, giver, index)
-            for known in (
-                [key for key in queues if key[0] == receiver] if len(self.classes) > 1 else ()
-            ):
-                del queues[known]
             self._take(item, giver)
             self._give(item, receiver)
             for changed in (giver, receiver):
                 self._offer(changed)
                 heapq.heappush(heap, (-self.load[changed] * self.unit[changed], changed))
-            moved += 1
+            moved = True
         return moved
 
-    def _receiver(self, giver: int) -> tuple[int, int] | None:
-        """The class and the holder that an item of `giver` is to go to; None: no move from it
-        helps.
+    def _receiver(self, giver: int) -> tuple[tuple[int, int], int] | None:
+        """The holder that an item of `giver` is to go to (behind its level then), and its class;
+        None: no move from it helps.
         """
         level = self.load[giver] * self.unit[giver]
-        best: tuple[int, int] | None = None
-        best_class = -1
+        best: tuple[tuple[int, int], int] | None = None
         for index, found in enumerate(self.classes):
             top = self._lowest(index)
-            if top is None or top[0] >= level or (best is not None and top >= best):
+            if top is None or top[0] >= level or (best is not None and top >= best[0]):
                 continue
             if not found.kinds.isdisjoint(self.counts[giver]):
-                best, best_class = top, index
-        return None if best is None else (best_class, best[1])
+                best = top, index
+        return best
 
     def _next_item(self, queues: dict[tuple[int, int], list[int]], giver: int, index: int) -> int:
         """Which item goes from `giver` to a holder of class `index`: one that has no owner or moves
@@ -230,18 +221,18 @@ class _Balance:
     def _queue(self, giver: int, kinds: frozenset[int]) -> list[int]:
         """The giver's items of these kinds, the next to give last."""
         held_by, kind_of, moved = self.problem.held_by, self.problem.kinds, self.problem.moved
-        seen: dict[int, int] = {}
-        ranked = []
+        by_kind: dict[int, list[int]] = {}
         for item in sorted(
             self.items[giver], key=lambda i: (held_by[i] != giver, -moved[i] if moved else 0, i)
         ):
-            kind = kind_of[item]
-            if kind in kinds:
-                seen[kind] = rank = seen.get(kind, 0) + 1
-                ranked.append(
-                    (held_by[item] != giver, rank, -kind, -moved[item] if moved else 0, item)
-                )
-        return [item for *_, item in sorted(ranked)]
+            if kind_of[item] in kinds:
+                by_kind.setdefault(kind_of[item], []).append(item)
+        ranked = sorted(
+            (held_by[item] != giver, rank, -kind, item)
+            for kind, items in by_kind.items()
+            for rank, item in enumerate(items)
+        )
+        return [item for *_, item in ranked]
 
     def _lowest(self, index: int) -> tuple[int, int] | None:
         """(level after one more item, holder) of the lowest holder with room in a class; None: all
