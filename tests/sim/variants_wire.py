@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from consumer.core import messages as msg
-from consumer.gateway import memory
-from consumer.gateway.groups import WireGroups
+from consumer.gateway.members import memory
+from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.members.wire_group import ServedMember
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.restoring import Restoring, Returned
-from consumer.gateway.wire_group import ServedMember
 from tests.sim.weakened import Patch, Variant
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import Check

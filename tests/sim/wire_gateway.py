@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 from consumer.core import messages as msg
 from consumer.core.options import MemberOptions
-from consumer.gateway.agents import IDLE_LOOK_MS
-from consumer.gateway.groups import WireGroups
-from consumer.gateway.memory import ClientMemory
+from consumer.gateway.members.agents import IDLE_LOOK_MS
+from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.members.memory import ClientMemory
+from consumer.gateway.members.wire_group import AgentWishes
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import Answer, Caller, Request, WireCode
-from consumer.gateway.wire_group import AgentWishes
 from consumer.member.driver import MemberDriver
 from tests.sim.kernel import Host, Kernel
 from tests.sim.processes import Process

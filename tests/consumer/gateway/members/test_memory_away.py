@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from consumer.gateway.memory import ClientMemory
+from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.own_session import OwnSession
-from tests.consumer.gateway.test_handing_over import CLIENT
+from tests.consumer.gateway.members.test_handing_over import CLIENT
 from zkcoord.zk.port import (
     OPEN_ACL,
     Committed,
