@@ -150,7 +150,7 @@ def _mute_connection(world: World) -> str | None:
 
 
 def _move_client(world: World) -> str | None:
-    """A client goes to another gateway while the first one lives."""
+    """A client goes to another gateway while the first one lives, and sometimes comes back soon."""
     able = _attached(world)
     if not able:
         return None
@@ -159,8 +159,15 @@ def _move_client(world: World) -> str | None:
     others = [g for g in _gateways(world) if g is not client.connection.gateway]
     if not others:
         return None
-    client.link.prefers = world.kernel.rng.choice(others)
+    first, client.link.prefers = client.connection.gateway, world.kernel.rng.choice(others)
     client.host.do(client.link.disconnect)
+
+    def back() -> None:
+        client.link.prefers = first
+        client.host.do(client.link.disconnect)
+
+    if world.kernel.chance(0.5):
+        world.later(world.kernel.between(100, 900), back)
     return f"{client.host.name} to {client.link.prefers.host.name}"
 
 

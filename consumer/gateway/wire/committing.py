@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from consumer.core import messages as msg
@@ -31,3 +31,24 @@ COMMIT_CODES: Mapping[msg.CommitOutcome, WireCode] = {
     msg.CommitOutcome.NO_LONGER_MEMBER: WireCode.UNKNOWN_MEMBER_ID,
     msg.CommitOutcome.UNAVAILABLE: WireCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
+
+
+def judged(
+    offsets: Mapping[TopicPartition, tuple[int, str]],
+    may_store: Callable[[TopicPartition, int], WireCode],
+) -> tuple[dict[TopicPartition, tuple[int, str]], dict[TopicPartition, WireCode]]:
+    """What of a commit is to be stored, and what is refused: for what it is, or because its member
+    may not store it.
+    """
+    stored: dict[TopicPartition, tuple[int, str]] = {}
+    refused: dict[TopicPartition, WireCode] = {}
+    for tp, (offset, metadata) in offsets.items():
+        if offset < 0:
+            refused[tp] = WireCode.INVALID_REQUEST
+        elif len(metadata.encode("utf-16-le")) // 2 > METADATA_CHARS_MAX:
+            refused[tp] = WireCode.OFFSET_METADATA_TOO_LARGE
+        elif (code := may_store(tp, offset)) is not WireCode.NONE:
+            refused[tp] = code
+        else:
+            stored[tp] = (offset, metadata)
+    return stored, refused

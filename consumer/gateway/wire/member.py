@@ -27,7 +27,7 @@ from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
 from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes
-from .committing import COMMIT_CODES, METADATA_CHARS_MAX, Committing
+from .committing import COMMIT_CODES, Committing, judged
 from .judging import WAITING, JoinWishes
 from .parking import HeartbeatInterval, Parked
 from .requests import (
@@ -166,10 +166,8 @@ class WireMember:
         self.synced = False
         self._give_up_due()
         self.generation = min(self.generation + 1, GENERATION_MAX)
-        self._reply(
-            ticket,
-            JoinAnswer(WireCode.NONE, self.member_id, self.generation, self.protocol),
-        )
+        answer = JoinAnswer(WireCode.NONE, self.member_id, self.generation, self.protocol)
+        self._reply(ticket, answer)
 
     def sync(self, now_ms: int, ticket: int, connection: int, request: SyncRequest) -> None:
         """SyncGroup: parked until the assignment has settled."""
@@ -216,22 +214,7 @@ class WireMember:
             return None
         if request.generation != self.generation:
             return self._reply(ticket, CommitAnswer(WireCode.ILLEGAL_GENERATION))
-        refused: dict[TopicPartition, WireCode] = {}
-        stored: dict[TopicPartition, tuple[int, str]] = {}
-        for tp, (offset, metadata) in request.offsets.items():
-            if offset < 0:
-                refused[tp] = WireCode.INVALID_REQUEST
-            elif len(metadata.encode("utf-16-le")) // 2 > METADATA_CHARS_MAX:
-                refused[tp] = WireCode.OFFSET_METADATA_TOO_LARGE
-            elif tp in self.held and self._returned.is_behind(tp, offset):
-                self._again.add(tp)
-                refused[tp] = WireCode.REBALANCE_IN_PROGRESS
-            elif tp in self.held and tp not in self._again:
-                stored[tp] = (offset, metadata)
-            else:
-                refused[tp] = (
-                    WireCode.REBALANCE_IN_PROGRESS if self._busy else WireCode.ILLEGAL_GENERATION
-                )
+        stored, refused = judged(request.offsets, self._may_store)
         if not stored:
             return self._reply(ticket, CommitAnswer(WireCode.NONE, refused))
         self._tokens += 1
@@ -239,6 +222,13 @@ class WireMember:
         offsets = {tp: offset for tp, (offset, _) in stored.items()}
         texts = {tp: text for tp, (_, text) in stored.items() if text}
         self._out.append(Tell(msg.Commit(self._tokens, offsets, self._epoch, texts)))
+
+    def _may_store(self, tp: TopicPartition, offset: int) -> WireCode:
+        if tp in self.held and tp not in self._again:
+            if not self._returned.is_behind(tp, offset):
+                return WireCode.NONE
+            self._again.add(tp)
+        return WireCode.REBALANCE_IN_PROGRESS if self._busy else WireCode.ILLEGAL_GENERATION
 
     def leave(self, reason: str) -> None:
         """The client leaves, or is taken for gone."""
@@ -335,8 +325,8 @@ class WireMember:
         self._epoch = max(self._epoch, message.assignment_epoch)
         for tp, offset in message.offsets.items():
             self.held[tp] = (offset, message.metadata.get(tp, ""))
-            if self._restoring is not None and tp in self.has:
-                self._returned.stored[tp] = offset
+        if self._restoring is not None:
+            self._returned.came(message.offsets, self.has)
         for tp in message.unset:
             self.held[tp] = (-1, "")
         self._nothing_to_get = not message.offsets and not message.unset and not self.held

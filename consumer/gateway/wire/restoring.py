@@ -9,7 +9,7 @@ told what is so now, as of any other change.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.model import TopicPartition
@@ -77,6 +77,10 @@ class Returned:
     """
 
     stored: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def came(self, offsets: Mapping[TopicPartition, int], has: Collection[TopicPartition]) -> None:
+        """The agent was assigned these, of which the client has some."""
+        self.stored.update({tp: offset for tp, offset in offsets.items() if tp in has})
 
     def is_behind(self, tp: TopicPartition, offset: int) -> bool:
         """Whether a commit would go back. One that does not says that the client is as far: what it
