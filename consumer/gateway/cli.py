@@ -12,7 +12,7 @@ from consumer.gateway.options import GatewayOptions
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.cli.brokers import security_options
 from zkcoord.config.option_spec import Use
-from zkcoord.config.settings import log_options, zk_options
+from zkcoord.config.settings import http_options, log_options, zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
@@ -52,9 +52,13 @@ def run(args: argparse.Namespace) -> int:
     security = security_options(settings.text("kafka_config"))
     logs = Logs(log_options(settings))
     try:
-        return Gateway(options, zk, security).run()
+        gateway = Gateway(options, zk, security)
+        status = gateway.run()
     finally:
         logs.stop()
+    if not gateway.ending.complete:
+        os._exit(status)  # threads that still wait for a broker would hold the process up
+    return status
 
 
 def gateway_options(settings: Settings) -> GatewayOptions:
@@ -90,6 +94,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         ),
         guardian=settings.switch("guardian"),
         names_gateways=settings.switch("gateways_in_metadata"),
+        http=http_options(settings),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from consumer.gateway.address import Address
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
+from zkcoord.config.settings import HttpOptions
 from zkcoord.znodes.paths import Layout
 
 BROKER_PORTS_APART = 1
@@ -36,6 +37,7 @@ class GatewayOptions:
     frame_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = 10_000
     connections_per_address_max: int = 5_000
+    http: HttpOptions | None = None
 
     @property
     def host(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,11 @@ from consumer.gateway.members.agents import Agents, find_begin, guard
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
+from consumer.gateway.operation.codes import OK, REFUSED, codes_of_answer
+from consumer.gateway.operation.ending import GatewayEnd, hand_over
+from consumer.gateway.operation.exposition import GatewaySeen
+from consumer.gateway.operation.figures import RelayFigures
+from consumer.gateway.operation.reports import SERVING, Reports
 from consumer.gateway.options import GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
@@ -51,9 +55,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
-CLOSE_S = 8.0
 GROUPS_PER_REQUEST_MAX = 1_000
-FIRST_LOOK_S = 10.0
 
 
 @dataclass(slots=True)
@@ -70,6 +72,8 @@ class Gateway:
 
     def __init__(self, options: GatewayOptions, zk: ZkOptions, security: Mapping[str, Any]) -> None:
         self.options = options
+        self.figures = RelayFigures()
+        self.reports = Reports(options.http, self)
         self.zk = zk
         self.cluster = Cluster(options.brokers, security)
         self.store = GroupStore(zk, options.layout)
@@ -113,7 +117,7 @@ class Gateway:
         self._servers: dict[int, asyncio.Server] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
-        self._stopping: asyncio.Event
+        self.ending = GatewayEnd()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises
@@ -123,21 +127,17 @@ class Gateway:
 
     async def _main(self, ready: Callable[[], None]) -> int:
         self._events = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._events.add_signal_handler(number, self._stopping.set)
+        self.ending.listen(self._events)
         self.members.attach(self.groups)
         self.members.attach(self.session)
         self.members.post(self.session.start)
         self.members.start(self._members_end)
+        self.reports.start(self._events)
         try:
-            self.seen = await self._run(self.cluster.look)
-            await self._listen(-1, self.options.listen.port)
-            await self._follow_brokers()
-            ready()
-            await self._serve()
+            await self.ending.meanwhile(self._serve(ready))
         finally:
-            await self._close()
+            await self.ending.finish(self._close())
+            self.pool.shutdown(wait=False, cancel_futures=True)
         return 1 if self.members.failure is not None else 0
 
     def _new_guardian(self) -> Guardian:
@@ -156,19 +156,22 @@ class Gateway:
         )
 
     def _members_end(self) -> None:
-        self._events.call_soon_threadsafe(self._stopping.set)
+        self._events.call_soon_threadsafe(self.ending.stopping.set)
 
-    async def _serve(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await asyncio.wait_for(self._stopping.wait(), LOOK_EVERY_S)
-            except asyncio.TimeoutError:
-                for connection in list(self._connections.values()):
-                    connection.drop_if_slow()
-                await self._look()
-                if self._events.time() >= self._leftovers_at:
-                    self._leftovers_at = self._events.time() + LEFTOVERS_EVERY_S
-                    await self._run(self.leftovers.look)
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        """Until it is cancelled."""
+        self.seen = await self._run(self.cluster.look)
+        await self._listen(-1, self.options.listen.port)
+        await self._follow_brokers()
+        ready()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            for connection in list(self._connections.values()):
+                connection.drop_if_slow()
+            await self._look()
+            if self._events.time() >= self._leftovers_at:
+                self._leftovers_at = self._events.time() + LEFTOVERS_EVERY_S
+                await self._run(self.leftovers.look)
 
     async def _look(self) -> None:
         try:
@@ -210,7 +213,7 @@ class Gateway:
 
     def _accept(self, broker_id: int) -> ClientConnection:
         self._numbers += 1
-        connection = ClientConnection(_Listener(self, broker_id), self._numbers)
+        connection = ClientConnection(_Listener(self, broker_id), self._numbers, self.figures)
         self._connections[self._numbers] = connection
         return connection
 
@@ -294,6 +297,7 @@ class Gateway:
                 shown(ours[0]),
                 shown(head.client_id),
             )
+            self.figures.answered(head.key, REFUSED, 0.0)
             return frames.refused_transaction(head, body)
         may = permissions(connection, NEEDS.get(head.key, GroupRight.READ), groups)
         self._spawn(self.tools.answer(connection, head, body, may))
@@ -329,7 +333,7 @@ class Gateway:
             self._to_member(connection, head, body, request)
         else:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            connection.answer_later(head, frames.refused(head, body, code))
+            connection.answer_later(head, frames.refused(head, body, code), REFUSED)
 
     def _to_member(
         self, connection: ClientConnection, head: Head, body: Any, request: Request
@@ -376,7 +380,7 @@ class Gateway:
         permitted = await may
         node_id, address = self.coordinator(listener.broker_id)
         found = frames.found_coordinator(head, keys, permitted, node_id, address)
-        connection.answer_later(head, found)
+        connection.answer_later(head, found, OK if permitted.issuperset(keys) else REFUSED)
 
     # answers
 
@@ -386,9 +390,8 @@ class Gateway:
 
     def _send(self, ticket: int, answer: Answer) -> None:
         asked = self._open.pop(ticket)
-        asked.connection.answer_later(
-            asked.head, frames.encode_answer(asked.head, asked.body, answer)
-        )
+        frame = frames.encode_answer(asked.head, asked.body, answer)
+        asked.connection.answer_later(asked.head, frame, codes_of_answer(answer))
 
     def _spawn(self, work: Any) -> None:
         task = self._events.create_task(work)
@@ -414,30 +417,40 @@ class Gateway:
         """On the members' thread."""
         self.pool.submit(find_begin, self.cluster, group, ask, answer)
 
+    # what is said of it
+
+    def readiness(self) -> str:
+        """See `Watched`."""
+        if self.ending.stopping.is_set():
+            return "stopping"
+        if self.session.port is None:
+            return "not connected to ZooKeeper"
+        return SERVING if -1 in self._servers else "no broker has answered yet"
+
+    def seen_now(self) -> GatewaySeen:
+        """See `Watched`."""
+        own = Address(self.options.host, self.options.listen.port)
+        return GatewaySeen(
+            self.readiness() == SERVING,
+            self.session.port is not None,
+            len(self._connections),
+            len(self.seen.brokers),
+            sum(where != own for _, where in self.gateways),
+            self.members.queued,
+        )
+
     # the end
 
     async def _close(self) -> None:
         for server in self._servers.values():
             server.close()
-        self.members.post(self.groups.close)
-        deadline = self._events.time() + CLOSE_S
-        while self._events.time() < deadline and not self.members.stopped.is_set():
-            if await self._ask_members(lambda: self.groups.finished):
-                break
-            await asyncio.sleep(0.02)
-        self.members.post(self.session.close)
-        while self._events.time() < deadline and not self.members.stopped.is_set():
-            if await self._ask_members(lambda: self.session.finished):
-                break
-            await asyncio.sleep(0.02)
+        await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()
         self.members.stop()
-        await self._run(self.members.join, CLOSE_S)
-        await self._run(self.store.close)
-        await self._run(self.cluster.close)
-        await self._run(self.guardian.stop)
-        self.pool.shutdown(wait=False)
+        for work in (self.members.join, self.store.close, self.cluster.close, self.guardian.stop):
+            await self._run(work)
+        await self._run(self.reports.stop)
 
 
 class _Listener:

@@ -92,6 +92,7 @@ class WireGroups:
         self.times = times
         self.memory = memory
         self.closing = False
+        self.taken_over = 0
         self.groups: dict[str, WireGroup] = {}
         self.recalls = (
             None
@@ -173,6 +174,11 @@ class WireGroups:
             self._cut_short(served)
 
     @property
+    def leaving(self) -> int:
+        """How many members are over whose session is not yet."""
+        return len(self._closing)
+
+    @property
     def finished(self) -> bool:
         """Whether no session is left."""
         return not self._closing and not any(g.members for g in self.groups.values())
@@ -210,6 +216,7 @@ class WireGroups:
         served = self.newcomers.restore(group, client)
         if served is not None:
             served.remembered = True
+            self.taken_over += 1
             self._touched(served)
         self._drop_if_empty(group)
 

@@ -16,7 +16,7 @@ import logging
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +29,7 @@ from consumer.gateway.frames import (
     Head,
     decode_head,
 )
+from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import HIGH_WATER, BrokerConnection
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
@@ -76,7 +77,7 @@ class Host(Protocol):
 class _Expected:
     """An answer that is due: ours once `ready` is set, or a broker's (`ours` is False), which is
     rewritten if `head` is there, or given to `after`. What was `asked_by_us` is not the client's to
-    see.
+    see. `since_s`: when a request that is answered here came.
     """
 
     ours: bool
@@ -84,14 +85,16 @@ class _Expected:
     ready: bytes | None = None
     after: Callable[[bytes], None] | None = None
     asked_by_us: bool = False
+    since_s: float = 0.0
 
 
 class ClientConnection(asyncio.Protocol):
     """See the module."""
 
-    def __init__(self, host: Host, number: int) -> None:
+    def __init__(self, host: Host, number: int, figures: RelayFigures | None = None) -> None:
         self.host = host
         self.number = number
+        self.figures = RelayFigures() if figures is None else figures
         self.peer = ""
         self.client_id = ""
         self.software = ""
@@ -124,7 +127,9 @@ class ClientConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
         self._half_since_s = time.monotonic()
+        self.figures.accepted += 1
         if not self.host.admits(self):
+            self.figures.turned_away += 1
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -148,6 +153,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Split what comes into frames, and pass on what is the broker's."""
+        self.figures.from_clients += len(data)
         try:
             self._take(data)
         except BadFrameError as error:
@@ -236,7 +242,8 @@ class ClientConnection(asyncio.Protocol):
             self._expect_brokers(head)
             self._to_broker(struct.pack(">i", len(frame)) + frame)
         elif answer is not True:
-            self._expected.append(_Expected(True, head, answer if answer else None))
+            ready = answer if answer else None
+            self._expected.append(_Expected(True, head, ready, since_s=time.monotonic()))
             self._flush()
 
     def _pass(self, head: Head, length: int, has_answer: bool) -> None:
@@ -249,11 +256,12 @@ class ClientConnection(asyncio.Protocol):
     def _expect_brokers(self, head: Head) -> None:
         self._expected.append(_Expected(False, head if head.key in REWRITTEN else None))
 
-    def answer_later(self, head: Head, frame: bytes) -> None:
-        """The answer to a request for which `serve` said None."""
+    def answer_later(self, head: Head, frame: bytes, codes: Iterable[int] = ()) -> None:
+        """The answer to a request for which `serve` said None; `codes` that stand in it."""
         for expected in self._expected:
             if expected.ours and expected.ready is None and expected.head is head:
                 expected.ready = frame
+                self.figures.answered(head.key, codes, time.monotonic() - expected.since_s)
                 break
         self._flush()
 
@@ -297,6 +305,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _send(self, data: bytes | memoryview) -> None:
         if self._transport is not None:
+            self.figures.to_clients += len(data)
             self._transport.write(data)
 
     def _drop(self, why: str) -> None:
@@ -313,6 +322,7 @@ class ClientConnection(asyncio.Protocol):
     # the broker
 
     def _to_broker(self, data: bytes) -> None:
+        self.figures.to_brokers += len(data)
         if self._broker is not None:
             self._broker.write(data)
             return
@@ -326,6 +336,7 @@ class ClientConnection(asyncio.Protocol):
     async def _connect(self) -> None:
         address = self.host.upstream()
         if address is None:
+            self.figures.broker_failures += 1
             return self._drop("no broker is known behind this port")
         loop = asyncio.get_running_loop()
         try:
@@ -334,8 +345,10 @@ class ClientConnection(asyncio.Protocol):
                 CONNECT_S,
             )
         except (OSError, asyncio.TimeoutError) as error:
+            self.figures.broker_failures += 1
             return self._drop(f"the broker at {address} does not answer ({error!s})")
         self._broker = broker
+        self.figures.broker_connections += 1
         for data in self._waiting:
             broker.write(data)
         self._waiting.clear()
@@ -360,6 +373,7 @@ class ClientConnection(asyncio.Protocol):
 
     def from_broker(self, data: bytes) -> None:
         """Pass answers on, in the turn of each."""
+        self.figures.from_brokers += len(data)
         try:
             self._from_broker(data)
         except BadAnswerError as error:
