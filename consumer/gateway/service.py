@@ -99,7 +99,13 @@ class Gateway:
         self.groups = WireGroups(
             boot_ms,
             self.members.post,
-            Agents(zk, options.layout, self.members.post, self._new_guardian).make,
+            Agents(
+                zk,
+                options.layout,
+                self.members.post,
+                self._new_guardian,
+                str(Address(options.host, options.listen.port)),
+            ).make,
             self._answered,
             self._begin,
             lambda: str(uuid.uuid4()),
@@ -341,7 +347,7 @@ class Gateway:
         self._tickets += 1
         ticket = self._tickets
         self._open[ticket] = OpenRequest(connection, head, body)
-        caller = Caller(connection.number, head.client_id, connection.peer)
+        caller = Caller(connection.number, head.client_id, connection.peer, connection.software)
         self.members.post(lambda: self.groups.request(ticket, caller, request))
 
     def _another(self, connection: ClientConnection) -> None:

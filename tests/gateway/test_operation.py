@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.harness.command import Running
 from tests.harness.kafka import create_topic, unique
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
 from tests.kafka.groups import coordinator
+from zkcoord.cli.main import main
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import KafkaBroker
 
@@ -121,3 +123,42 @@ def test_one_that_cannot_close_its_sessions_is_not_ready_and_ends_in_time_or_at_
             assert ("1 clients of 1 groups" in process.log()) != again
             proxy.heal()
             client.close()
+
+
+def test_clients_are_described_and_what_was_decided_for_them_can_be_replayed(
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    tmp_path: Path,
+    topic: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    group, home = unique("g"), tmp_path / "coordinator"
+    home.mkdir()
+    leads = Running(home, "--zookeeper", kafka_zk_hosts)
+    with leads, GatewayProcess(tmp_path / "g", kafka_zk_hosts, kafka_broker.address) as gateway:
+        first = Librdkafka(gateway.address, group, topic, **{"client.id": "one"})
+        other = Librdkafka(
+            gateway.address, group, topic, **{"client.id": "two", "group.instance.id": "named"}
+        )
+        shared([first, other], PARTITIONS)
+        asked = ["groups", "describe", group, "--zookeeper", kafka_zk_hosts]
+        assert main([*asked, "--json"]) == 0
+        members = json.loads(capsys.readouterr().out)["members"]
+        said = {one["client_id"]: one for one in members}
+        assert set(said) == {"one", "two"}
+        for one in said.values():
+            assert one["library"].startswith("confluent-kafka-python ")
+            assert (one["gateway"], one["host"]) == (gateway.address, "127.0.0.1")
+        assert (said["one"]["instance"], said["two"]["instance"]) == (None, "named")
+        assert main([*asked, "--members", "--verbose"]) == 0
+        assert gateway.address in capsys.readouterr().out
+        first.close()
+        shared([other], PARTITIONS)
+        other.close()
+        assert leads.signal() == 0
+    assert main(["journal", "--group", group, "--journal-dir", str(leads.journal)]) == 0
+    assert "member joined" in capsys.readouterr().out
+    assert main(["replay", str(leads.journal), "--group", group]) == 0
+    assert "identical" in capsys.readouterr().out.splitlines()[-1]
+    (recording,) = leads.journal.glob("inputs-*.jsonl")
+    assert b"confluent-kafka-python " in recording.read_bytes()

@@ -33,6 +33,7 @@ from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import HIGH_WATER, BrokerConnection
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
+from consumer.gateway.relay.software import software_of
 
 log = logging.getLogger(__name__)
 
@@ -237,6 +238,8 @@ class ClientConnection(asyncio.Protocol):
         return head.key in MAX_VERSIONS or head.key == API_VERSIONS
 
     def _serve(self, head: Head, frame: bytes) -> None:
+        if head.key == API_VERSIONS:
+            self.software = software_of(head, frame)
         answer = self.host.serve(self, head, frame)
         if answer is False:
             self._expect_brokers(head)

@@ -41,11 +41,14 @@ class WireCode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the connection, the client id of its requests, and its address, for people."""
+    """Who asks: the connection; for people the client id of its requests, its address, and its
+    library with its version ("": not known).
+    """
 
     connection: int
     client_id: str = ""
     host: str = ""
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True)
