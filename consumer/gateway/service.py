@@ -26,11 +26,13 @@ from consumer.gateway.members.agents import Agents, find_begin, guard
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
+from consumer.gateway.operation import direct_members
+from consumer.gateway.operation.chores import Chores
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_answer
+from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
-from consumer.gateway.operation.exposition import GatewaySeen
 from consumer.gateway.operation.figures import RelayFigures
-from consumer.gateway.operation.reports import SERVING, Reports
+from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
@@ -72,6 +74,7 @@ class Gateway:
 
     def __init__(self, options: GatewayOptions, zk: ZkOptions, security: Mapping[str, Any]) -> None:
         self.options = options
+        self.own = Address(options.host, options.listen.port)
         self.figures = RelayFigures()
         self.reports = Reports(options.http, self)
         self.zk = zk
@@ -89,7 +92,7 @@ class Gateway:
                 options.layout,
                 zk.acl,
                 zk.roles,
-                Address(options.host, options.listen.port),
+                self.own,
                 self._gateways_changed,
             )
         )
@@ -104,7 +107,7 @@ class Gateway:
                 options.layout,
                 self.members.post,
                 self._new_guardian,
-                str(Address(options.host, options.listen.port)),
+                str(self.own),
             ).make,
             self._answered,
             self._begin,
@@ -115,7 +118,11 @@ class Gateway:
         )
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
-        self._leftovers_at = 0.0
+        self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
+        self.chores = Chores(
+            (LEFTOVERS_EVERY_S, self.leftovers.look),
+            (direct_members.LOOK_EVERY_S, self.direct.look),
+        )
         self._connections: dict[int, ClientConnection] = {}
         self._numbers = 0
         self._tickets = 0
@@ -175,9 +182,7 @@ class Gateway:
             for connection in list(self._connections.values()):
                 connection.drop_if_slow()
             await self._look()
-            if self._events.time() >= self._leftovers_at:
-                self._leftovers_at = self._events.time() + LEFTOVERS_EVERY_S
-                await self._run(self.leftovers.look)
+            await self.chores.do(self._run, self._events.time())
 
     async def _look(self) -> None:
         try:
@@ -256,10 +261,9 @@ class Gateway:
         back to the one that it has lost. Where gateways are not named, a broker, at this gateway's
         address of it.
         """
-        own = Address(self.options.host, self.options.listen.port)
         for known, address in self.gateways:
-            if address == own:
-                return known, own
+            if address == self.own:
+                return known, self.own
         known = broker_id if broker_id in self.seen.brokers else min(self.seen.brokers, default=0)
         return known, Address(self.options.host, self.options.broker_port(known))
 
@@ -425,25 +429,15 @@ class Gateway:
 
     # what is said of it
 
-    def readiness(self) -> str:
-        """See `Watched`."""
-        if self.ending.stopping.is_set():
-            return "stopping"
-        if self.session.port is None:
-            return "not connected to ZooKeeper"
-        return SERVING if -1 in self._servers else "no broker has answered yet"
+    @property
+    def listening(self) -> bool:
+        """Whether clients can begin."""
+        return -1 in self._servers
 
-    def seen_now(self) -> GatewaySeen:
-        """See `Watched`."""
-        own = Address(self.options.host, self.options.listen.port)
-        return GatewaySeen(
-            self.readiness() == SERVING,
-            self.session.port is not None,
-            len(self._connections),
-            len(self.seen.brokers),
-            sum(where != own for _, where in self.gateways),
-            self.members.queued,
-        )
+    @property
+    def connections(self) -> int:
+        """How many there are of clients."""
+        return len(self._connections)
 
     # the end
 

@@ -88,7 +88,7 @@ def test_it_is_watched_and_ends_in_order(gateway: Watched, topic: str) -> None:
     for way in ("from_clients", "to_clients", "from_brokers", "to_brokers"):
         assert gateway.sample(f'zkcoord_gateway_bytes_total{{way="{way}"}}') > 0
     assert json.loads(gateway.get("/groups")[1]) == {
-        "groups": [{"group": group, "members": 2, "partitions": PARTITIONS}],
+        "groups": [{"group": group, "members": 2, "partitions": PARTITIONS, "in_kafka": []}],
         "left_off": 0,
     }
     assert gateway.process.stop() == 0
@@ -97,6 +97,28 @@ def test_it_is_watched_and_ends_in_order(gateway: Watched, topic: str) -> None:
     assert "0 sessions are left" in gateway.process.log()
     for client in clients:
         client.close()
+
+
+@pytest.mark.slow  # a gateway looks every 30 s
+def test_a_client_that_goes_to_the_brokers_by_itself_is_named(
+    gateway: Watched, topic: str, kafka_broker: KafkaBroker
+) -> None:
+    group = unique("g")
+    ours = Librdkafka(gateway.process.address, group, topic)
+    shared([ours], PARTITIONS)
+    theirs = Librdkafka(kafka_broker.address, group, topic, **{"client.id": "by-itself"})
+    shared([theirs], PARTITIONS)
+    wait_until(
+        lambda: gateway.sample("zkcoord_gateway_groups_split") == 1, PATIENCE_S, "a split group"
+    )
+    (found,) = json.loads(gateway.get("/groups")[1])["groups"]
+    assert found["group"] == group and "by-itself" in found["in_kafka"][0]
+    assert gateway.process.log().count("is split: members of it are here, and 1 in") == 1
+    theirs.close()
+    wait_until(
+        lambda: gateway.sample("zkcoord_gateway_groups_split") == 0, PATIENCE_S, "one coordinator"
+    )
+    ours.close()
 
 
 @pytest.mark.parametrize("again", [True, False])

@@ -13,7 +13,7 @@ from consumer.core.options import MemberOptions
 from consumer.gateway.cluster import Cluster
 from consumer.gateway.members.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
-from zkcoord.errors import UnavailableError
+from zkcoord.errors import ZkcoordError
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
@@ -137,7 +137,7 @@ def find_begin(
             found = {tp: committed[tp] for tp in rest if tp in committed}
             unset = [tp for tp in rest if tp not in committed]
         found.update(cluster.earliest(ask.earliest))
-    except UnavailableError as error:
+    except ZkcoordError as error:
         log.warning("it cannot be found out where group %s begins: %s", group, error)
         found, unset = {}, []
     answer(msg.Resolved(ask.token, found, tuple(unset)))

@@ -26,7 +26,9 @@ PREFIX = "zkcoord_gateway_"
 
 @dataclass(frozen=True, slots=True)
 class GatewaySeen:
-    """The rest, at one moment. `neighbours`: other gateways that are announced."""
+    """The rest, at one moment. `neighbours`: other gateways that clients are told of; `split`:
+    groups with members here and in Kafka's own coordinator.
+    """
 
     ready: bool
     connected: bool
@@ -34,6 +36,7 @@ class GatewaySeen:
     brokers: int
     neighbours: int
     events_queued: int
+    split: int = 0
 
 
 class _Fixed:
@@ -68,6 +71,7 @@ def _gauges(members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
         ("neighbours", "Other gateways known.", seen.neighbours),
         ("groups", "Groups with members here.", members.groups),
         ("members", "Members here, each a client.", members.members),
+        ("groups_split", "Groups with members in Kafka's own coordinator, too.", seen.split),
         ("members_leaving", "Members whose client is gone, not their session.", members.leaving),
         (
             "clients_remembered",

@@ -4,6 +4,7 @@ loop, and visits each member once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from consumer.gateway.members.groups import WireGroups
@@ -31,11 +32,14 @@ class MembersSeen:
 
 @dataclass(frozen=True, slots=True)
 class ServedGroup:
-    """One group: its members here, and how many partitions they hold."""
+    """One group: its members here, and how many partitions they hold. `in_kafka`: the first of its
+    members that live in Kafka's own coordinator.
+    """
 
     group: str
     members: int
     partitions: int
+    in_kafka: tuple[str, ...] = ()
 
 
 def members_seen(groups: WireGroups) -> MembersSeen:
@@ -60,12 +64,20 @@ def members_seen(groups: WireGroups) -> MembersSeen:
     )
 
 
-def groups_seen(groups: WireGroups) -> tuple[list[ServedGroup], int]:
+def group_names(groups: WireGroups) -> list[str]:
+    """The groups with members here, sorted."""
+    return sorted(name for name, group in groups.groups.items() if group.members)
+
+
+def groups_seen(
+    groups: WireGroups, split: Mapping[str, tuple[str, ...]]
+) -> tuple[list[ServedGroup], int]:
     """The first `GROUPS_SHOWN_MAX` groups with members here, by name, and how many there are."""
-    names = sorted(name for name, group in groups.groups.items() if group.members)
-    return [_seen(groups.groups[name]) for name in names[:GROUPS_SHOWN_MAX]], len(names)
+    names = group_names(groups)
+    shown = [_seen(groups.groups[name], split) for name in names[:GROUPS_SHOWN_MAX]]
+    return shown, len(names)
 
 
-def _seen(group: WireGroup) -> ServedGroup:
+def _seen(group: WireGroup, split: Mapping[str, tuple[str, ...]]) -> ServedGroup:
     held = sum(len(served.wire.held) for served in group.members.values())
-    return ServedGroup(group.name, len(group.members), held)
+    return ServedGroup(group.name, len(group.members), held, split.get(group.name, ()))

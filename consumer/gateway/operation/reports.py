@@ -14,10 +14,15 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Protocol, TypeVar
 
+from consumer.gateway.address import Address
+from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.operation.direct_members import DirectMembers
+from consumer.gateway.operation.ending import GatewayEnd
 from consumer.gateway.operation.exposition import GatewaySeen, metrics_text
 from consumer.gateway.operation.figures import RelayFigures
-from consumer.gateway.operation.members_seen import groups_seen, members_seen
+from consumer.gateway.operation.members_seen import group_names, groups_seen, members_seen
+from consumer.gateway.own_session import OwnSession
 from zkcoord.config.settings import HttpOptions
 from zkcoord.coordinator.http.server import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
 from zkcoord.coordinator.http.shared_answer import SharedAnswer
@@ -39,12 +44,42 @@ class Watched(Protocol):
     figures: RelayFigures
     groups: WireGroups
     members: Loop
+    direct: DirectMembers
+    ending: GatewayEnd
+    session: OwnSession
+    seen: ClusterSeen
+    gateways: tuple[tuple[int, Address], ...]
+    own: Address
 
-    def readiness(self) -> str:
-        """In words; `SERVING` where clients are served. Called on the event loop."""
+    @property
+    def listening(self) -> bool:
+        """Whether clients can begin."""
 
-    def seen_now(self) -> GatewaySeen:
-        """At this moment. Called on the event loop."""
+    @property
+    def connections(self) -> int:
+        """How many there are of clients."""
+
+
+def readiness(gateway: Watched) -> str:
+    """In words; `SERVING` where clients are served. On the event loop."""
+    if gateway.ending.stopping.is_set():
+        return "stopping"
+    if gateway.session.port is None:
+        return "not connected to ZooKeeper"
+    return SERVING if gateway.listening else "no broker has answered yet"
+
+
+def seen_now(gateway: Watched) -> GatewaySeen:
+    """What there is at this moment. On the event loop."""
+    return GatewaySeen(
+        readiness(gateway) == SERVING,
+        gateway.session.port is not None,
+        gateway.connections,
+        len(gateway.seen.brokers),
+        sum(where != gateway.own for _, where in gateway.gateways),
+        gateway.members.queued,
+        len(gateway.direct.split),
+    )
 
 
 class Reports:
@@ -76,6 +111,12 @@ class Reports:
         if self.http is not None:
             self.http.stop()
 
+    def groups_here(self) -> list[str]:
+        """The groups with members here, sorted; on any thread that may wait. Raises
+        `TimeoutError`.
+        """
+        return self._ask_members(lambda: group_names(self.gateway.groups))
+
     # on the server's threads
 
     def respond(self, path: str) -> HttpAnswer:
@@ -94,12 +135,13 @@ class Reports:
 
     def _make_metrics(self) -> HttpAnswer:
         members = self._ask_members(lambda: members_seen(self.gateway.groups))
-        seen = self._ask_events(self.gateway.seen_now)
+        seen = self._ask_events(lambda: seen_now(self.gateway))
         text = metrics_text(self.gateway.figures, members, seen)
         return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, text)
 
     def _make_groups(self) -> HttpAnswer:
-        groups, count = self._ask_members(lambda: groups_seen(self.gateway.groups))
+        split = self.gateway.direct.split
+        groups, count = self._ask_members(lambda: groups_seen(self.gateway.groups, split))
         return document(
             {"groups": [asdict(one) for one in groups], "left_off": count - len(groups)}
         )
@@ -107,7 +149,7 @@ class Reports:
     def _make_readiness(self) -> str:
         """Both loops must answer."""
         self._ask_members(lambda: None)
-        return self._ask_events(self.gateway.readiness)
+        return self._ask_events(lambda: readiness(self.gateway))
 
     def _ask_members(self, work: Callable[[], T]) -> T:
         return self.gateway.members.submit(work).result(ASK_DEADLINE_MS / 1000)

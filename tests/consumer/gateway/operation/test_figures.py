@@ -190,7 +190,7 @@ def test_what_is_parked_and_who_is_here() -> None:
     world.ask(wire.CommitRequest("g", first, 1, {TP: (7, "")}), connection=2)
     parked = members_seen(world.groups).parked
     assert parked == {"heartbeat": 1, "sync": 1, "commit": 1, "recall": 0}
-    assert groups_seen(world.groups) == ([ServedGroup("g", 1, 1), ServedGroup("h", 1, 0)], 2)
+    assert groups_seen(world.groups, {}) == ([ServedGroup("g", 1, 1), ServedGroup("h", 1, 0)], 2)
     world.ask(SyncRequest("h", second, 99))
     world.ask(wire.LeaveRequest("g", ((first, None),)))
     seen = members_seen(world.groups)
@@ -202,7 +202,7 @@ def test_groups_that_are_shown_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     world = World()
     for name in "cab":
         world.member(group=name)
-    shown, count = groups_seen(world.groups)
+    shown, count = groups_seen(world.groups, {})
     assert ([one.group for one in shown], count) == (["a", "b"], 3)
 
 

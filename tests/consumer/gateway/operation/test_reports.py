@@ -7,15 +7,20 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from consumer.gateway.address import Address
 from consumer.gateway.cli import gateway_options
+from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.operation import reports as reports_module
-from consumer.gateway.operation.exposition import GatewaySeen
+from consumer.gateway.operation.direct_members import DirectMembers
+from consumer.gateway.operation.ending import GatewayEnd
 from consumer.gateway.operation.figures import RelayFigures
-from consumer.gateway.operation.reports import SERVING, Reports
+from consumer.gateway.operation.reports import Reports
 from tests.consumer.gateway.members.test_groups import World
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import HttpOptions
@@ -32,21 +37,27 @@ class Scene:
         self.world = World()
         self.groups = self.world.groups
         self.members = Loop("scene")
-        self.words = SERVING
+        self.ending = GatewayEnd()
+        self.session: Any = SimpleNamespace(port=object())
+        self.seen = ClusterSeen({1: Address("kafka1", 9092)})
+        self.own = Address("gw1", 9192)
+        self.gateways = tuple((n, Address(f"gw{n}", 9192)) for n in (1, 2, 3))
+        self.listening = True
+        self.connections = 7
         self.members.start()
         self.events = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.events.run_forever)
         self.thread.start()
         self.reports = Reports(HttpOptions("127.0.0.1", 0, ("gw.example",)), self)
+        self.asked: list[Sequence[str]] = []
+        self.direct = DirectMembers(self._live_members, self.reports.groups_here)
         self.reports.start(self.events)
         assert self.reports.http is not None
         self.port = self.reports.http.port
 
-    def readiness(self) -> str:
-        return self.words
-
-    def seen_now(self) -> GatewaySeen:
-        return GatewaySeen(self.words == SERVING, True, 3, 1, 2, 4)
+    def _live_members(self, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        self.asked.append(groups)
+        return dict.fromkeys(groups, ("app on /10.0.0.9",))
 
     def get(self, path: str, host: str = "localhost") -> tuple[int, str]:
         """Status and body."""
@@ -88,7 +99,7 @@ def test_each_path(scene: Scene) -> None:
     assert "zkcoord_gateway_members 1.0" in text and "zkcoord_gateway_neighbours 2.0" in text
     status, text = scene.get("/groups")
     assert json.loads(text) == {
-        "groups": [{"group": "g", "members": 1, "partitions": 0}],
+        "groups": [{"group": "g", "members": 1, "partitions": 0, "in_kafka": []}],
         "left_off": 0,
     }
     assert scene.get("/other")[0] == 404
@@ -96,8 +107,21 @@ def test_each_path(scene: Scene) -> None:
     assert scene.get("/ready", "gw.example")[0] == 200
 
 
+def test_groups_that_are_split_are_named(scene: Scene) -> None:
+    scene.world.member(group="g")
+    scene.direct.look()
+    assert scene.asked == [["g"]]
+    (group,) = json.loads(scene.get("/groups")[1])["groups"]
+    assert group["in_kafka"] == ["app on /10.0.0.9"]
+    assert "zkcoord_gateway_groups_split 1.0" in scene.get("/metrics")[1]
+
+
 def test_who_does_not_serve_is_alive_and_not_ready(scene: Scene) -> None:
-    scene.words = "stopping"
+    scene.listening = False
+    assert scene.get("/ready") == (503, "no broker has answered yet\n")
+    scene.session.port = None
+    assert scene.get("/ready") == (503, "not connected to ZooKeeper\n")
+    scene.events.call_soon_threadsafe(scene.ending.stopping.set)
     assert scene.get("/ready") == (503, "stopping\n")
     assert scene.get("/live") == (200, "live\n")
     assert "zkcoord_gateway_ready 0.0" in scene.get("/metrics")[1]
